@@ -1,7 +1,10 @@
 """A fleet of equal buses on grids of any resolution."""
 
 from dataclasses import replace
+from functools import cache
+from itertools import chain, islice
 
+import h3
 import numpy as np
 
 import hexveil as hv
@@ -9,7 +12,15 @@ from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 
 GRID = hv.Cells(7, "1h", "Europe/Warsaw", "pooled")
-HEXAGON = 0x861F53527FFFFFF
+
+
+@cache
+def around_warsaw(resolution, n_cells):
+    """Return the hexagons nearest to a place, in order."""
+    centre = h3.latlng_to_cell(52.23, 21.01, resolution)
+    rings = (h3.grid_ring(centre, k) for k in range(40))
+    near = list(islice(chain.from_iterable(rings), n_cells))
+    return np.sort(np.array([h3.str_to_int(name) for name in near], dtype=np.uint64))
 
 
 def fleet(resolution, privacy_unit="user", *, recount=None, users=200):
@@ -18,7 +29,7 @@ def fleet(resolution, privacy_unit="user", *, recount=None, users=200):
     dense = np.ones((users, n_cells), dtype=int)
     table = CellTable(
         replace(GRID, resolution=resolution),
-        hexagon=np.arange(HEXAGON, HEXAGON + n_cells, dtype=np.uint64),
+        hexagon=around_warsaw(resolution, n_cells),
         slot=np.zeros(n_cells, dtype=np.int64),
     )
     occupancy = hv.Occupancy.from_dense(dense)

@@ -45,6 +45,7 @@ def read(source, **more):
         "select": hv.Select(min_users=1),
         "timezone": "UTC",
         "max_bad_rows": 1,
+        "max_repeats": 1,
     }
     try:
         return hv.read(source, **(arguments | more))
@@ -78,16 +79,15 @@ def found(dataset):
 
 def expected(records):
     """Return the same of records (user, value, label, microseconds), some of them `MALFORMED`."""
-    left_out, kept = Counter(), {}
+    left_out, passed = Counter(), []
     for record in records:
         why = _why(record)
         left_out[why] += 1
         if why is None:
             user, value, label, micros = record
-            rank = (label.encode(), oracle.quanta(value, *SCALE))
-            kept[user, micros] = min(rank, kept.get((user, micros), rank))
-    pairs = {}
-    for (user, _), (label, k) in kept.items():
+            passed.append((user, micros, label.encode(), oracle.quanta(value, *SCALE)))
+    pairs, kept = {}, oracle.without_repeats(passed)
+    for user, _, label, k in kept:
         n, total, squares = pairs.get((label.decode(), user), (0, 0, 0))
         pairs[label.decode(), user] = n + 1, total + k, squares + k * k
     cells = len({label for label, _ in pairs})

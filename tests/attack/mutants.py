@@ -250,15 +250,12 @@ def by_value(real):
 def value_first(real):
     """Return the query of one record for each user and time that looks at values before places."""
 
-    def keep_smallest(source, query):
-        places = ", ".join(f"{name} := {name}" for name in source.places)
-        value = "quanta := quanta"
-        right, wrong = f"struct_pack({places}, {value})", f"struct_pack({value}, {places})"
-        told = real(source, query)
+    def drawn(source, query):
+        right, told = f"ORDER BY {', '.join(source.places)}", real(source, query)
         assert right in told, "the query has another order"
-        return told.replace(right, wrong)
+        return told.replace(right, "ORDER BY total / n")
 
-    return keep_smallest
+    return drawn
 
 
 def all_the_way(_):
@@ -432,7 +429,7 @@ MUTANTS = {
         {"values": "all at random"},
     ),
     "the place of repeats decided by value": Mutant(
-        "hexveil.records.duckdb.aggregation:_keep_smallest",
+        "hexveil.records.duckdb.record_repeats:_drawn",
         value_first,
         "attack.test_neighbours:test_which_place_of_repeats_counts_is_no_matter_of_values",
     ),

@@ -221,7 +221,7 @@ def request_of_first(plans, made, known=[]):  # noqa: B006  the first is kept
 
 
 def test_repeats_are_resolved_without_a_trace():
-    """Which of two records of one time counts hangs on their values, and nothing public does."""
+    """Two records of one time count once, with their average, and nothing public tells of it."""
     rows = canaries.rows()
     facts = []
     for shift in (-3.0, 3.0):

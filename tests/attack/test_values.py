@@ -1,9 +1,8 @@
 """Reading uses a value only through "is there and finite": in every engine, for every scale.
 
 Two sources whose values alone differ, all of them usable or all of them not in the same records,
-give the same public facts; and no value makes one of the two fail. Which of several records of one
-user and time gives the value is decided by the smallest place and then the smallest value, and that
-changes no count.
+give the same public facts; and no value makes one of the two fail. Which place counts of several
+records of one user and time, no value decides (tests/records/test_repeats.py).
 """
 
 import csv
@@ -184,7 +183,7 @@ def read_fleet(table, scale):
     bounds, quantum = scale
     return read(
         table, user="bus", value="v", bounds=bounds, quantum=quantum, cells=Labels("w"),
-        select=Select(min_users=1), max_bad_rows=1,
+        select=Select(min_users=1), max_bad_rows=1, max_repeats=1,
     )  # fmt: skip
 
 

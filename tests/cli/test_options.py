@@ -29,7 +29,7 @@ DOORS = {
 }
 OURS = {
     ("cells", "labels"), ("cells", "one_cell"), ("release", "out"), ("release", "accept_noise"),
-    ("publish", "wait"), ("publish", "late"), ("privacy", "quiet_records"),
+    ("publish", "wait"), ("publish", "late"), ("publish", "series"), ("privacy", "quiet_records"),
 }  # fmt: skip
 
 

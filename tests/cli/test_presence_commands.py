@@ -48,6 +48,7 @@ MAP = (
     .replace("fleet = 400", "fleet = 2000")
 )
 CELLS = 'resolution = 6\ntimezone = "Europe/Warsaw"\narea = [20.8, 52.05, 21.3, 52.35]\n'
+NO_SLOTS = 'timeslot = "none"\n'
 DAY = 1767225600
 """First second of 2026, UTC."""
 CANARY = "canary-4711"
@@ -139,7 +140,7 @@ def test_a_loaded_release_is_the_one_that_was_written(here, call):
     call("release", "run.toml")
     loaded = hv.load(here / "map")
     assert (float(loaded.epsilon), loaded.manifest["model"]) == (2.0, "presence")
-    assert loaded.columns[:4] == ["cell", "road", "is_open", "mean"]
+    assert loaded.columns[:6] == ["cell", "name", "date", "road", "is_open", "mean"]
     true = [20 + np.mean([i % 50 for i in range(k, 300, 3)]) for k in range(3)]
     assert loaded["mean"] == pytest.approx(true, abs=8)
 
@@ -275,9 +276,42 @@ def test_inspect_predicts_on_paper(here, call):
     (here / "run.toml").write_text(MAP.format(cells=CELLS))
     said = call("inspect", "run.toml", "--timeslot", "none", "--json")
     grids = json.loads(said.out)["grids"]
-    assert [grid["resolution"] for grid in grids] == [6, 5]
+    resolutions = [grid["resolution"] for grid in grids]
+    assert resolutions == list(range(5, max(resolutions) + 1))
     traffic = [grid["prediction"]["open_traffic"] for grid in grids]
-    assert traffic == sorted(traffic)
+    assert traffic == sorted(traffic, reverse=True)
+
+
+def test_repeats_are_asked_for_until_they_are_declared(here, call):
+    """Nothing may count them, so nothing can warn of times that are coarser than the reports."""
+    text = MAP.format(cells=CELLS + NO_SLOTS)
+    (here / "run.toml").write_text(text)
+    asked = call("plan", "run.toml")
+    assert (asked.code, "how many that leaves out is private" in flat(asked.out)) == (0, True)
+    for repeats in ("drop", "keep"):
+        (here / "run.toml").write_text(text + f'[read]\nrepeats = "{repeats}"\n')
+        declared = call("plan", "run.toml")
+        assert (declared.code, "Repeats" in declared.out) == (0, False)
+
+
+@pytest.mark.parametrize("resolution", [6, 9])
+def test_resolutions_follow_from_the_declared_area(here, call, resolution):
+    """Whatever the file says: from a few hexagons to the first that no slot is usable at."""
+    cells = CELLS.replace("resolution = 6", f"resolution = {resolution}") + NO_SLOTS
+    (here / "run.toml").write_text(MAP.format(cells=cells))
+    said = call("inspect", "run.toml", "--json")
+    assert said.code == 0, said.err
+    grids = json.loads(said.out)["grids"]
+    window = [grid for grid in grids if grid["resolution"] != resolution]
+    assert 3 <= window[0]["hexagons"] <= 21
+    finest = max(grid["resolution"] for grid in window)
+    assert not any(grid["usable"] for grid in window if grid["resolution"] == finest)
+    assert any(grid["usable"] for grid in window)
+
+
+def flat(text):
+    """Return text in one line."""
+    return " ".join(text.split())
 
 
 def test_columns_have_a_grid_in_common_on_paper(here, call):

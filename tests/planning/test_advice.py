@@ -11,8 +11,8 @@ from hexveil.planning.feasibility.advice import advice, epsilon_needed, finest_u
 from hexveil.planning.feasibility.capacity import assess_grids
 
 
-def test_warning_names_an_epsilon_that_is_enough_and_searches_nothing():
-    """A grid that is too fine is warned of; no record is counted again, nothing is planned."""
+def test_warning_names_an_epsilon_that_is_enough_and_counts_nothing():
+    """A grid that is too fine is warned of; no record is counted again."""
 
     def counted_again(grids, unit):
         raise AssertionError("the warning counts records again")
@@ -27,16 +27,21 @@ def test_warning_names_an_epsilon_that_is_enough_and_searches_nothing():
 
 
 @pytest.mark.parametrize(("users", "resolution", "taken"), [(200, 7, "private"), (60, 6, "bounds")])
-def test_named_epsilon_is_enough_where_auto_takes_another_range_there(users, resolution, taken):
-    """With more votes times ε the default takes ranges of cells, whose error is larger."""
+def test_plan_release_and_capacity_name_one_epsilon_that_is_enough(users, resolution, taken):
+    """Also where the default takes another range there: with more votes times ε, those of cells."""
+
+    def same(grids, unit):
+        return tuple(fleet(grid.resolution, unit, users=users) for grid in grids)
+
     with pytest.warns(hv.GridTooFineWarning) as caught:
-        plan = hv.plan(fleet(resolution, users=users), epsilon=1)
+        plan = hv.plan(fleet(resolution, users=users, recount=same), epsilon=1)
     assert range_kind(plan.allocation.clipping) == taken
     named = float(re.search(r"with epsilon ([\d.]+\d)", str(caught[0].message))[1])
-    again = hv.plan(plan.facts, epsilon=named, advise=False)
-    assert range_kind(again.allocation.clipping) == "per-cell"
-    assert again.support.beats_constant
-    assert epsilon_needed(plan) <= named
+    assert hv.plan(plan.facts, epsilon=named, advise=False).support.beats_constant
+    assert named == epsilon_needed(plan) == advice(plan).epsilon_needed
+    # The refusal of a release is the text of this advice; the table has the number.
+    table = hv.capacity(plan.facts, epsilon=1, resolutions=(resolution,), timeslots=("1h",))
+    assert table.offers[0].epsilon_needed == named
 
 
 def test_advice_names_the_finest_usable_grid():

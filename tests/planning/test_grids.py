@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from fleets import GRID, fleet, recount
+from hexveil.base import hexagons
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.feasibility import kept_counts
 from hexveil.planning.feasibility.grids import (
     counted,
@@ -19,6 +22,7 @@ from hexveil.planning.feasibility.grids import (
     merged,
 )
 from hexveil.planning.feasibility.kept_counts import KeptCounts
+from hexveil.planning.feasibility.proposals import propose_runs
 
 
 def sums(rows, min_users=1):
@@ -141,7 +145,7 @@ def test_labels_of_one_column_have_themselves():
     found = hv.capacity(hv.from_sums(table, bounds=(0, 10)), epsilon=1)
     assert [one.labels for one in found.offers] == [("cell",)]
     assert found.proposed is None
-    assert found.sentence == "no grid tried leaves a map of three cells."
+    assert found.sentence == "no grid tried leaves a map of three cells, or of three hexagons."
 
 
 def test_no_grid_is_counted_twice():
@@ -203,3 +207,45 @@ def test_the_own_grid_of_a_data_set_is_not_counted_again():
     assert found[1].recount is None
     assert len(list(counted(facts, grids, "user-day"))) == 3
     assert asked == [((7, 5), "user"), ((7, 6, 5), "user-day")]
+
+
+def spread(km, resolution, units=300):
+    """Return facts of a fleet that is everywhere in a square of so many km, at a resolution."""
+    side = np.linspace(-0.5, 0.5, 60) * km / 111.0
+    lat, lon = (one.ravel() for one in np.meshgrid(52 + side, 21 + side / 0.62))
+    found = np.unique(hexagons.of_places(pa.array(lat), pa.array(lon), resolution).to_numpy())
+    table = CellTable(replace(GRID, resolution=resolution, timeslot=None), hexagon=found)
+    occupancy = hv.Occupancy.from_dense(np.ones((units, found.size), dtype=int))
+    return PublicMetadata(
+        occupancy, table, ValueLattice.of((0, 65), "0.001"),
+        recount=lambda grids, _: (spread(km, grid.resolution, units) for grid in grids),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("km", [3, 30, 300])
+@pytest.mark.parametrize("resolution", [2, 5, 8])
+def test_resolutions_follow_from_where_the_records_are(km, resolution):
+    """Whatever the file says: from a map of a few hexagons to one beyond the finest usable."""
+    found = spread(km, resolution)
+    table = hv.capacity(found, epsilon=20, timeslots=(None,), search=False)
+    window = [one for one in table.offers if one.resolution != resolution]
+    assert 3 <= window[0].hexagons <= 25
+    assert not table.offers[-1].beats_constant
+    assert {one.resolution for one in window} >= {
+        one.resolution for one in hv.capacity(
+            spread(km, 5 if km == 30 else 7), epsilon=20, timeslots=(None,), search=False
+        ).offers
+        if one.beats_constant and one.is_map and one.resolution != resolution
+    }  # fmt: skip
+    assert table.proposed.is_map
+
+
+def test_one_hexagon_is_called_one_number_and_is_not_proposed():
+    found = spread(30, 2)
+    (row,) = hv.capacity(found, epsilon=50, resolutions=(2,), timeslots=(None,)).offers
+    assert (row.hexagons, row.is_map) == (1, False)
+    assert row.grid == "resolution 2, one number for the whole area"
+    assert row.kilometres == pytest.approx(332, abs=1)
+    runs = propose_runs(hv.plan(found, epsilon=50, advise=False)).proposals.values()
+    assert runs
+    assert all(run.hexagons >= 3 for run in runs)

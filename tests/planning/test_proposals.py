@@ -68,13 +68,13 @@ def test_a_tie_goes_to_smaller_hexagons_then_shorter_slots(order):
 
 
 def test_every_proposed_run_is_usable_and_what_a_plan_reaches():
-    """Errors are those of the plan that is then made; hexagons stay of the size of a town."""
+    """Errors are those of the plan that is then made; there are hexagons for a map."""
     advice = propose_runs(made(fleet(7, recount=recount)), min_users=10)
     assert advice.nearest is None
     assert set(advice.proposals) == {"finest", "balanced", "accurate"}
     for run in advice.proposals.values():
         assert run.is_usable
-        assert run.grid.resolution >= proposals.MIN_RESOLUTION
+        assert run.hexagons >= 3
         plan = made(fleet(run.grid.resolution))
         assert plan.expected_error == pytest.approx(run.raw_error, rel=0.1)
         assert run.smoothed_error < min(run.raw_error, run.baseline_error)

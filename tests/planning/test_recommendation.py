@@ -66,7 +66,8 @@ def test_one_cell_is_no_map():
     alone = replace(OFFER, cells=1)
     assert recommend((alone,), "user") is None
     assert (
-        recommendation_text((alone,), "user", 1.0) == "no grid tried leaves a map of three cells."
+        recommendation_text((alone,), "user", 1.0)
+        == "no grid tried leaves a map of three cells, or of three hexagons."
     )
 
 

@@ -1,6 +1,7 @@
 """The rules of reading, record by record in plain Python: slow, and obviously the rules."""
 
 import datetime as dt
+import hashlib
 import math
 import zoneinfo
 from fractions import Fraction
@@ -8,6 +9,7 @@ from fractions import Fraction
 import h3
 
 LAST = 4_102_444_800
+HALF = Fraction(1, 2)
 
 
 def local_second(micros, timezone):
@@ -71,6 +73,22 @@ def slot_of(wall, grid):
     return start % 86400 if grid.slot == "pooled" else start
 
 
+def without_repeats(records):
+    """Return one record (user, micros, *place, quanta) of each user and time."""
+    together = {}
+    for user, micros, *place, k in records:
+        together.setdefault((user, micros), []).append((*place, k))
+    kept = []
+    for (user, micros), repeats in together.items():
+        drawn = int(hashlib.md5(f"{user} {micros}".encode()).hexdigest()[:15], 16)  # noqa: S324
+        place = sorted(repeats)[drawn % len(repeats)][:-1]
+        there = [k for *other, k in repeats if tuple(other) == place]
+        average = Fraction(sum(there), len(there))
+        half_down = average % 1 == HALF and drawn // len(repeats) % 2
+        kept.append((user, micros, *place, math.floor(average + HALF) - half_down))
+    return kept
+
+
 def count(records, grid, rules):
     """Return {(hexagon, slot): {unit: (n, sum, squares)}} of used cells, and drop counts."""
     left_out = {}
@@ -80,21 +98,16 @@ def count(records, grid, rules):
         left_out[why] = left_out.get(why, 0) + 1
         if why is None:
             kept.append(record)
+    counted = [(*record[1:], quanta(record[0], *rules["scale"])) for record in kept]
     if rules.get("repeats", "drop") == "drop":
-        first = {}
-        for value, user, micros, lat, lon in kept:
-            key, rank = (user, micros), (lat, lon, value)
-            if key not in first or rank < first[key]:
-                first[key] = rank
-        kept = [(v, user, t, lat, lon) for (user, t), (lat, lon, v) in first.items()]
+        counted = without_repeats(counted)
     cells = {}
-    for value, user, micros, lat, lon in kept:
+    for user, micros, lat, lon, k in counted:
         wall = local_second(micros, rules["timezone"])
         hexagon = h3.str_to_int(h3.latlng_to_cell(lat, lon, grid.resolution))
         pairs = cells.setdefault((hexagon, slot_of(wall, grid)), {})
         unit = unit_of(user, wall, rules.get("privacy_unit", "user"))
         n, total, squares = pairs.get(unit, (0, 0, 0))
-        k = quanta(value, *rules["scale"])
         pairs[unit] = n + 1, total + k, squares + k * k
     used = {c: p for c, p in cells.items() if len(p) >= rules["min_users"]}
     if rules.get("top") is not None:

@@ -68,6 +68,7 @@ def ask(source, **more):
         "bounds": (4321, 4380),
         "cells": HOURLY,
         "select": Select(min_users=1),
+        "max_repeats": 1,
         "version": "1",
     }
     return read(source, **(given | more))

@@ -175,7 +175,7 @@ def odd_texts():
 )
 def test_odd_texts_are_told_apart_alike(spark, arguments):
     """Blanks, accents, emoji, NUL and quotes: ids and labels byte for byte, in the same order."""
-    where = {"lat": None, "lon": None, "max_bad_rows": 1, "timezone": WARSAW}
+    where = {"lat": None, "lon": None, "max_bad_rows": 1, "max_repeats": 1, "timezone": WARSAW}
     arguments = {"select": Select(min_users=1), **where, **arguments}
     rows = odd_texts()
     agree(reading, rows, spark, spark.createDataFrame(rows).repartition(3), **arguments)
@@ -233,14 +233,16 @@ def test_every_type_of_value_is_read_or_refused_alike(spark, name):
     """Decimals, whole numbers and text round alike; what is no number is refused alike."""
     rows = table(speed=numbers()[name])
     frame = spark.createDataFrame(rows)
-    agree(reading, rows, spark, frame, max_bad_rows=1, bounds=(-5, "12.5"), time="time")
+    agree(
+        reading, rows, spark, frame, max_bad_rows=1, max_repeats=1, bounds=(-5, "12.5"), time="time"
+    )
 
 
 @pytest.mark.parametrize("name", ["decimal", "long", "float", "bytes", "date", "big"])
 def test_every_type_of_id_is_the_same_text(spark, name):
     """What a column's values are as text does not depend on the engine."""
     rows = table(user=numbers()[name])
-    agree(reading, rows, spark, spark.createDataFrame(rows), max_bad_rows=1)
+    agree(reading, rows, spark, spark.createDataFrame(rows), max_bad_rows=1, max_repeats=1)
 
 
 ID_COLUMNS = {
@@ -266,7 +268,7 @@ def test_ids_of_every_type_are_the_same_users(spark, name):
     """Both engines, and the query for warehouses, find the users of the other types."""
     rows = table(user=ID_COLUMNS[name])
     frame = spark.createDataFrame(rows)
-    found = agree(reading, rows, spark, frame, max_bad_rows=1)
+    found = agree(reading, rows, spark, frame, max_bad_rows=1, max_repeats=1)
     assert found["ids"] == [b"-3", b"0", b"7"]
     frame.createOrReplaceTempView("trips")
     query = sums_query(
@@ -283,7 +285,7 @@ def test_floats_that_are_no_ids_are_refused_alike(spark, number):
     """With the same sentence; the query for warehouses, which cannot refuse, has no such user."""
     rows = table(user=EXACT_REFUSED[number])
     frame = spark.createDataFrame(rows)
-    kind, sentence = agree(reading, rows, spark, frame, max_bad_rows=1)
+    kind, sentence = agree(reading, rows, spark, frame, max_bad_rows=1, max_repeats=1)
     assert (kind, "(records: 40)" in sentence) == (InputError, True)
     frame.createOrReplaceTempView("trips")
     query = sums_query(
@@ -365,15 +367,18 @@ def written(folder, shape):
     [
         ("malformed lines", {}),
         ("too many malformed lines", {}),
-        ("line ends of two systems", {}),
+        ("line ends of two systems", {"max_repeats": 1}),
         ("odd bytes", {}),
-        ("other columns", {"max_bad_rows": 1}),
+        ("other columns", {"max_bad_rows": 1, "max_repeats": 1}),
         ("malformed documents", {}),
-        ("late key", {"value": "reading.kmh", "max_bad_rows": 1}),
+        ("late key", {"value": "reading.kmh", "max_bad_rows": 1, "max_repeats": 1}),
         ("broken array", {}),
         ("other types", {}),
         ("odd names", {}),
-        ("folders", {"cells": Labels("ward", "day"), "lat": None, "lon": None, "max_bad_rows": 1}),
+        (
+            "folders",
+            {"cells": Labels("ward", "day"), "lat": None, "lon": None, "max_bad_rows": 1},
+        ),
     ],
 )
 def test_every_shape_of_files_is_read_or_refused_alike(spark, tmp_path, shape, arguments):

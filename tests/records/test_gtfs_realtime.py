@@ -38,6 +38,7 @@ def reading(source, **more):
         "select": Select(min_users=1),
         "accept_single_records": True,
         "max_bad_rows": 1,
+        "max_repeats": 1,
     }
     return read(source, **(arguments | more))
 

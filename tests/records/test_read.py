@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
@@ -111,6 +111,7 @@ def read_table(source, grid, rule, **more):
             accept_value_dependent_counts=True, **{k: rule[k] for k in chosen if k in rule}
         ),
         "max_bad_rows": 1,
+        "max_repeats": 1,
     }
     return read(source, **(arguments | more))
 
@@ -207,23 +208,6 @@ def test_recount_says_none_where_no_cell_is_left():
     found = read_table(arrow(rows), Cells(4, None), {"min_users": 2})
     first, _ = found.public.recount((Cells(4, "1h", WARSAW), Cells(3, None)), "user")
     assert first is None
-
-
-@examples(20)
-@given(order=st.permutations(range(12)), exact_repeats=st.booleans())
-@example(order=list(range(12)), exact_repeats=True)
-def test_smallest_place_then_smallest_value_of_repeats_is_kept(order, exact_repeats):
-    """Which of several records of one user and time is kept does not depend on their order."""
-    places = [(52.4, 21.0), (52.1, 21.5), (52.1, 21.0), (52.1, 21.0)]
-    rows = [(10.0 + i, "a", TIMES[0], *places[i % 4]) for i in range(8)]
-    rows += [(50.0, "b", TIMES[0], 52.1, 21.0)] * (3 if exact_repeats else 1)
-    rows += [(60.0 + i, "c", TIMES[i], 52.1, 21.0) for i in range(12 - len(rows))]
-    mixed = [rows[i] for i in order]
-    found = read_table(arrow(mixed), Cells(9, None), {"min_users": 1})
-    a_total = rows_of(found)[0][3]
-    assert found.occupancy.n_cells == 1
-    assert a_total == 12_000
-    assert found.public.rules["repeats of a user and time"] == 7 + 2 * exact_repeats
 
 
 def test_without_a_time_column_repeats_are_kept():
@@ -498,6 +482,7 @@ def test_labels_need_neither_place_nor_time():
         cells=Labels("route", "hour"),
         select=Select(min_users=1),
         max_bad_rows=1,
+        max_repeats=1,
     )
     assert found.public.cells.labels == {"route": ("10", "9", "é"), "hour": ("7", "8", "7")}
     totals = [(0, 0, 1, 1000), (0, 1, 1, 2000), (1, 1, 1, 2000), (2, 2, 1, 4000)]
@@ -671,25 +656,9 @@ def test_labels_are_recounted_as_reading_again_does(rows, min_users, top, unit):
 def test_units_of_labels_need_a_time():
     """Without a time labels are counted per user alone."""
     found = read(labelled(), user="u", value="v", bounds=(0, 9), cells=Labels("route"),
-                 select=Select(min_users=1), max_bad_rows=1)  # fmt: skip
+                 select=Select(min_users=1), max_bad_rows=1, max_repeats=1)  # fmt: skip
     with pytest.raises(InputError, match="unit 'user-day' needs the local time of records"):
         found.public.recount((Labels("route"),), "user-day")
-
-
-def test_repeats_with_labels_keep_the_smallest_label():
-    """The place of a record is then its labels, compared as text."""
-    found = read(
-        labelled(),
-        user="u",
-        value="v",
-        bounds=(0, 9),
-        cells=Labels("route"),
-        time="t",
-        select=Select(min_users=1),
-        max_bad_rows=1,
-    )
-    assert found.public.cells.labels == {"route": ("10", "é")}
-    assert found.public.rules["repeats of a user and time"] == 1
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ in range.
 from __future__ import annotations
 
 import importlib.util
+import math
 from typing import TYPE_CHECKING, Any
 
 import h3
@@ -66,6 +67,17 @@ def parents(hexagon: NDArray[np.uint64], resolution: int) -> NDArray[np.uint64]:
         return np.array([h3.str_to_int(i) for i in up], dtype=np.uint64)
     coarse: Any = h3ronpy.change_resolution(to_arrow(hexagon.astype(np.uint64)), resolution)
     return np.asarray(to_numpy(pa.array(coarse)), dtype=np.uint64)
+
+
+def across(resolution: int) -> float:
+    """Return how wide hexagons of a resolution are on average, in km: as circles of their area.
+
+    Examples
+    --------
+    >>> [float(f"{across(resolution):.2g}") for resolution in (3, 6, 9)]
+    [130.0, 6.8, 0.37]
+    """
+    return 2.0 * math.sqrt(h3.average_hexagon_area(resolution, unit="km^2") / math.pi)
 
 
 def of_polygon(corners: Iterable[tuple[float, float]], resolution: int) -> NDArray[np.uint64]:

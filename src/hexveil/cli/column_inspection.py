@@ -31,10 +31,7 @@ def inspect_columns(
     """
     facts = shared_steps.read_column_facts(run)
     part = f"{float(epsilon) / len(facts):.6g}"
-    tables = {
-        column: shared_steps.assess_column(run, column_facts, part)
-        for column, column_facts in facts.items()
-    }
+    tables = shared_steps.assess_columns(run, facts, part)
     proposals = {
         str(name): grid for name, grid in choose_common_grids(common_grids(tables)).items()
     }

@@ -1,9 +1,14 @@
-"""Plans of single days, as publishing needs them under either privacy model."""
+"""Days of a series: as they are asked for, and their plans under either privacy model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,6 +16,30 @@ if TYPE_CHECKING:
 
     from hexveil.ledger import Ledger
     from hexveil.publishing import Release
+
+
+LONGEST = 3_700
+"""Days of one command."""
+
+First = Annotated[str | None, typer.Option("--from", help="First local day.", metavar="DATE")]
+Last = Annotated[str | None, typer.Option("--to", help="Last local day.", metavar="DATE")]
+
+
+def requested_days(day: str | None, first_day: str | None, last_day: str | None) -> list[date]:
+    """Return the days, oldest first."""
+    if (day is None) == (first_day is None) or (first_day is None) != (last_day is None):
+        raise InputError("name a day (--date), or the first and the last day (--from and --to).")
+    ends = [_date(text) for text in ((day, day) if day is not None else (first_day, last_day))]
+    if not ends[0] <= ends[1] or (ends[1] - ends[0]).days >= LONGEST:
+        raise InputError(f"--from {ends[0]} --to {ends[1]} must be a span of 1 to {LONGEST} days.")
+    return [ends[0] + timedelta(k) for k in range((ends[1] - ends[0]).days + 1)]
+
+
+def _date(text: str | None) -> date:
+    try:
+        return date.fromisoformat(text or "")
+    except ValueError:
+        raise InputError(f"a day must look like 2026-11-20, got {text!r}.") from None
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ SHAPES = (
     (field_types.ExemptName, "TEXT"),
     (field_types.ErrorMode, "TEXT"),
     (field_types.LatePolicy, "TEXT"),
+    (field_types.SeriesKind, "TEXT"),
     (field_types.RangeMode, "TEXT"),
     (field_types.Exact, "NUMBER"),
     (field_types.Goals, "[NAME=]NUMBER"),

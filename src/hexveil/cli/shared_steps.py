@@ -19,7 +19,7 @@ from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID, advice
 from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grids import OTHER_GRIDS
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, grids_to_try, most_cells_of
 from hexveil.planning.feasibility.kept_counts import KeptCounts
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
@@ -203,14 +203,16 @@ def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> 
 
 
 def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
-    """Return the plan one resolution coarser; None if there is none."""
+    """Return the plan of the next coarser resolution that is another map; None if there is none."""
     grid = facts.cells.grid
     # Sums that were made elsewhere have no records to count again.
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
         return None
-    (coarse_facts,) = facts.recount(
-        (replace(grid, resolution=grid.resolution - 1),), facts.privacy_unit
-    )
+    coarser = tuple(replace(grid, resolution=r) for r in range(grid.resolution - 1, -1, -1))
+    counts = facts.recount(coarser, facts.privacy_unit)
+    cells = facts.occupancy.n_cells
+    # Few places far apart have as many hexagons at several resolutions: the same map.
+    coarse_facts = next((c for c in counts if c is None or c.occupancy.n_cells != cells), None)
     if coarse_facts is None:
         return None
     options = arguments.plan_arguments(run, make_plan)
@@ -272,7 +274,7 @@ def plan_json(plan: ReleasablePlan) -> dict[str, Any]:
 
 def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity, RunAdvice]:
     """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
-    options = _grid_options(run)
+    options = grid_options(run)
     # The range that is predicted to be best, unless the run file decides.
     options.setdefault("clipping_range", "auto")
     with show_progress(OTHER_GRIDS):
@@ -287,14 +289,27 @@ def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity,
         return assess_grids(made, search=False), runs
 
 
-def assess_column(run: Run, facts: PublicMetadata, epsilon: str) -> Capacity:
-    """Return the capacity of one value column at its part of ε."""
-    own_runs = {own.columns.value: own for own in arguments.runs_of_columns(run)}
-    options = _grid_options(own_runs[facts.value])
-    options.setdefault("clipping_range", "auto")
+def assess_columns(
+    run: Run, facts: Mapping[str, PublicMetadata], epsilon: str
+) -> dict[str, Capacity]:
+    """Return the capacity of each value column at its part of ε, on the same grids."""
+    plans = {column: _plan_column(run, own, epsilon) for column, own in facts.items()}
+    windows = (grids_to_try(own, most_cells=most_cells_of(plans[c])) for c, own in facts.items())
+    grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
     with show_progress(OTHER_GRIDS):
-        made = make_plan(facts, epsilon=epsilon, **options, advise=False)
-        return assess_grids(made, search=False)
+        return {
+            column: assess_grids(made, grids=grids, search=False) for column, made in plans.items()
+        }
+
+
+def _plan_column(run: Run, facts: PublicMetadata, epsilon: str) -> Plan:
+    """Return the plan of one value column at its part of ε."""
+    own_runs = {own.columns.value: own for own in arguments.runs_of_columns(run)}
+    options = grid_options(own_runs[facts.value])
+    options.setdefault("clipping_range", "auto")
+    with show_progress(PLANNING, SEARCH):
+        made: Plan = make_plan(facts, epsilon=epsilon, **options, advise=False)
+        return made
 
 
 def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:
@@ -303,7 +318,7 @@ def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:
     return WEAKER_UNITS[facts.privacy_unit] if timed and facts.recount is not None else ()
 
 
-def _grid_options(run: Run) -> dict[str, Any]:
+def grid_options(run: Run) -> dict[str, Any]:
     """Return the arguments of `plan` that apply on every grid."""
     # Targets and splits are of one grid; grids are compared at one epsilon.
     plan_fields = run.plan.explicit_fields()

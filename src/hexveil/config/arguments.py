@@ -191,7 +191,7 @@ def is_presence_private(run: Run) -> bool:
     return run.privacy.protect == "presence"
 
 
-_LIMITS = ("max_bad_rows", "accept_single_records")
+_LIMITS = ("max_bad_rows", "max_repeats", "accept_single_records")
 
 
 def _refuse_limits(run: Run) -> None:

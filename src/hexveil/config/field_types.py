@@ -269,6 +269,7 @@ UnfinishedStageName = Annotated[str, BeforeValidator(_one_of(get_args(Unfinished
 ExemptName = Annotated[str, BeforeValidator(_one_of(get_args(ExemptCell)))]
 ErrorMode = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]
 RangeMode = Annotated[str, BeforeValidator(_one_of(get_args(ClippingRangeMode)))]
+SeriesKind = Annotated[str, BeforeValidator(_one_of(("daily", "fixed")))]
 LatePolicy = Annotated[str, BeforeValidator(_one_of(("keep", "revise")))]
 Lists = Annotated[tuple[tuple[str, ...], ...] | dict[str, tuple[str, ...]], BeforeValidator(_lists)]
 ProtectName = Annotated[str, BeforeValidator(_one_of(("values", "presence")))]

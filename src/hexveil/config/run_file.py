@@ -33,6 +33,7 @@ from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotati
     Paths,
     ProtectName,
     RangeMode,
+    SeriesKind,
     Share,
     Switch,
     Text,
@@ -164,8 +165,11 @@ class ReadSection(Section):
     privacy_unit: Text | None = _field(
         'Records protected together: "user", "user-day" or "user-week".', "user"
     )
-    repeats: Text | None = _field('Records of one user at one time: "drop" or "keep".', "drop")
+    repeats: Text | None = _field(
+        'Records of one user at one time: "drop" (one place, averaged) or "keep".', "drop"
+    )
     max_bad_rows: Share | None = _field("Largest tolerated share of unreadable rows.", "0.1")
+    max_repeats: Share | None = _field("Largest tolerated share of dropped repeats.", "0.2")
     accept_single_records: Switch | None = _field(
         "Read even if nearly every user has a single record."
     )
@@ -316,6 +320,11 @@ class Daily(Section):
     """Time of daily publication, and treatment of late records."""
 
     wait: Text | None = _field("Waiting time for late records after the end of a day.", "6h")
+    series: SeriesKind | None = _field(
+        'Grid and kind of plan: "fixed" keeps to the stated ones on every day and leaves none out '
+        'as too noisy, "daily" judges each day.',
+        "daily",
+    )
     late: LatePolicy | None = _field(
         'Records that arrive later: "keep" the published map, or "revise" it at a price.', "keep"
     )

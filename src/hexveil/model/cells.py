@@ -223,6 +223,11 @@ class CellTable:
             return int(self.hexagon.size)
         return len(next(iter(self.labels.values()), ()))
 
+    @property
+    def n_places(self) -> int | None:
+        """Number of different hexagons; None without hexagons."""
+        return None if self.hexagon is None else int(np.unique(self.hexagon).size)
+
     def hexagon_names(self) -> tuple[str, ...] | None:
         """Return each hexagon as a hex string, or None without hexagons."""
         return None if self.hexagon is None else tuple(hexagons.names(self.hexagon))

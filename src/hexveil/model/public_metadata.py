@@ -115,6 +115,21 @@ class Recount(Protocol):
         """
 
 
+REPEATS = "repeats of a user and time"
+"""The rule that leaves out repeats, in `PublicMetadata.rules`."""
+FEW_REPEATS = 0.03
+"""Share of records up to which repeats are no reason to look at the times."""
+
+
+def many_repeats(rules: Mapping[str, int]) -> tuple[int, int] | None:
+    """Return how many of how many records repeats are; None where they are few, or kept."""
+    if REPEATS not in rules:
+        return None
+    before = list(rules)[1 : list(rules).index(REPEATS)]
+    records = rules["records read"] - sum(rules[name] for name in before)
+    return (rules[REPEATS], records) if rules[REPEATS] > FEW_REPEATS * records else None
+
+
 @dataclass(frozen=True, eq=False)
 class PublicMetadata:
     """Public metadata of a data set; using it costs no privacy.

@@ -13,7 +13,7 @@ from hexveil.model.declared_facts import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.columns.column_statements import own_baseline_error, own_target
-from hexveil.planning.feasibility.advice import GridTooFineWarning
+from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats
 from hexveil.planning.moments.moment_options import MomentOptions, check_edition
 from hexveil.planning.moments.plan_moments import plan_moments
 from hexveil.planning.plan import Plan
@@ -335,6 +335,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     -----
     GridTooFineWarning
         If the map would say no more than one constant for all cells.
+    UserWarning
+        If more than a few per cent of the records are left out as repeats of a user and time.
 
     Examples
     --------
@@ -374,6 +376,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
             delta=delta, weights=weights,
         )  # fmt: skip
         return _advised(made) if advise else made
+    if advise and (repeats := _describe_repeats(source)) is not None:
+        warnings.warn(repeats, UserWarning, stacklevel=2)
     several = _column_side(source)
     if several is not None:
         from hexveil.planning.columns import column_options, plan_columns  # noqa: PLC0415  if used
@@ -417,6 +421,12 @@ def _declared_side(source: object) -> DeclaredFacts | DeclaredColumns | None:
     """Return the declared facts of records with private presence; None for other sources."""
     facts = getattr(source, "public", source)
     return facts if isinstance(facts, (DeclaredFacts, DeclaredColumns)) else None
+
+
+def _describe_repeats(source: object) -> str | None:
+    """Return how many records are left out as repeats, if many are."""
+    facts = getattr(source, "public", source)
+    return describe_repeats(facts) if isinstance(facts, (PublicMetadata, ColumnFacts)) else None
 
 
 def _column_side(source: object) -> ColumnFacts | None:

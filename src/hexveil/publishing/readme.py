@@ -10,11 +10,13 @@ from hexveil.publishing.markup import document
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import (
     common_unit,
+    describe_repeats,
     format_heading,
     format_roughly,
     format_rounded_up,
     spoken_value,
 )
+from hexveil.report.origin import describe_origin
 from hexveil.report.promise import delta_in_words
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def render_readme(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, manifest),
         "heading": format_heading(plan["statistics"], spoken_value(dataset)),
         "value_unit": dataset["value_unit"],
         "dataset": dataset["name"],
@@ -56,6 +59,7 @@ def render_readme(
         "nothing_read": guarantee["epsilon_spent"] == "0",
         "losses": _losses(manifest["losses"]),
         "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
+        "repeats": describe_repeats(manifest),
         "accuracy": accuracy_text.describe_accuracy(
             manifest["accuracy"], dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
         ),
@@ -87,6 +91,7 @@ def _render_presence(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, manifest),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"] if has_weights else "",
         "delta": manifest["guarantee"].get("delta", ""),
@@ -95,6 +100,7 @@ def _render_presence(
         "cells": table.num_rows,
         "open_cells": sum(table["is_open"].to_pylist()),
         "has_weights": has_weights,
+        "repeats": describe_repeats(manifest),
         "has_shapes": "bins" in plan,
         "one_number": accuracy_text.describe_one_number(manifest),
         "guarantee": manifest["guarantee"],
@@ -119,6 +125,7 @@ def _render_distribution(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, manifest),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": common_unit(plan["statistics"], dataset["value_unit"]),
         "dataset": dataset["name"],
@@ -128,6 +135,7 @@ def _render_distribution(
         "meaning_of_delta": delta_in_words(manifest),
         "losses": _losses(manifest["losses"]),
         "components": plan["components"],
+        "repeats": describe_repeats(manifest),
         "accuracy": accuracy_text.describe_accuracy(
             stated, dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
         ),

@@ -69,6 +69,7 @@ def read(
     repeats: Repeats = ...,
     value_unit: str | None = ...,
     max_bad_rows: float = ...,
+    max_repeats: float = ...,
     accept_single_records: bool = ...,
     memory: str = ...,
     engine: object = ...,
@@ -101,6 +102,7 @@ def read(
     repeats: Repeats = ...,
     value_unit: str | None = ...,
     max_bad_rows: float = ...,
+    max_repeats: float = ...,
     accept_single_records: bool = ...,
     memory: str = ...,
     engine: object = ...,
@@ -133,6 +135,7 @@ def read(
     repeats: Repeats = ...,
     value_unit: str | Mapping[str, str] | None = ...,
     max_bad_rows: float = ...,
+    max_repeats: float = ...,
     accept_single_records: bool = ...,
     memory: str = ...,
     engine: object = ...,
@@ -194,6 +197,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     repeats: Repeats = "drop",
     value_unit: str | Mapping[str, str] | None = None,
     max_bad_rows: float = 0.1,
+    max_repeats: float = 0.2,
     accept_single_records: bool = False,
     memory: str = "1GB",
     engine: object = None,
@@ -247,9 +251,9 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     protect : "values" or "presence"
         Privacy model. With "values" it is public who reported where and when; with "presence" it
         is private, cells are declared by `area` or `values`, and what is returned is a
-        `PrivateDataset` (docs/how-to/private-presence.md). max_bad_rows, accept_single_records,
-        min_users, top and versions by file are then left out, since no refusal, no cell and no name
-        of a release may depend on a record.
+        `PrivateDataset` (docs/how-to/private-presence.md). max_bad_rows, max_repeats,
+        accept_single_records, min_users, top and versions by file are then left out, since no
+        refusal, no cell and no name of a release may depend on a record.
     privacy_unit : "user", "user-day" or "user-week"
         What is protected.
     cells : Cells, Labels or OneCell
@@ -259,12 +263,16 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     select : Select
         Which records and cells are used.
     repeats : "drop" or "keep"
-        Of several records with the same user and time, "drop" keeps the one of smallest place,
-        on a tie the one of smallest value. Without a time column repeats are kept.
+        Of several records with the same user and time, "drop" counts one place, drawn by a hash of
+        user and time, with the average of the records there; "keep" counts all. Where times are
+        coarser than the reports, "keep" is right. Without a time column repeats are kept.
     value_unit : str, optional
         Unit of measure, like "km/h".
     max_bad_rows : float
         Share of records that may be unusable, 0 to 1.
+    max_repeats : float
+        Share of records that `repeats="drop"` may leave out, 0 to 1; more is refused, for such
+        times are probably coarser than the reports.
     accept_single_records : bool
         Whether nearly every user may have a single record, as sensors that report once do. Else
         that is refused, since a column such as a row number would make each record a user.
@@ -334,6 +342,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
             user=user, value=column.name, bounds=column.bounds, lat=lat, lon=lon, location=location,
             time=time, privacy_unit=privacy_unit, cells=cells, quantum=column.quantum,
             select=select, repeats=repeats, value_unit=column.value_unit, max_bad_rows=max_bad_rows,
+            max_repeats=max_repeats,
             accept_single_records=accept_single_records, memory=memory, version=version,
             timezone=timezone, scratch=scratch, format=format, terms=terms, id_space=id_space,
         )
@@ -435,6 +444,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
     repeats: Repeats,
     value_unit: str | None,
     max_bad_rows: float,
+    max_repeats: float,
     accept_single_records: bool,
     memory: str,
     version: Version | None,
@@ -458,6 +468,7 @@ def _request_of(  # noqa: PLR0913  an argument of `read` each
         timezone,
         max_bad_rows,
         accept_single_records,
+        max_repeats,
         terms,
         id_space,
     )

@@ -144,6 +144,7 @@ class Rules:
     timezone: str | None = None
     max_bad_rows: float = 0.1
     accept_single_records: bool = False
+    max_repeats: float = 0.2
     terms: tuple[Term, ...] = ()
     id_space: str | None = None
 
@@ -164,10 +165,12 @@ class Rules:
         object.__setattr__(self, "timezone", zone_name(self.timezone))
         if self.timezone is not None:
             zone(self.timezone)
-        share = self.max_bad_rows
-        # True is an int in Python, and would allow every record to be unusable.
-        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-            raise InputError(f"max_bad_rows must be a share from 0 to 1, got {share!r}.")
+        for name in ("max_bad_rows", "max_repeats"):
+            share = getattr(self, name)
+            # True is an int in Python, and would allow every record to be unusable.
+            number = isinstance(share, (int, float)) and not isinstance(share, bool)
+            if not number or not 0 <= share <= 1:
+                raise InputError(f"{name} must be a share from 0 to 1, got {share!r}.")
         if not isinstance(self.accept_single_records, bool):
             raise InputError(
                 f"accept_single_records must be true or false, got {self.accept_single_records!r}."
@@ -268,6 +271,16 @@ class ReadRequest:
             )
 
     @property
+    def drops_repeats(self) -> bool:
+        """Whether repeats are dropped; without a time column they are kept."""
+        return self.rules.repeats == "drop" and self.columns.time is not None
+
+    @property
+    def repeats_rule(self) -> str:
+        """The rule of repeats: another one has another text, for entries of a cache as well."""
+        return "drop, average of one place" if self.drops_repeats else "keep"
+
+    @property
     def id_space(self) -> str:
         """Name of what an id names, which accounts pin: the declared one, or the user column's."""
         return self.rules.id_space or strip_value_members(self.columns.user)
@@ -288,7 +301,7 @@ class ReadRequest:
             "value_unit": self.value_unit,
             "quantum": decimal_text(rules.scale.quantum),
             # Settings without any effect are normalised: equal readings must have equal identities.
-            "repeats": rules.repeats if self.columns.time is not None else "keep",
+            "repeats": self.repeats_rule,
             "select": rules.select.describe(),
             "drop_values": rules.select.describe_dropped(),
             "privacy_unit": rules.privacy_unit,

@@ -10,7 +10,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, to_fraction
-from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.public_metadata import ValueLattice, many_repeats
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, term_of
 from hexveil.report.templates import render_sentence
 
@@ -24,6 +24,19 @@ RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
 """Range of a statistic for bounds of width 1: quality grades are relative to it."""
 _LATTICE = ("lower", "upper", "quantum")
 _NEEDED = ("dataset", "guarantee", "bounds", "grid", "plan")
+
+
+def describe_repeats(manifest: Mapping[str, Any]) -> str:
+    """Return how records of one user and time were counted; "" where few or none were left out."""
+    if manifest.get("model") == "presence":
+        is_dropped = str(manifest["dataset"].get("repeats", "")).startswith("drop")
+        return render_sentence("accuracy.txt", "repeats", dropped="") if is_dropped else ""
+    found = many_repeats(manifest.get("rules") or {})
+    if found is None:
+        return ""
+    dropped, records = (f"{number:,}" for number in found)
+    share = f"{found[0] / found[1]:.0%}"
+    return render_sentence("accuracy.txt", "repeats", dropped=dropped, records=records, share=share)
 
 
 @dataclass(frozen=True)
@@ -111,17 +124,17 @@ class ManifestView:
         if self.has_posterior(table) or not is_smoothed:
             return low, high
         raw, bound = self._column(table, "raw"), self._column(table, "bound95")
-        span = self.upper - self.lower
-        lowest, highest = {
-            "mean": (self.lower, self.upper),
-            "variance": (0.0, span**2 * RANGE["variance"]),
-            "sd": (0.0, span * RANGE["sd"]),
-        }[self.statistic]
+        lowest, highest = self.limits
         # The interval of a cell that is cut off reaches to the bound in the table, too.
         return (
             np.where(low <= lowest, lowest, np.maximum(raw - bound, lowest)),
             np.where(high >= highest, highest, np.minimum(raw + bound, highest)),
         )
+
+    @property
+    def repeats(self) -> str:
+        """How records of one user and time were counted; "" where there is nothing to tell."""
+        return describe_repeats(self.manifest)
 
     @property
     def accuracy(self) -> Mapping[str, Any]:
@@ -233,6 +246,15 @@ class ManifestView:
             return 1.0
         span = self.upper - self.lower
         return (span**2 if self.statistic == "variance" else span) * RANGE.get(self.statistic, 1.0)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Least and largest value of the statistic shown."""
+        if self.statistic == "users":
+            return 0.0, math.inf
+        if is_share(self.statistic) or self.statistic in ("variance", "sd"):
+            return 0.0, self.range
+        return self.lower, self.upper
 
     @property
     def decimals(self) -> int:

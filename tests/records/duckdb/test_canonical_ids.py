@@ -26,7 +26,8 @@ from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sources import cache
 
-WARD = {"value": "v", "bounds": (0, 65), "cells": Labels("w"), "max_bad_rows": 1}
+pytestmark = pytest.mark.filterwarnings("ignore::hexveil.records.units.SimilarIdsWarning")
+WARD = {"value": "v", "bounds": (0, 65), "cells": Labels("w"), "max_bad_rows": 1, "max_repeats": 1}
 SAFE = 2.0**53
 KINDS = {
     "whole": (pa.array([7, -3, None, 2**62]), ["-3", "4611686018427387904", "7"]),

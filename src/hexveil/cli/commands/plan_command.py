@@ -11,15 +11,21 @@ import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
+from hexveil.cli.days import First, Last, requested_days
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import explain_missing_range, map_lines, price_lines
 from hexveil.config import Run, arguments
 from hexveil.model.statistic_terms import has_distribution
+from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+
+    from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity
     from hexveil.planning.comparison.method_comparison import Comparison
@@ -66,22 +72,30 @@ Save = Annotated[
 ]
 
 
-def plan(
+def plan(  # noqa: PLR0913  the options of the command
     run: Run,
     *,
     compare_methods: Compare = False,
     grids: Grids = None,
     curve: Curve = None,
     save: Save = None,
+    first_day: First = None,
+    last_day: Last = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the price and the expected error of a release; nothing is spent."""
+    """Show the price and the expected error of a release; nothing is spent.
+
+    With --from and --to: which days pass, and a grid for all of them.
+    """
+    others = {"--compare": compare_methods, "--grids": bool(grids)}
+    others |= {"--curve": curve is not None, "--save": save is not None}
+    if first_day is not None or last_day is not None:
+        _plan_series(run, requested_days(None, first_day, last_day), others, as_json=as_json)
+        return
     if arguments.is_presence_private(run):
         from hexveil.cli.presence import declared_plan  # noqa: PLC0415  a plan of its own
 
-        unused = {"--compare": compare_methods, "--grids": bool(grids)}
-        unused |= {"--curve": curve is not None, "--save": save is not None}
-        declared_plan.plan_on_paper(run, unused=unused, as_json=as_json)
+        declared_plan.plan_on_paper(run, unused=others, as_json=as_json)
         return
     shared_steps.check_plan_options(run)
     _refuse_comparison_with_delta(run, compare_methods=compare_methods, grids=bool(grids))
@@ -91,13 +105,7 @@ def plan(
         # Checked before the records are read, which may take minutes.
         curve = shared_steps.to_run_path(curve)
         error_curve.check(curve)
-    several = len(arguments.value_columns_of(run)) > 1
-    if several and compare_methods and has_distribution(run.plan.statistics or ()):
-        raise InputError(
-            "--compare has no use with several value columns and quantiles, shares or histograms; "
-            "leave it out, or name one value column."
-        )
-    if several or has_distribution(run.plan.statistics or ()):
+    if len(arguments.value_columns_of(run)) > 1 or has_distribution(run.plan.statistics or ()):
         _plan_in_parts(run, compare_methods, grids, curve, save, as_json=as_json)
         return
     facts = shared_steps.read_facts(run)
@@ -134,6 +142,24 @@ def plan(
         typer.echo(line)
 
 
+def _plan_series(
+    run: Run, days: Sequence[date], others: Mapping[str, bool], *, as_json: bool
+) -> None:
+    """Print which days of a series pass, and a grid for all of them."""
+    from hexveil.cli import day_series  # noqa: PLC0415  for --from alone
+
+    given = [name for name, is_given in others.items() if is_given]
+    if given:
+        raise InputError(f"{given[0]} is about one plan; leave it out, or --from and --to.")
+    if arguments.is_presence_private(run):
+        raise InputError(
+            '--from has no use with protect = "presence": a plan follows from declarations, so it '
+            "is the same on every day. Leave it out."
+        )
+    shared_steps.check_plan_options(run)
+    day_series.show_series(run, days, as_json=as_json)
+
+
 def _refuse_comparison_with_delta(run: Run, *, compare_methods: bool, grids: bool) -> None:
     """Refuse options that compare pure plans, before records are read or files written."""
     if run.privacy.delta and (compare_methods or grids):
@@ -147,13 +173,19 @@ def _plan_in_parts(
     run: Run, compares: Compare, grids: Grids, curve: Curve, save: Save, *, as_json: bool
 ) -> None:
     """Print price and expected errors of several value columns, or quantiles and shares."""
+    several = len(arguments.value_columns_of(run)) > 1
+    if several and compares and has_distribution(run.plan.statistics or ()):
+        raise InputError(
+            "--compare has no use with several value columns and quantiles, shares or histograms; "
+            "leave it out, or name one value column."
+        )
     if grids:
         raise InputError(
             "--grids compares grids by the error of means, not of quantiles, shares and "
             "histograms, and of one value column; plan its mean alone with --grids, or leave it "
             "out."
         )
-    if len(arguments.value_columns_of(run)) > 1:
+    if several:
         if curve is not None:
             raise InputError("--curve has no use with several value columns; leave it out.")
         _plan_columns(run, compares, save, as_json=as_json)
@@ -177,7 +209,7 @@ def _plan_columns(run: Run, compares: Compare, save: Save, *, as_json: bool) -> 
         if compares and isinstance(own, Plan)
     }
     if as_json:
-        output = shared_steps.plan_json(plan) | {"files": _file_names(run, files)}
+        output = shared_steps.plan_json(plan) | _common_json(run, facts, files)
         for column, comparison in comparisons.items():
             output["columns"][column] |= _comparison_json(comparison)
         typer.echo(json.dumps(output, indent=2))
@@ -217,7 +249,7 @@ def _plan_distribution(
     files: Files = {"saved": saved, "drawn": _draw(plan, facts, curve)}
     ways = compare_estimators(plan) if compares else ()
     if as_json:
-        output = shared_steps.plan_json(plan) | {"files": _file_names(run, files)}
+        output = shared_steps.plan_json(plan) | _common_json(run, facts, files)
         output |= {"estimators": [asdict(way) for way in ways]} if compares else {}
         typer.echo(json.dumps(output, indent=2))
         return
@@ -275,13 +307,21 @@ def _json(
 ) -> dict[str, Any]:
     """Return the plan and the written files as JSON data."""
     coarse = shared_steps.plan_coarser(run, facts)
-    return shared_steps.plan_json(plan) | {
-        "unit": facts.privacy_unit,
-        "coarser": None if coarse is None else shared_steps.plan_json(coarse),
-        "warning": shared_steps.describe_infeasibility(plan),
-        **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
-        "files": _file_names(run, files),
-    }
+    return (
+        shared_steps.plan_json(plan)
+        | {
+            "unit": facts.privacy_unit,
+            "coarser": None if coarse is None else shared_steps.plan_json(coarse),
+            "warning": shared_steps.describe_infeasibility(plan),
+            **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
+        }
+        | _common_json(run, facts, files)
+    )
+
+
+def _common_json(run: Run, facts: PublicMetadata | ColumnFacts, files: Files) -> dict[str, Any]:
+    """Return the JSON data that plans of all kinds have."""
+    return {"repeats": describe_repeats(facts), "files": _file_names(run, files)}
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:

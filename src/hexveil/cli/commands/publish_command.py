@@ -23,13 +23,15 @@ from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageEr
 from hexveil.base.work_share import PLANNING, READING, RELEASING, WRITING, ShownWork
 from hexveil.cli import folder_options, interrupts, receipts, shared_steps
 from hexveil.cli.commands import release_command
-from hexveil.cli.days import PlannedDay
+from hexveil.cli.day_series import run_of_day
+from hexveil.cli.days import First, Last, PlannedDay, requested_days
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import budget_words
 from hexveil.cli.presence.declared_days import plan_declared_day
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
+from hexveil.model.statistic_terms import has_distribution
 from hexveil.model.time_zones import zone
 from hexveil.planning.feasibility.advice import USABLE_GRID
 from hexveil.publishing.archive.archive import Archive, open_archive
@@ -56,14 +58,10 @@ PARTS_OF_DAY = {
     WRITING: (0.9, 1.0),
 }
 """Where each step of a day begins and ends in it, about: for the time that is left."""
-LONGEST = 3_700
-"""Days of one command."""
 
 Day = Annotated[
     str | None, typer.Option("--date", help="Local day, for example 2026-11-20.", metavar="DATE")
 ]
-First = Annotated[str | None, typer.Option("--from", help="First local day.", metavar="DATE")]
-Last = Annotated[str | None, typer.Option("--to", help="Last local day.", metavar="DATE")]
 Revise = Annotated[bool, typer.Option("--revise", help="Like --late revise, for this run only.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Show the price; publish and book nothing.")
@@ -118,6 +116,7 @@ def publish(
     if run.select.dates is not None:
         raise InputError("dates (in [select]) and publish cannot be combined: use --date instead.")
     account = arguments.ledger_arguments(run, Ledger)
+    run = series_run(run)
     check_plan(run)
     if run.release.context is not None:
         read_context(run.release.context)
@@ -166,6 +165,32 @@ def work_of_day(day: date, number: int, days: int, began: float) -> ShownWork:
     return ShownWork(f"Publishing {day}{of_all}", began, number / days, steps)
 
 
+def series_run(run: Run) -> Run:
+    """Return the run of each day; of a fixed series, one that leaves no day out as too noisy.
+
+    Raises
+    ------
+    InputError
+        If a series is fixed whose kind of plan would follow from the units of each day.
+    """
+    if run.publish.series != "fixed":
+        return run
+    if not arguments.is_presence_private(run):
+        plan = run.plan
+        follows = []
+        if (plan.clipping_range or "auto") == "auto" and not plan.mechanism:
+            follows.append("clipping_range")
+        if has_distribution(plan.statistics or ()):
+            follows = [] if plan.estimator else ["estimator"]
+        if follows:
+            raise InputError(
+                f'series = "fixed" needs one kind of plan for all days: state {follows[0]} (in '
+                "[plan]); hexveil plan with --from and --to proposes a grid and a kind."
+            )
+    accepted = run.release.model_copy(update={"accept_noise": True})
+    return run.model_copy(update={"release": accepted}).standing_in(run.folder)
+
+
 def check_plan(run: Run) -> None:
     """Refuse plans, and declarations, that are invalid on every day."""
     arguments.refuse_declarations(run)
@@ -173,23 +198,6 @@ def check_plan(run: Run) -> None:
         arguments.presence_arguments(run)
     else:
         shared_steps.check_plan_options(run)
-
-
-def requested_days(day: str | None, first_day: str | None, last_day: str | None) -> list[date]:
-    """Return the days, oldest first."""
-    if (day is None) == (first_day is None) or (first_day is None) != (last_day is None):
-        raise InputError("name a day (--date), or the first and the last day (--from and --to).")
-    ends = [_date(text) for text in ((day, day) if day is not None else (first_day, last_day))]
-    if not ends[0] <= ends[1] or (ends[1] - ends[0]).days >= LONGEST:
-        raise InputError(f"--from {ends[0]} --to {ends[1]} must be a span of 1 to {LONGEST} days.")
-    return [ends[0] + timedelta(k) for k in range((ends[1] - ends[0]).days + 1)]
-
-
-def _date(text: str | None) -> date:
-    try:
-        return date.fromisoformat(text or "")
-    except ValueError:
-        raise InputError(f"a day must look like 2026-11-20, got {text!r}.") from None
 
 
 def ready_after(run: Run, wait: str) -> dict[str, Any]:
@@ -237,8 +245,7 @@ def attempt(
 
 
 def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool) -> Outcome:
-    select = run.select.model_copy(update={"dates": (day, day)})
-    of_day = run.model_copy(update={"select": select}).standing_in(run.folder)
+    of_day = run_of_day(run, day)
     account = arguments.ledger_arguments(run, Ledger)
     planned = plan_day(of_day, account["dataset"], dry_run=dry_run)
     request, price = planned.request, planned.price

@@ -14,12 +14,19 @@ if TYPE_CHECKING:
     from hexveil.planning import Capacity, GridAssessment
 
 
+_PLACES = (
+    "Km wide: average width of a hexagon. Hexagons: how many of them have cells; with one, a map "
+    "is one number for the whole area, in each slot. "
+)
+
+
 def show(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
     """Print the error of each grid for a fleet, and the proposed grid unless told otherwise."""
     several = len({offer.privacy_unit for offer in table.offers}) > 1
     labels = any(offer.labels is not None for offer in table.offers)
     printed = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
-    for name in ["Unit"] * several + (["Labels"] if labels else ["Resolution", "Timeslot"]):
+    places = ["Labels"] if labels else ["Resolution", "Km wide", "Hexagons", "Timeslot"]
+    for name in ["Unit"] * several + places:
         printed.add_column(name, justify="left" if name in ("Unit", "Labels") else "right")
     for name in ("Cells", "Users", "Floor", "Error", "Baseline"):
         printed.add_column(name, justify="right")
@@ -32,9 +39,10 @@ def show(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
     Console(width=formatting.terminal_width(), highlight=False, markup=False).print(printed)
     unit = f" in {value_unit}" if value_unit else ""
     legend = (
-        f"Floor: least noise{unit} of any plan without clipping. Error: expected error of the plan."
-        " Baseline: assumed error of one number for all cells. Usable: the error is below the "
-        "baseline. Below half: it is below half the baseline, or the epsilon at which it would be."
+        f"{'' if labels else _PLACES}Floor: least noise{unit} of any plan without clipping. Error: "
+        "expected error of the plan. Baseline: assumed error of one number for all cells. Usable: "
+        "the error is below the baseline. Below half: it is below half the baseline, or the "
+        "epsilon at which it would be."
     )
     typer.echo("\n".join(formatting.wrapped("", legend, indent=0)))
     if sentence:
@@ -42,9 +50,12 @@ def show(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
 
 
 def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
-    cells = [str(offer.resolution), offer.timeslot or "none"]
     if offer.labels is not None:
         cells = [", ".join(offer.labels)]
+    else:
+        places = "one number" if offer.hexagons == 1 else f"{offer.hexagons or 0:,}"
+        wide = f"{offer.kilometres:.2g}"
+        cells = [str(offer.resolution), wide, places, offer.timeslot or "none"]
     cells.append(f"{offer.cells:,}")
     if not offer.cells:
         return [*cells, "0", "-", "-", "-", "no", "no cell left"]

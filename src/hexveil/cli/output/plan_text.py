@@ -21,6 +21,7 @@ from hexveil.planning.allocation import (
     WithinBounds,
 )
 from hexveil.planning.approximate.delta_advice import describe_delta_gain
+from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.planning.plan import Plan
 from hexveil.report.promise import promise
 
@@ -44,8 +45,10 @@ MONTH = 30
 
 def price_lines(plan: ReleasablePlan, facts: PublicMetadata | ColumnFacts) -> list[str]:
     """Return lines about the cells, the privacy unit and the price."""
+    repeats = describe_repeats(facts)
+    lines = [] if repeats is None else formatting.wrapped("Repeats", repeats)
     if not isinstance(plan, Plan):
-        return _price_of_parts(plan)
+        return [*lines, *_price_of_parts(plan)]
     assert isinstance(facts, PublicMetadata)  # noqa: S101  of one value column
     records = plan.occupancy.n_records
     cells = formatting.wrapped(
@@ -55,6 +58,7 @@ def price_lines(plan: ReleasablePlan, facts: PublicMetadata | ColumnFacts) -> li
     )
     return [
         *cells,
+        *lines,
         *(_price_with_noise(plan, facts) if plan.epsilon else _price_of_constants(plan, facts)),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hexveil.base.hexagons import across
 from hexveil.cli.output import formatting
 from hexveil.config.run_file_text import toml_lines
 from hexveil.model.cells import Cells
@@ -62,16 +63,24 @@ def _comment(choices: str, proposal: RunProposal, value_unit: str) -> list[str]:
         formatting.measured(float(f"{error:.2g}"), value_unit)
         for error in (proposal.raw_error, proposal.smoothed_error, proposal.baseline_error)
     )
+    units = f"{proposal.users:,} {proposal.privacy_unit}s"
     return [
-        f"# {choices}: {proposal.cells:,} cells, {proposal.users:,} {proposal.privacy_unit}s;",
+        f"# {choices}: {proposal.cells:,} cells{_places(proposal)}, {units};",
         f"# expected error {raw} raw, {smoothed} smoothed; one number for all cells {constant}",
     ]
+
+
+def _places(proposal: RunProposal) -> str:
+    """Return the hexagons of a run and their width in words; nothing for labels."""
+    if proposal.hexagons is None or not isinstance(proposal.grid, Cells):
+        return ""
+    return f" in {proposal.hexagons:,} hexagons of {across(proposal.grid.resolution):.2g} km"
 
 
 def _absence(advice: RunAdvice, epsilon: str) -> str:
     nearest = advice.nearest
     if nearest is None:
-        return "No grid tried has a map of three cells. Lower min_users, or take a finer grid."
+        return "No grid tried has a map of three hexagons. Lower min_users, or take a finer grid."
     sentence = (
         f"At epsilon {epsilon} no run is expected to beat one number for all cells. "
         f"{formatting.capital(nearest.description)} with min_users {nearest.min_users} "
@@ -106,6 +115,7 @@ def _run_json(proposal: RunProposal) -> dict[str, object]:
             f"{section}.{name}": list(value) if isinstance(value, tuple) else value
             for (section, name), value in changed_fields(proposal).items()
         },
+        "hexagons": proposal.hexagons,
         "cells": proposal.cells,
         "users": proposal.users,
         "raw_error": proposal.raw_error,

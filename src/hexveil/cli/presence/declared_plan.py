@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import parts_of_work
+from hexveil.base.hexagons import across
 from hexveil.cli.output import formatting
 from hexveil.cli.presence import declared_steps
 from hexveil.model.cells import Cells, slot_seconds
-from hexveil.planning.feasibility.grids import OTHER_GRIDS
+from hexveil.model.column_facts import DeclaredColumns
+from hexveil.planning.feasibility.grids import (
+    FINEST,
+    MIN_HEXAGONS,
+    MOST_RESOLUTIONS,
+    OFFERED_SLOTS,
+    OTHER_GRIDS,
+)
 from hexveil.planning.presence.counted_request import CountedPrediction
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 from hexveil.planning.presence.shape_prediction import ShapePrediction
@@ -24,14 +31,11 @@ from hexveil.records.read import declare
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.config import Run
+    from hexveil.config import Run, arguments
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.publishing.presence.presence_publication import DeclaredPlan
 
 COMPARED_AT = "1"
-TIMESLOTS = ("1h", "3h", "6h", "1d")
-COARSER = 2
-"""Resolutions below the declared one that are compared."""
 
 
 def plan_on_paper(run: Run, *, unused: dict[str, bool], as_json: bool) -> None:
@@ -41,7 +45,20 @@ def plan_on_paper(run: Run, *, unused: dict[str, bool], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(declared_steps.plan_json(plan), indent=2))
         return
-    typer.echo("\n".join(declared_steps.plan_lines(plan)))
+    typer.echo("\n".join([*declared_steps.plan_lines(plan), *_repeat_lines(run)]))
+
+
+def _repeat_lines(run: Run) -> list[str]:
+    """Return what to declare about repeats, which no count may show; nothing once it is."""
+    if run.columns.time is None or "repeats" in run.read.explicit_fields():
+        return []
+    return formatting.wrapped(
+        "Repeats",
+        "Of several records of one user at one time one place counts, with its average; how many "
+        "that leaves out is private, and nothing warns of it. Declare it in [read]: repeats = "
+        '"keep" if times are coarser than the reports, such as floored to the hour; else repeats '
+        '= "drop".',
+    )
 
 
 def inspect_declared(
@@ -95,36 +112,65 @@ def with_epsilon(run: Run) -> Run:
 
 
 def comparable_plans(run: Run) -> Iterator[DeclaredPlan]:
-    """Yield plans on the declared area at other resolutions and timeslots; none for labels."""
+    """Yield plans on the declared area at other resolutions and timeslots; none for labels.
+
+    From a map of a few hexagons to the first resolution at which no timeslot is usable, and the
+    declared one.
+    """
     options = declared_steps.read_options(run)
     cells = options["cells"]
     if not isinstance(cells, Cells):
         return
+    own, tried = cells.resolution, 0
     # Names of hexagons have one resolution.
-    finest = cells.resolution
-    is_list = hasattr(cells.area, "names")
-    coarsest = finest if is_list else max(finest - COARSER, 0)
-    slots: tuple[str | None, ...] = (None,)
-    if cells.timeslot is not None:
-        lengths: set[str] = {cells.timeslot, *TIMESLOTS}
-        slots = (*sorted(lengths, key=slot_seconds),)
-    others = [
-        replace(cells, resolution=resolution, timeslot=slot)
-        for resolution in range(finest, coarsest - 1, -1)
-        for slot in slots
-    ]
+    candidates = [own] if hasattr(cells.area, "names") else range(FINEST + 1)
+    in_window = True
     with show_progress(OTHER_GRIDS):
-        for other in parts_of_work(OTHER_GRIDS, others):
-            try:
-                facts = declare(**options | {"cells": other})
-                yield declared_steps.plan_declared(run, facts)
-            except InputError:
-                continue  # too fine to be declared, or too coarse for a cell
+        for resolution in candidates:
+            grid = replace(cells, resolution=resolution)
+            if resolution != own and (not in_window or _n_hexagons(options, grid) < MIN_HEXAGONS):
+                continue
+            plans = [plan for slot in _slots(cells) if (plan := _plan_on(run, options, grid, slot))]
+            yield from plans
+            tried += 1
+            usable = any(plan.refusal is None for plan in plans)
+            in_window = in_window and usable and tried < MOST_RESOLUTIONS
+
+
+def _slots(cells: Cells) -> tuple[str | None, ...]:
+    """Return the timeslots that are compared, the shortest first."""
+    if cells.timeslot is None:
+        return (None,)
+    return tuple(sorted({cells.timeslot, *OFFERED_SLOTS}, key=slot_seconds))
+
+
+def _n_hexagons(options: arguments.Arguments, grid: Cells) -> int:
+    """Return how many hexagons the declared area has; 0 where it cannot be declared."""
+    try:
+        facts = declare(**options | {"cells": replace(grid, timeslot=None)})
+    except InputError:
+        return 0  # too fine, or too coarse for a cell
+    leading = facts.leading if isinstance(facts, DeclaredColumns) else facts
+    return leading.cells.n_places or 0
+
+
+def _plan_on(
+    run: Run, options: arguments.Arguments, grid: Cells, slot: str | None
+) -> DeclaredPlan | None:
+    """Return the plan on one grid; None where it cannot be declared."""
+    try:
+        facts = declare(**options | {"cells": replace(grid, timeslot=slot)})
+        return declared_steps.plan_declared(run, facts)
+    except InputError:
+        return None  # too fine to be declared, or too coarse for a cell
 
 
 def table_lines(plans: list[PresencePlan]) -> list[str]:
     """Return a line per grid: cells, expected errors, share of traffic in open cells."""
-    head = ("resolution", "timeslot", "cells", "error", "weight off by", "open traffic", "usable")
+    head = (
+        "resolution", "km wide", "hexagons", "timeslot", "cells", "error", "weight off by",
+        "open traffic", "usable",
+    )  # fmt: skip
     rows = [head, *(_row(plan) for plan in plans)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
     return [
@@ -139,7 +185,14 @@ def _row(plan: PresencePlan) -> tuple[str, ...]:
     usable = "no" if plan.refusal else "yes"
     if isinstance(prediction, CountedPrediction):
         prediction = prediction.statistics
-    place = (str(grid.resolution), grid.timeslot or "none", f"{plan.facts.grid.n_cells:,}")
+    hexagons = plan.facts.cells.n_places or 0
+    place = (
+        str(grid.resolution),
+        f"{across(grid.resolution):.2g}",
+        "one number" if hexagons == 1 else f"{hexagons:,}",
+        grid.timeslot or "none",
+        f"{plan.facts.grid.n_cells:,}",
+    )
     if isinstance(prediction, UnitCountPrediction):
         return (*place, "", f"{prediction.count_error:.3g}", "", usable)
     error = (
@@ -161,6 +214,8 @@ def _row_json(plan: PresencePlan) -> dict[str, Any]:
     assert isinstance(grid, Cells)  # noqa: S101  see comparable_plans
     return {
         "resolution": grid.resolution,
+        "kilometres": across(grid.resolution),
+        "hexagons": plan.facts.cells.n_places,
         "timeslot": grid.timeslot,
         "cells": plan.facts.grid.n_cells,
         "prediction": plan.figures(),

@@ -153,7 +153,7 @@ def decode_map(
         for group in (columns, (*uncut, error))
     )
     between = deviation_between(window, (weight, difference), law, is_open)
-    return PresenceMap(is_open, *opened, smoothed, *hidden, between)
+    return PresenceMap(is_open, *opened, smoothed, *hidden, between=between)
 
 
 def deviation_between(

@@ -13,10 +13,13 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, parts_of_work, share_of_work
 from hexveil.model.cells import Cells
+from hexveil.model.column_facts import ColumnFacts
+from hexveil.model.public_metadata import many_repeats
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
 from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
-from hexveil.planning.feasibility.grids import coarser_slots
+from hexveil.planning.feasibility.grid_assessment import MIN_CELLS
+from hexveil.planning.feasibility.grids import MIN_HEXAGONS, grids_to_try, most_cells_of
 from hexveil.planning.feasibility.kept_counts import KeptCounts
 from hexveil.planning.feasibility.prediction import (
     MAX_EPSILON,
@@ -26,7 +29,6 @@ from hexveil.planning.feasibility.prediction import (
     prediction_of,
     scaled_epsilon,
 )
-from hexveil.planning.feasibility.recommendation import MIN_CELLS
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
@@ -50,6 +52,20 @@ class GridTooFineWarning(UserWarning):
     """The map would say no more than one constant for all cells."""
 
 
+def describe_repeats(facts: PublicMetadata | ColumnFacts) -> str | None:
+    """Return how many records are left out as repeats, with the way out; None if few are."""
+    columns = facts.columns.values() if isinstance(facts, ColumnFacts) else (facts,)
+    found = next((many for one in columns if (many := many_repeats(one.rules))), None)
+    if found is None:
+        return None
+    repeats, records = found
+    return (
+        f"{repeats:,} of {records:,} records ({repeats / records:.0%}) have the user and time of "
+        "another and are left out: one place of each group counts, with its average. If the times "
+        'are coarser than the reports, count all: repeats = "keep" (in [read], or --repeats keep).'
+    )
+
+
 @dataclass(frozen=True)
 class Advice:
     """Advice, and its sentence.
@@ -69,11 +85,8 @@ class Advice:
 
 
 def brief_advice(plan: Plan) -> str:
-    """Return advice that costs no search: records are not counted again.
-
-    The loss that is named is enough; a search may find a smaller one.
-    """
-    sentence = _text(plan, sufficient_epsilon(plan, plan.support.baseline_error * UNDER), None)
+    """Return advice without other grids: records are not counted again."""
+    sentence = _text(plan, epsilon_needed(plan), None)
     if plan.facts is None or plan.facts.recount is None:
         return sentence
     return f"{sentence} hv.capacity or hexveil inspect finds grids that this fleet supports."
@@ -81,11 +94,8 @@ def brief_advice(plan: Plan) -> str:
 
 def advice(plan: Plan) -> Advice:
     """Return advice for a plan with too fine a grid; for distributed pairs without a search."""
-    # Of distributed pairs each plan tried would be a search of its own; predictions of other grids
-    # are those of Laplace noise.
     if not plan.occupancy.is_local or plan.delta:
-        epsilon = plan.requested_epsilon or Fraction(1)
-        enough = _scaled_to(plan, plan.support.baseline_error * UNDER, epsilon)
+        enough = epsilon_needed(plan)
         return Advice(enough, None, _text(plan, enough, None))
     with share_of_work(USABLE_GRID, 0.0, 0.5, SEARCH):
         needed = epsilon_needed(plan)
@@ -139,8 +149,14 @@ def _scaled_to(plan: Plan, error: float, epsilon: Fraction) -> float | None:
 def epsilon_needed(plan: Plan) -> float | None:
     """Return the loss, rounded up to two figures, at which the map says more than one constant.
 
-    None if 100 is not enough.
+    What plans, releases, tables of grids and their warnings name for this grid. None if 100 is not
+    enough.
     """
+    # Of distributed pairs each plan tried would be a search of its own; predictions of other grids
+    # are those of Laplace noise.
+    if not plan.occupancy.is_local or plan.delta:
+        epsilon = plan.requested_epsilon or Fraction(1)
+        return _scaled_to(plan, plan.support.baseline_error * UNDER, epsilon)
     if (plan.method, plan.request.objective) == ("joint", "mean"):
         epsilon = _by_newton(plan)
     else:  # what is made small is not what is judged: only that it falls is known
@@ -213,28 +229,21 @@ def regrid(plan: Plan, facts: PublicMetadata) -> Plan:
     )
 
 
-def coarser_grids(grid: Cells) -> tuple[Cells, ...]:
-    """Return the same and coarser resolutions and offered timeslots, without the grid itself."""
-    slots = [grid.timeslot, *coarser_slots(grid)]
-    grids = [
-        replace(grid, resolution=resolution, timeslot=slot)
-        for resolution in range(grid.resolution, -1, -1)
-        for slot in slots
-    ]
-    return tuple(grids[1:])
-
-
 def finest_useful(plan: Plan) -> Plan | None:
     """Return the plan of the coarser grid of most cells that says more than one constant."""
     facts = plan.facts
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
-    grids = coarser_grids(facts.cells.grid)
+    grids = grids_to_try(facts, most_cells=most_cells_of(plan))
     # Kept by whoever reads a run already, or here: all are looked at for their numbers of cells.
     kept = facts.recount if isinstance(facts.recount, KeptCounts) else KeptCounts(facts.recount)
     with share_of_work(USABLE_GRID, 0.0, 0.5, COUNTING):
         counts = kept(grids, facts.privacy_unit)
-        cells = [0 if one is None else one.occupancy.n_cells for one in counts]
+        # The same number of cells would be the same map by another name, or a finer one.
+        cells = [
+            0 if one is None or not _is_coarser(one, facts) else one.occupancy.n_cells
+            for one in counts
+        ]
     # Finest first: the first that is useful is the answer, and coarse ones are never planned.
     finest_first = sorted(range(len(grids)), key=lambda number: -cells[number])
     with share_of_work(USABLE_GRID, 0.5, 1.0):
@@ -246,6 +255,12 @@ def finest_useful(plan: Plan) -> Plan | None:
             if (made := _useful(plan, candidate)) is not None:
                 return made
     return None
+
+
+def _is_coarser(counts: PublicMetadata, own: PublicMetadata) -> bool:
+    """Return whether counts are of a map with fewer cells than a data set's own."""
+    places = counts.cells.n_places or 0
+    return places >= MIN_HEXAGONS and counts.occupancy.n_cells < own.occupancy.n_cells
 
 
 def _useful(plan: Plan, candidate: PublicMetadata) -> Plan | None:

@@ -22,9 +22,16 @@ from hexveil.base.work_share import COUNTING, SEARCH, parts_of_work, share_of_wo
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.feasibility import recommendation
-from hexveil.planning.feasibility.advice import UNDER, two_figures_up
-from hexveil.planning.feasibility.grid_assessment import GridAssessment
-from hexveil.planning.feasibility.grids import OTHER_GRIDS, counted, grids_to_try, share_of_grid
+from hexveil.planning.feasibility.advice import UNDER, epsilon_needed, two_figures_up
+from hexveil.planning.feasibility.grid_assessment import MIN_CELLS, GridAssessment
+from hexveil.planning.feasibility.grids import (
+    OTHER_GRIDS,
+    counted,
+    grids_to_try,
+    maps_to_assess,
+    most_cells_of,
+    share_of_grid,
+)
 from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of, scaled_epsilon
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.moments.moment_options import MomentOptions
@@ -55,6 +62,8 @@ _SCHEMA = pa.schema(
         ("timeslot", pa.string()),
         ("slot", pa.string()),
         ("labels", pa.list_(pa.string())),
+        ("hexagons", pa.int64()),
+        ("kilometres", pa.float64()),
         ("cells", pa.int64()),
         ("users", pa.int64()),
         ("floor", pa.float64()),
@@ -76,6 +85,8 @@ _SHOWN = {
     "resolution": "resolution",
     "timeslot": "timeslot",
     "labels": "labels",
+    "kilometres": "km wide",
+    "hexagons": "hexagons",
     "cells": "cells",
     "users": "users",
     "floor": "floor",
@@ -117,7 +128,7 @@ class Capacity:
 
     def to_arrow(self) -> pa.Table:
         """Return the offers as a table, a column per attribute, and which one is proposed."""
-        names = list(GridAssessment.__dataclass_fields__)
+        names = _SCHEMA.names[:-1]
         columns = [[getattr(offer, name) for offer in self.offers] for name in names]
         columns.append([offer is self.proposed for offer in self.offers])
         # What is not a number, as the error where no cell is left, becomes a null.
@@ -180,7 +191,9 @@ def capacity(  # noqa: PLR0913  a public door
     epsilon : number
         Largest loss of any privacy unit.
     resolutions : sequence of int, optional
-        Default: from three coarser than the data set's to one finer.
+        Default: from a map of few hexagons to one beyond the finest that may be usable, by where
+        the records are and how many units there are; and the data set's own. Without any choice
+        of grids, what is the same map as another is left out.
     timeslots : sequence of str or None, optional
         Default: the data set's and the coarser of 1h, 3h, 6h, 1d.
     levels : sequence of sequences of str, optional
@@ -206,7 +219,10 @@ def capacity(  # noqa: PLR0913  a public door
             "capacity counts records on other grids, which needs public presence; under private "
             "presence plan on each declared grid (hv.plan, hexveil inspect)."
         )
-    grids = grids_to_try(facts, resolutions, timeslots, levels)
+    asked = (resolutions, timeslots, levels)
+    places = isinstance(facts.cells.grid, Cells)
+    # For its refusals, before a plan is made: which resolutions there are depends on the plan.
+    grids_to_try(facts, (resolutions or ()) if places else resolutions, timeslots, levels)
     options = MomentOptions(
         mechanism=mechanism,
         method=method,
@@ -215,6 +231,11 @@ def capacity(  # noqa: PLR0913  a public door
         range_share=range_share,
     )
     result = plan_moments(facts, epsilon=epsilon, options=options, baseline_error=baseline_error)
+    grids = (
+        None
+        if asked == (None, None, None)
+        else grids_to_try(facts, *asked, most_cells=most_cells_of(result))
+    )
     return assess_grids(result, privacy_units=privacy_units, grids=grids, search=search)
 
 
@@ -235,7 +256,7 @@ def assess_grids(
     privacy_units : sequence of str, optional
         Default: the data set's privacy unit.
     grids : tuple of Cells or Labels, optional
-        Default: those around the data set's own.
+        Default: those that fit the records and the fleet (`hexveil.planning.feasibility.grids`).
     search : bool
         See `capacity`.
     cheapest : bool
@@ -251,29 +272,33 @@ def assess_grids(
         raise InputError("grids are compared for a data set, not for a bare occupancy.")
     if not isinstance(made.request.limit, WithinEpsilon):
         made = replace(made, request=made.request.within(made.requested_epsilon))
-    grids = grids_to_try(facts) if grids is None else grids
+    listed = grids is not None
+    if grids is None:
+        grids = grids_to_try(facts, most_cells=most_cells_of(made))
     offers: list[GridAssessment] = []
+    offered: list[Cells | Labels] = []
     units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
     all_parts = len(units) + (1 if cheapest else 0)
-    for privacy_unit in units:
+    for place, privacy_unit in enumerate(units):
         if privacy_unit not in get_args(Unit):
             raise InputError(
                 f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {privacy_unit!r}."
             )
-        one_by_one = counted(facts, grids, privacy_unit)
-        place = units.index(privacy_unit)
-        for number, grid in enumerate(grids):
-            own = (privacy_unit, grid) == (facts.privacy_unit, facts.cells.grid)
+        one_by_one = maps_to_assess(facts, grids, privacy_unit, every=listed)
+        for number in range(len(grids)):
             exact = search and not cheapest
             begin, end = ((place + part) / all_parts for part in share_of_grid(number, len(grids)))
             with share_of_work(OTHER_GRIDS, begin, end, COUNTING):
-                # Under no name: the pairs of one grid are freed before the next one is counted.
-                offers.append(
-                    _offer(made, grid, privacy_unit, next(one_by_one), own=own, search=exact)
-                )
+                found = next(one_by_one, None)
+                if found is None:
+                    break
+                offered.append(found[1])
+                own = (privacy_unit, found[1]) == (facts.privacy_unit, facts.cells.grid)
+                offers.append(_offer(made, found[1], privacy_unit, found[2], own=own, search=exact))
+                del found  # its pairs are freed before the next grid is counted
     if cheapest:
         with share_of_work(OTHER_GRIDS, len(units) / all_parts, 1.0, SEARCH):
-            offers = _with_cheapest(made, offers, grids)
+            offers = _with_cheapest(made, offers, offered)
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
@@ -317,6 +342,7 @@ def _offer(
     needed = _needed if search else _scaled
     return replace(
         empty,
+        hexagons=facts.cells.n_places,
         cells=cells,
         users=users,
         baseline_error=miss,
@@ -326,14 +352,17 @@ def _offer(
         planned=prediction is not None,
         beats_constant=prediction is not None and error < miss,
         halved=prediction is not None and error < miss / 2.0,
-        epsilon_needed=needed(predictor, prediction, miss),
+        # What the plan itself names, not another search with another last digit.
+        epsilon_needed=_near(made, epsilon_needed(made))
+        if own and search and error >= miss
+        else needed(predictor, prediction, miss),
         epsilon_halved=needed(predictor, prediction, miss / 2.0),
         epsilon_least=predictor.epsilon_lower_bound(miss / 2.0),
     )
 
 
 def _with_cheapest(
-    made: Plan, offers: Sequence[GridAssessment], grids: tuple[Cells | Labels, ...]
+    made: Plan, offers: Sequence[GridAssessment], grids: Sequence[Cells | Labels]
 ) -> list[GridAssessment]:
     """Return the offers with the loss that halves the error where that loss is least, or near.
 
@@ -344,7 +373,7 @@ def _with_cheapest(
         return list(offers)
     unit = facts.privacy_unit
     recommended = recommendation.recommend(offers, unit)
-    at_least = max(0 if recommended is None else recommended.cells, recommendation.MIN_CELLS - 1)
+    at_least = max(0 if recommended is None else recommended.cells, MIN_CELLS - 1)
     # Losses that were found by scaling tell where the search probably ends.
     order = sorted(
         (i for i, one in enumerate(offers) if one.privacy_unit == unit and one.cells > at_least),
@@ -355,8 +384,7 @@ def _with_cheapest(
     for i in parts_of_work(SEARCH, order):
         if offers[i].epsilon_least > least:
             continue
-        # Offers are of all grids for one unit, then of all for the next.
-        needed = _cheaper(made, facts, grids[i % len(grids)], offers[i], least)
+        needed = _cheaper(made, facts, grids[i], offers[i], least)
         found[i] = replace(found[i], epsilon_halved=needed)
         least = min(least, math.inf if needed is None else needed)
     return found
@@ -382,6 +410,12 @@ def _names(
     if isinstance(grid, Cells):
         return privacy_unit, grid.resolution, grid.timeslot, grid.slot, None
     return privacy_unit, None, None, None, grid.columns
+
+
+def _near(made: Plan, epsilon: float | None) -> float | None:
+    """Return a loss unless it is none, or far away."""
+    far = MAX_EPSILON_RATIO * float(made.requested_epsilon)
+    return None if epsilon is None or epsilon > far else epsilon
 
 
 def _scaled(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: float) -> float | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from hexveil.planning.feasibility.grid_assessment import GridAssessment
-from hexveil.planning.feasibility.recommendation import MIN_CELLS, fineness
+from hexveil.planning.feasibility.grid_assessment import MIN_CELLS, GridAssessment
+from hexveil.planning.feasibility.recommendation import fineness
 from hexveil.planning.presence.declared_assessment import DeclaredAssessment
 
 if TYPE_CHECKING:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hexveil.base.hexagons import across
+from hexveil.planning.feasibility.grids import MIN_HEXAGONS
+
+MIN_CELLS = 3
+"""Cells of a map."""
+
 
 @dataclass(frozen=True)
 class GridAssessment:
@@ -32,6 +38,8 @@ class GridAssessment:
         ten times the loss that was asked.
     epsilon_least : float
         A loss below which the error is certainly above half of one constant's; 0 if none is known.
+    hexagons : int or None
+        Different places of the cells; None for labels. One: a single number for the whole area.
     """
 
     privacy_unit: str
@@ -51,6 +59,7 @@ class GridAssessment:
     epsilon_needed: float | None
     epsilon_halved: float | None
     epsilon_least: float
+    hexagons: int | None = None
 
     @property
     def grid(self) -> str:
@@ -58,7 +67,19 @@ class GridAssessment:
         if self.labels is not None:
             return " x ".join(self.labels)
         slots = "" if self.timeslot is None else f" in {self.timeslot} slots"
-        return f"resolution {self.resolution}{slots}"
+        whole = ", one number for the whole area" if self.hexagons == 1 else ""
+        return f"resolution {self.resolution}{slots}{whole}"
+
+    @property
+    def kilometres(self) -> float | None:
+        """Average width of a hexagon; None for labels."""
+        return None if self.resolution is None else across(self.resolution)
+
+    @property
+    def is_map(self) -> bool:
+        """Whether it has enough cells, and places, to be called a map."""
+        places = MIN_HEXAGONS if self.hexagons is None else self.hexagons
+        return self.cells >= MIN_CELLS and places >= MIN_HEXAGONS
 
     @property
     def relative_error(self) -> float:

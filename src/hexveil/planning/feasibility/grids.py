@@ -1,4 +1,9 @@
-"""The grids beside a data set's own: other resolutions, timeslots, and levels of labels.
+"""The grids that a data set is looked at on: resolutions, timeslots, and levels of labels.
+
+Resolutions follow from where the records are, and from the size of the fleet, whatever resolution
+they were read with: from the coarsest with a map of hexagons (`MIN_HEXAGONS`; a step finer has some
+seven times as many) to one beyond the finest that may be usable. Noise is about span G / (ε L) in G
+cells of L units, and a range is at best `NARROWEST` times as narrow as the bounds.
 
 Where cells are combinations of labels, a level is some of the columns: all of `origin` and `hour`,
 or `origin` alone, or `hour` alone. Records that are at hand are counted again on each level; sums
@@ -13,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base import hexagons
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, CellTable, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hexveil.model.public_metadata import PublicMetadata, Unit
+    from hexveil.planning.plan import Plan
 
 OTHER_GRIDS = "Planning on other grids"
 """The activity whose completed share is told, where it is shown."""
@@ -28,6 +35,14 @@ OFFERED_SLOTS = ("1h", "3h", "6h", "1d")
 """Timeslots that are offered beside the data set's own."""
 MOST_LEVELS = 63
 """Levels that are offered, those of most columns first: all of six columns."""
+MIN_HEXAGONS = 3
+"""Hexagons of a map: with fewer, one number describes the area, or a slot."""
+NARROWEST = 4.0
+"""How many times narrower than the bounds a range is that users' averages allow, about."""
+PROBED = 3
+"""Resolutions by which a grid is refined that has too few hexagons to show where records are."""
+MOST_RESOLUTIONS = 6
+FINEST = 15
 RECOUNT_SHARE = 0.3
 """Share of a comparison of grids that reading the records again takes, about."""
 
@@ -37,8 +52,18 @@ def grids_to_try(
     resolutions: Sequence[int] | None = None,
     timeslots: Sequence[str | None] | None = None,
     levels: Sequence[Sequence[str]] | None = None,
+    *,
+    most_cells: float = 0.0,
 ) -> tuple[Cells | Labels, ...]:
-    """Return the grids that are compared; by default those around the data set's own.
+    """Return the grids that are compared; by default those that fit the records, and the own.
+
+    Parameters
+    ----------
+    facts : PublicMetadata
+    resolutions, timeslots, levels
+        As for `hexveil.capacity`.
+    most_cells : float
+        Cells that the fleet may support at most, about: see `most_cells_of`.
 
     Raises
     ------
@@ -66,7 +91,50 @@ def grids_to_try(
             "what a fleet can support is counted on other grids, which needs records with places; "
             "this data set has none at hand."
         )
-    return _around(grid, resolutions, timeslots)
+    if resolutions is None:
+        resolutions = resolutions_to_try(facts, grid, most_cells)
+    if timeslots is None:
+        timeslots = [grid.timeslot, *coarser_slots(grid)]
+    return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in timeslots)
+
+
+def most_cells_of(made: Plan) -> float:
+    """Return with how many cells a map of a plan's request may be usable at most, about."""
+    baseline_share = made.baseline_error / float(made.upper.max() - made.lower.min())
+    return NARROWEST * float(made.requested_epsilon) * made.occupancy.n_users * baseline_share
+
+
+def resolutions_to_try(facts: PublicMetadata, grid: Cells, most_cells: float) -> list[int]:
+    """Return the resolutions from a map of few hexagons to one beyond the finest usable."""
+    counts = _hexagons_by_resolution(facts, grid)
+    known = max(counts)
+    coarsest = min((r for r in counts if counts[r] >= MIN_HEXAGONS), default=known)
+    growth = counts[known] / counts.get(known - 1, counts[known])
+    growth = min(max(growth, 2.0), 7.0)
+    finest = coarsest
+    while finest < min(FINEST, coarsest + MOST_RESOLUTIONS - 1):
+        cells = counts.get(finest, counts[known] * growth ** (finest - known))
+        if cells > most_cells:
+            break
+        finest += 1
+    return sorted({grid.resolution, *range(coarsest, min(max(finest, coarsest + 1), FINEST) + 1)})
+
+
+def _hexagons_by_resolution(facts: PublicMetadata, grid: Cells) -> dict[int, int]:
+    """Return how many hexagons have records at each resolution, up to one that shows where."""
+    found, resolution = np.unique(facts.cells.hexagon), grid.resolution
+    while found.size < MIN_HEXAGONS and resolution < FINEST and facts.recount is not None:
+        resolution = min(resolution + PROBED, FINEST)
+        finer = replace(grid, resolution=resolution, timeslot=None)
+        (counts,) = facts.recount((finer,), facts.privacy_unit)
+        # So fine that every cell is left out by selection: what is known has to do.
+        if counts is None:
+            break
+        found = np.unique(counts.cells.hexagon)
+    finest = hexagons.resolution_of(int(found[0]))
+    return {r: np.unique(hexagons.parents(found, r)).size for r in range(finest)} | {
+        finest: found.size
+    }
 
 
 def label_levels(grid: Labels, levels: Sequence[Sequence[str]] | None = None) -> tuple[Labels, ...]:
@@ -95,19 +163,6 @@ def _level(grid: Labels, columns: Iterable[str]) -> Labels:
         )
     # In the grid's order, so that one level has one name however it was written.
     return Labels(*(name for name in grid.columns if name in level.columns))
-
-
-def _around(
-    grid: Cells,
-    resolutions: Sequence[int] | None,
-    timeslots: Sequence[str | None] | None,
-) -> tuple[Cells, ...]:
-    if resolutions is None:
-        # One finer shows how far the fleet is from it; each coarser one has a seventh of the cells.
-        resolutions = range(max(grid.resolution - 3, 0), min(grid.resolution + 1, 15) + 1)
-    if timeslots is None:
-        timeslots = [grid.timeslot, *coarser_slots(grid)]
-    return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in timeslots)
 
 
 def coarser_slots(grid: Cells) -> tuple[str, ...]:
@@ -145,6 +200,39 @@ def counted(
     own = facts.cells.grid if unit == facts.privacy_unit else None
     others = facts.recount(tuple(grid for grid in grids if grid != own), unit)
     return _with_own(facts, grids, own, iter(others))
+
+
+def maps_to_assess(
+    facts: PublicMetadata, grids: tuple[Cells | Labels, ...], unit: Unit, *, every: bool
+) -> Iterator[tuple[int, Cells | Labels, PublicMetadata | None]]:
+    """Yield grids by number, with the public facts on each: the one loop over other grids.
+
+    Parameters
+    ----------
+    facts : PublicMetadata
+    grids : tuple of Cells or Labels
+    unit : str
+    every : bool
+        Whether grids are listed too that are the same map as the data set's own, or as one before
+        them: places far apart have as many hexagons at several resolutions.
+    """
+    own = facts.cells.grid if unit == facts.privacy_unit else None
+    seen = set() if every or own is None else {_map_of(facts)}
+    one_by_one = counted(facts, grids, unit)
+    for number, grid in enumerate(grids):
+        metadata = next(one_by_one)
+        name = None if metadata is None or every else _map_of(metadata)
+        if name is None or grid == own or name not in seen:
+            yield number, grid, metadata
+        if name is not None:
+            seen.add(name)
+        del metadata  # its pairs are freed before the next grid is counted
+
+
+def _map_of(facts: PublicMetadata) -> str | None:
+    """Return what tells maps apart; None where that would take a look at pairs elsewhere."""
+    is_known = facts.occupancy.is_local and isinstance(facts.cells.grid, Cells)
+    return facts.occupancy.fingerprint if is_known else None
 
 
 def _with_own(

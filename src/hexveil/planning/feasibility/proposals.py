@@ -25,9 +25,18 @@ from hexveil.base.work_share import COUNTING, share_of_work
 from hexveil.model.cells import Cells, OneCell
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.feasibility.advice import UNDER, two_figures_up
-from hexveil.planning.feasibility.grids import OTHER_GRIDS, counted, grids_to_try, share_of_grid
+from hexveil.planning.feasibility.grid_assessment import MIN_CELLS
+from hexveil.planning.feasibility.grids import (
+    MIN_HEXAGONS,
+    OTHER_GRIDS,
+    counted,
+    grids_to_try,
+    maps_to_assess,
+    most_cells_of,
+    share_of_grid,
+)
 from hexveil.planning.feasibility.prediction import ErrorPredictor
-from hexveil.planning.feasibility.recommendation import MIN_CELLS, fineness
+from hexveil.planning.feasibility.recommendation import fineness
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 
 if TYPE_CHECKING:
@@ -44,8 +53,6 @@ MIN_USERS_FACTORS = (1, 2, 4)
 """Multiples of the run's smallest number of users that are tried."""
 SEARCHED_MAPS = 2
 """Maps for which the needed loss is searched, where no run is usable."""
-MIN_RESOLUTION = 3
-"""Coarsest resolution that is proposed: hexagons of about 70 km a side. A run's own may be less."""
 WEAKER_GAIN = 1.5
 """Ratio of removed errors from which a privacy unit that promises less is named."""
 DOMINANT_SHARE = 1.0 / 3.0
@@ -70,6 +77,8 @@ class RunProposal:
         Expected average error of raw and of smoothed estimates.
     baseline_error : float
         Assumed average error of one number for all cells.
+    hexagons : int or None
+        Different places of the cells; None for labels.
     """
 
     grid: Cells | Labels
@@ -80,6 +89,7 @@ class RunProposal:
     raw_error: float
     smoothed_error: float
     baseline_error: float
+    hexagons: int | None = None
 
     @property
     def is_usable(self) -> bool:
@@ -200,14 +210,16 @@ def _search(
     min_cells: int = 1,
 ) -> Iterator[tuple[RunProposal, float]]:
     """Yield the runs of all grids for one privacy unit, and a loss below which none is usable."""
-    grids = grids_to_try(facts)
-    one_by_one = counted(facts, grids, unit)
+    grids = grids_to_try(facts, most_cells=most_cells_of(made))
+    one_by_one = maps_to_assess(facts, grids, unit, every=False)
     for number in range(len(grids)):
         with share_of_work(OTHER_GRIDS, *share_of_grid(number, len(grids)), COUNTING):
+            found = next(one_by_one, None)
+            if found is None:
+                break
             # Under no name afterwards: its pairs are freed before the next grid is counted.
-            metadata = _proposable(next(one_by_one), facts, min_cells)
-            offers = list(_offers(made, metadata, min_users, factors))
-            del metadata
+            offers = list(_offers(made, _proposable(found[2], min_cells), min_users, factors))
+            del found
         yield from offers
 
 
@@ -253,16 +265,12 @@ def _printed(offer: RunProposal) -> float:
     return float(f"{offer.raw_error:.2g}")
 
 
-def _proposable(
-    metadata: PublicMetadata | None, own: PublicMetadata, min_cells: int
-) -> PublicMetadata | None:
-    """Return the metadata if it has the cells, and small enough hexagons for a map or the run's."""
+def _proposable(metadata: PublicMetadata | None, min_cells: int) -> PublicMetadata | None:
+    """Return the metadata if it has the cells, and enough hexagons for a map."""
     if metadata is None or metadata.occupancy.n_cells < min_cells:
         return None
-    grid, own_grid = metadata.cells.grid, own.cells.grid
-    if not isinstance(grid, Cells) or not isinstance(own_grid, Cells):
-        return metadata
-    return metadata if grid.resolution >= min(MIN_RESOLUTION, own_grid.resolution) else None
+    places = metadata.cells.n_places
+    return metadata if places is None or places >= MIN_HEXAGONS else None
 
 
 def _offers(
@@ -294,6 +302,7 @@ def _offer(made: Plan, metadata: PublicMetadata, min_users: int) -> tuple[RunPro
         raw_error=math.inf,
         smoothed_error=math.inf,
         baseline_error=miss,
+        hexagons=metadata.cells.n_places,
     )
     # What is certainly not usable is not predicted: of these at most the nearest is shown.
     if predictor.error_lower_bound(float(made.requested_epsilon)) < miss:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import Unit
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
 
-MIN_CELLS = 3
-"""Cells of a map."""
 WEAKER_UNITS: dict[Unit, tuple[Unit, ...]] = {
     "user": ("user-week", "user-day"),
     "user-week": ("user-day",),
@@ -32,7 +30,7 @@ def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | 
     halved = [
         assessment
         for assessment in offers
-        if assessment.privacy_unit == unit and assessment.halved and assessment.cells >= MIN_CELLS
+        if assessment.privacy_unit == unit and assessment.halved and assessment.is_map
     ]
     # As printed: the same cells by another name are not told apart by a last digit.
     return max(
@@ -69,7 +67,7 @@ def cheapest(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | N
         for assessment in offers
         if assessment.privacy_unit == unit
         and assessment.epsilon_halved is not None
-        and assessment.cells >= MIN_CELLS
+        and assessment.is_map
     ]
     return min(
         with_epsilon,
@@ -124,12 +122,10 @@ def _loss(offer: GridAssessment) -> str:
 def _nothing(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> str:
     """Return that no grid is proposed, and the grid and the loss that would do."""
     maps = [
-        assessment
-        for assessment in offers
-        if assessment.privacy_unit == unit and assessment.cells >= MIN_CELLS
+        assessment for assessment in offers if assessment.privacy_unit == unit and assessment.is_map
     ]
     if not maps:
-        return "no grid tried leaves a map of three cells."
+        return "no grid tried leaves a map of three cells, or of three hexagons."
     sentence = f"no grid has an error below half the baseline at epsilon {epsilon:g}"
     would = cheapest(maps, unit)
     if would is None:

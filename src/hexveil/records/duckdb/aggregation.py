@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.arrow_numbers import to_numpy, to_table
+from hexveil.base.arrow_numbers import to_numpy
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, sort_numbers
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import Unit
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.validation import ValidatedRecords
-    from hexveil.records.read_request import ReadRequest
     from hexveil.records.select import Select
 
 PAIRS, ALL_CELLS, SELECTED_CELLS = "pairs", "all_cells", "selected_cells"
@@ -42,8 +41,6 @@ FINE_BIN = "fine_bin"
 """Column of the number of a fine bin."""
 TOTAL, SQUARES = "total", "total_sq"
 """Columns of the sum and of the sum of squares."""
-MAX_PASSES = 8
-"""Times that records are read at most to find repeats: some hashes are sorted after others."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +93,6 @@ def slot(wall: str, grid: Cells) -> str:
     # Shifted by a day, since whole-number division rounds towards zero.
     start = f"({wall} + {DAY}) // {seconds} * {seconds}"
     return f"({start}) % {DAY}" if grid.slot == "pooled" else f"{start} - {DAY}"
-
-
-def drops_repeats(request: ReadRequest) -> bool:
-    """Return whether repeats are dropped; without a time column they are kept."""
-    return request.rules.repeats == "drop" and request.columns.time is not None
 
 
 def create_pairs(
@@ -166,136 +158,8 @@ def count_raw(session: Session, source: ValidatedRecords) -> int:
     return int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
 
 
-def deduplicate(
-    session: Session, source: ValidatedRecords, n_records: int | None = None
-) -> tuple[str, int]:
-    """Drop repeats of a user and time; return the query of the rest and the number dropped.
-
-    Few records usually share their user and time with another. These are found by a hash first,
-    before any rule; a collision, or a twin that a rule leaves out, only suspects a record
-    needlessly. Suspects are then resolved exactly.
-
-    Parameters
-    ----------
-    session : Session
-    source : ValidatedRecords
-    n_records : int, optional
-        Records before any check, if they were counted.
-    """
-    # The usual case: nothing is repeated, and the records are grouped as they are.
-    if not _create_suspects(session, source, n_records):
-        return source.query, 0
-    # Kept records alone have a hash, so that one that a rule rejects cannot displace one that
-    # counts.
-    shared = f"SELECT * FROM ({_hashed(source)}) SEMI JOIN suspects USING (record_hash)"
-    session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_keep_smallest(source, shared)}")
-    dropped = session.rows("SELECT coalesce(CAST(sum(n_records - 1) AS BIGINT), 0) FROM resolved")
-    return deduplicated_query(source), int(str(dropped[0][0]))
-
-
-def deduplicated_query(
-    source: ValidatedRecords, restriction: str = "", extra_columns: Sequence[str] = ()
-) -> str:
-    """Return the query of records without repeats, once the repeats are known.
-
-    Parameters
-    ----------
-    source : ValidatedRecords
-    restriction : str
-        Joins and a condition, which choose among records before anything else is done with them.
-    extra_columns : sequence of str
-        Columns that the joins add.
-    """
-    wall = ["local_s"] * source.local
-    columns = ", ".join(
-        ("reject_reason", "user_id", "time_us", *wall, *source.places, "quanta", *extra_columns)
-    )
-    # A null hash, of a record that is left out, is never in the other table: it passes.
-    unrepeated = (
-        f"SELECT * FROM ({_hashed(source, restriction)}) ANTI JOIN suspects USING (record_hash)"
-    )
-    return (
-        f"SELECT {columns} FROM ({unrepeated}) UNION ALL "
-        f"SELECT {columns} FROM resolved {restriction}"
-    )
-
-
-def _hashed(source: ValidatedRecords, restriction: str = "") -> str:
-    return (
-        "SELECT *, CASE WHEN reject_reason = 0 THEN hash(user_id, time_us) END AS record_hash "
-        f"FROM ({source.query}) {restriction}"
-    )
-
-
-def _create_suspects(session: Session, source: ValidatedRecords, n_records: int | None) -> bool:
-    """Create the table of hashes that more than one record has; return whether there are any.
-
-    They are sorted in memory where that is possible, those of one remainder after those of
-    another if they are too many at once, and grouped by the engine where not.
-    """
-    hashes = (
-        f"SELECT hash(user_id, time_us) AS record_hash FROM ({source.raw}) "
-        "WHERE user_id IS NOT NULL AND time_us IS NOT NULL"
-    )
-    repeated = _repeated_hashes(session, source, hashes, n_records)
-    create = "CREATE OR REPLACE TEMP TABLE suspects AS"
-    if repeated is None:
-        session.run(
-            f"{create} SELECT record_hash FROM ({hashes}) GROUP BY record_hash HAVING count(*) > 1"
-        )
-        return bool(session.rows("SELECT 1 FROM suspects LIMIT 1"))
-    if not repeated.size:
-        return False
-    session.register("repeated_hashes", to_table({"record_hash": repeated}))
-    session.run(f"{create} SELECT record_hash FROM repeated_hashes")
-    session.forget("repeated_hashes")
-    return True
-
-
-def _repeated_hashes(
-    session: Session, source: ValidatedRecords, hashes: str, n_records: int | None
-) -> NDArray[np.uint64] | None:
-    """Return the hashes that a query has more than once; None if they are too many to sort."""
-    n_passes = 1
-    if source.columnar:
-        records = count_raw(session, source) if n_records is None else n_records
-        # Remainders are not quite as frequent as each other.
-        n_passes = -(-records * 21 // (20 * session.sortable)) or 1
-    if n_passes > MAX_PASSES:
-        return None
-    repeated = []
-    for remainder in range(n_passes):
-        restriction = "" if n_passes == 1 else f" WHERE record_hash % {n_passes} = {remainder}"
-        of_pass = session.repeated(
-            f"SELECT record_hash FROM ({hashes}){restriction}", session.sortable
-        )
-        if of_pass is None:
-            return None
-        repeated.append(of_pass)
-    return np.concatenate(repeated)
-
-
 def _null_if_rejected(columns: dict[str, str]) -> dict[str, str]:
     return {name: f"CASE WHEN reject_reason = 0 THEN {e} END" for name, e in columns.items()}
-
-
-def _keep_smallest(source: ValidatedRecords, query: str) -> str:
-    """Return the query of one record per (user, time), with the number of repeats `n_records`.
-
-    The record of smallest place stays, on a tie the one of smallest value.
-    """
-    fields = (*source.places, "quanta")
-    # min of a struct compares its fields in order: the place first, the value on a tie. Which
-    # record stays depends on the values of this user alone, so that sensitivities hold.
-    smallest = "struct_pack(" + ", ".join(f"{name} := {name}" for name in fields) + ")"
-    # Any value: the wall clock follows from the instant, which all repeats share.
-    wall = ("any_value(local_s) AS local_s, ", "local_s, ") if source.local else ("", "")
-    names = ", ".join(f"first.{name} AS {name}" for name in fields)
-    return (
-        "SELECT CAST(0 AS TINYINT) AS reject_reason, user_id, time_us, n_records, "
-        f"{wall[1]}{names} FROM (SELECT user_id, time_us, count(*) AS n_records, {wall[0]}"
-        f"min({smallest}) AS first FROM ({query}) GROUP BY user_id, time_us)"
-    )
 
 
 def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hexveil.base.work_share import QUERY, READING, steps_of_work
-from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb import aggregation, record_repeats
 from hexveil.records.duckdb.packing.packed_records import pack
 from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
@@ -89,10 +89,10 @@ def count_records(
     query, repeats = records.query, 0
     # Counted once; where columns are not scanned alone it would take another reading.
     n_records = aggregation.count_raw(session, records) if records.columnar else None
-    if aggregation.drops_repeats(request):
+    if request.drops_repeats:
         # Before counting: a record that a vehicle sent twice must not weigh twice, nor use up its
         # cap.
-        query, repeats = aggregation.deduplicate(session, records, n_records)
+        query, repeats = record_repeats.deduplicate(session, records, n_records)
     rules = request.rules
     packed = pack(session, records, keys, rules, n_records, deduplicated=query != records.query)
     pairs: PairStore

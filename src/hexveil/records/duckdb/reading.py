@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING
-from hexveil.model.public_metadata import PublicMetadata
+from hexveil.model.public_metadata import REPEATS, PublicMetadata
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.caching.cached_reading import count_cached
@@ -111,6 +111,7 @@ def _fetch_pairs(
     left_out, repeats = counted.counts.left_out, counted.counts.repeats
     refusals.refuse_unusable(session, counted.records, request, left_out)
     refuse_overflow(left_out.get(0, 0), request)
+    refusals.refuse_repeats(request, left_out.get(0, 0), repeats)
     if not rules.accept_single_records:
         refuse_single_records(*stored.count_single_records(), request.columns.user)
     request = check_offsets(session, counted.records, request)
@@ -206,8 +207,8 @@ def rule_counts(request: ReadRequest, left_out: Mapping[int, int], repeats: int)
     counts = {"records read": sum(left_out.values())}
     for reason in (*UNUSABLE, *(reason for reason, used in is_used.items() if used)):
         counts[REASONS[reason]] = left_out.get(reason, 0)
-    if aggregation.drops_repeats(request):
-        counts["repeats of a user and time"] = repeats
+    if request.drops_repeats:
+        counts[REPEATS] = repeats
     return counts
 
 

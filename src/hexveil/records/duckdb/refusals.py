@@ -118,6 +118,27 @@ def refuse_unusable(
         raise InputError(_selected_away(session, source, request, left_out))
 
 
+def refuse_repeats(request: ReadRequest, n_kept: int, repeats: int) -> None:
+    """Raise InputError if more records are repeats of a user and time than is tolerated.
+
+    Parameters
+    ----------
+    request : ReadRequest
+    n_kept : int
+        Records that passed the rules before, repeats among them. Public.
+    repeats : int
+        Of these, records that are left out. Public.
+    """
+    if repeats > request.rules.max_repeats * n_kept:
+        raise InputError(
+            f"time: {repeats} of {n_kept} records ({repeats / n_kept:.0%}) have the user and time "
+            "of another, and would be left out. If the times are coarser than the reports, or the "
+            'records are events, count all: repeats = "keep" (in [read], or --repeats keep). If '
+            "each report is stored several times, accept it: max_repeats = "
+            f"{min(1, -(-10 * repeats // n_kept) / 10)} (in [read])."
+        )
+
+
 _NOTHING = {
     UNPARSABLE: "no record could be parsed; the file is not what its name says",
     NO_VALUE: "no record has a usable value (a finite number); check the value column",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, QUERY, share_of_work
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import aggregation, grid_rollup
+from hexveil.records.duckdb import aggregation, grid_rollup, record_repeats
 from hexveil.records.duckdb.expressions import local_second
 from hexveil.records.duckdb.grid_rollup import GridCounts
 from hexveil.records.duckdb.packing.packed_grids import PackableRecords, fine_table, finest_of
@@ -90,13 +90,13 @@ class DuckDBRegridder:
 
     def _keep(self, session: Session, request: ReadRequest) -> PackableRecords:
         # Repeats are looked for in all records, and only then is one of each kept.
-        drop = aggregation.drops_repeats(request)
+        drop = request.drops_repeats
         # Of repeats the one of smallest place stays: values break ties alone, and change no count.
         relation = open_source(session, self.source, request.column_names, request.format)
         relation.load_files()
         source = validate_records(session, relation, request, parse=drop)
         if drop:
-            query, _ = aggregation.deduplicate(session, source)
+            query, _ = record_repeats.deduplicate(session, source)
             source = replace(
                 source, query=query, twins=() if query != source.query else source.twins
             )

@@ -141,6 +141,7 @@ def _refuse_limits(rules: Rules) -> None:
     """Refuse limits that no reading with private presence has."""
     for name, is_given in (
         ("max_bad_rows", rules.max_bad_rows != Rules.max_bad_rows),
+        ("max_repeats", rules.max_repeats != Rules.max_repeats),
         ("accept_single_records", rules.accept_single_records),
     ):
         if is_given:

@@ -127,6 +127,7 @@ def count_records(
         measures = DistributedQueries(session, task_records)
         refusals.refuse_unusable(measures, task_records.records, request, summary.left_out)
         refuse_overflow(summary.left_out.get(0, 0), request)
+        refusals.refuse_repeats(request, summary.left_out.get(0, 0), summary.repeats)
         of_units = as_parted(_records_of_units(tally, grouping), task_records)
         with persisted(of_units):
             if not rules.accept_single_records:
@@ -157,7 +158,7 @@ def count_groups(
     edges = task_grouping.edges
     schema = tally_schema(grouping, squares=task_grouping.squares, by_bin=bool(edges))
     keys = tally_keys(grouping)
-    if aggregation.drops_repeats(request):
+    if request.drops_repeats:
         counted = deduplicate_by_user(task_records, schema, task_grouping)
         return _with_bin_lists(counted, keys) if edges else counted
     # Repeats are kept here: a pair's records may be counted in several tasks, and added up.

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.base.work_share import COUNTING
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import aggregation, regrid
+from hexveil.records.duckdb import regrid
 from hexveil.records.duckdb.session import Session
 from hexveil.records.progress import show_progress
 from hexveil.records.spark import tasks
@@ -149,7 +149,7 @@ class SparkRegridder:
 
 def _list_records(task_records: TaskRecords, request: ReadRequest) -> DataFrame:
     schema = record_schema(task_records)
-    if aggregation.drops_repeats(request):
+    if request.drops_repeats:
         return deduplicate_by_user(task_records, schema, None)
     return map_batches(
         task_records.rows,

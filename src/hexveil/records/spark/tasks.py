@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.records.bin_number import bin_number
-from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb import aggregation, record_repeats
 from hexveil.records.duckdb.formats.delimited_text import TextStream
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 from hexveil.records.duckdb.session import Session
@@ -228,7 +228,7 @@ def deduplicate_task(
                 return
             # A stream of batches can be read once, and repeats are looked for twice.
             session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {column_list} FROM {RECORDS}")
-            query, repeats = aggregation.deduplicate(session, source)
+            query, repeats = record_repeats.deduplicate(session, source)
             if grouping is not None:
                 keys = grouping.keys(session)
                 query = select_counts(query, keys, squares=grouping.squares, edges=grouping.edges)

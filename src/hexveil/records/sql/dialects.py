@@ -65,6 +65,12 @@ class Dialect:
         refuses products that come to nothing, numbers below any quantum are 0.
     total : str
         The sum of whole numbers `{k}` of up to 53 bits, of more records than there can be.
+    micros : str
+        The instant `{t}` in microseconds since 1970, as text.
+    drawn : str
+        The first 60 bits of md5 of the text `{t}`, as a whole number.
+    quotient : str
+        The whole number `{a}`, not below 0, divided by `{b}` and rounded down.
     """
 
     double: str
@@ -85,6 +91,9 @@ class Dialect:
     integral: str
     decimals: str
     trimmed: str
+    micros: str
+    drawn: str
+    quotient: str
     matches: str
     boolean: str
     by_bytes: str = ""
@@ -184,6 +193,9 @@ DIALECTS: dict[DialectName, Dialect] = {
         integral="TRY_CAST({x} AS BIGINT)",
         decimals="typeof({x}) LIKE 'DECIMAL%'",
         trimmed="CASE WHEN contains({t}, '.') THEN rtrim(rtrim({t}, '0'), '.') ELSE {t} END",
+        micros="CAST(epoch_us({t}) AS VARCHAR)",
+        drawn="CAST('0x' || substr(md5({t}), 1, 15) AS BIGINT)",
+        quotient="{a} // {b}",
         matches="regexp_matches({t}, {pattern})",
         boolean="typeof({x}) = 'BOOLEAN'",
     ),
@@ -218,6 +230,9 @@ DIALECTS: dict[DialectName, Dialect] = {
             "CASE WHEN {t} IN ('NaN', 'Infinity', '-Infinity') THEN NULL\n    "
             "WHEN position('.' IN {t}) > 0 THEN rtrim(rtrim({t}, '0'), '.') ELSE {t} END"
         ),
+        micros="CAST(CAST(extract(epoch FROM {t}) * 1000000 AS bigint) AS text)",
+        drawn="CAST(CAST('x' || substr(md5({t}), 1, 15) AS bit(60)) AS bigint)",
+        quotient="div({a}, {b})",
         by_bytes=' COLLATE "C"',
         value=(
             "CAST(CASE\n    WHEN {x} > -1e-200 AND {x} < 1e-200 THEN 0\n    "
@@ -252,6 +267,9 @@ DIALECTS: dict[DialectName, Dialect] = {
         integral="SAFE_CAST({x} AS INT64)",
         decimals="",  # their text never ends in such zeros
         trimmed="{t}",
+        micros="CAST(UNIX_MICROS({t}) AS STRING)",
+        drawn="CAST(CONCAT('0x', SUBSTR(TO_HEX(MD5({t})), 1, 15)) AS INT64)",
+        quotient="DIV({a}, {b})",
         total="SUM(CAST({k} AS NUMERIC))",
         matches="REGEXP_CONTAINS({t}, {pattern})",
         boolean="FORMAT('%T', {x}) IN ('true', 'false')",
@@ -284,6 +302,9 @@ DIALECTS: dict[DialectName, Dialect] = {
             "CASE WHEN TRY_CAST({t} AS DOUBLE) = 0 THEN '0'\n    WHEN locate('.', {t}) > 0 "
             "THEN rtrim('.', rtrim('0', {t})) ELSE {t} END"
         ),
+        micros="CAST(unix_micros({t}) AS STRING)",
+        drawn="CAST(conv(substr(md5({t}), 1, 15), 16, 10) AS BIGINT)",
+        quotient="{a} div {b}",
         total="SUM(CAST({k} AS DECIMAL(18, 0)))",
         # Here a pattern's end is before a line break that ends the text, too.
         matches="{t} RLIKE {pattern} AND translate({t}, '-.0123456789', '') = ''",

@@ -1,9 +1,9 @@
 """One query that makes the table of `from_sums` from a table of records, in four dialects.
 
 By the rules of reading (docs/reference/python.md), as in `records.duckdb.validation`: unusable
-records, then drop_values, hours, dates and box leave; of several with the same user and time the
-one of smallest place, on a tie of smallest value, stays; values are clamped, rounded to the quantum
-half away from zero, and clamped again.
+records, then drop_values, hours, dates and box leave; values are clamped, rounded to the quantum
+half away from zero, and clamped again; of several with the same user and time one place counts,
+with its average (`records.duckdb.record_repeats` has the rule and the proof).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Writer:
             "selected": self._selected(),
         }
         if self._dedupes:
-            steps["ranked"] = self._ranked()
+            steps |= {"counted": self._counted(), "averaged": self._averaged()}
         steps["keyed"] = self._keyed(next(reversed(steps)))
         written = ",\n".join(f"{name} AS (\n{body}\n)" for name, body in steps.items())
         return f"{self._comment()}\nWITH {written}\n{self._sums()};\n"
@@ -222,20 +222,43 @@ class _Writer:
             tests.append(f"local_s BETWEEN {start * DAY} AND {end * DAY + DAY - 1}")
         return _select(selected, "usable", tests)
 
-    def _ranked(self) -> str:
-        """Return the records with `repeat_number`: 1 for the one that is kept of repeats."""
-        collate = self._sql.by_bytes if self._labels else ""
+    def _counted(self) -> str:
+        """Return the records with numbers and sums of repeats, and the hash that draws one."""
+        sql, user_time = self._sql, "PARTITION BY user_id, observed_at"
+        collate = sql.by_bytes if self._labels else ""
         places = ", ".join(f"{name}{collate}" for name in self._places())
-        # The whole order is stated: on a tie an engine could keep another record each time.
-        start = f"ROW_NUMBER() OVER (PARTITION BY user_id, observed_at ORDER BY {places}, quanta)"
-        selected = self._pass_through([*(["local_s"] * self._local), "quanta"])
-        return _select(selected | {"repeat_number": start}, "selected")
+        at_place = f"OVER ({user_time}, {', '.join(self._places())})"
+        # From the lower bound, so that no sum is negative: divisions round down.
+        lowest = int(self._rules.scale.lower / self._rules.scale.quantum)
+        above = sql.total.format(k=f"quanta - ({lowest})")
+        drawn = sql.drawn.format(t=f"CONCAT(user_id, ' ', {sql.micros.format(t='observed_at')})")
+        selected = self._pass_through(["local_s"] * self._local) | {
+            "place_records": f"COUNT(*) {at_place}",
+            "place_quanta": f"{above}\n  {at_place}",
+            # The value orders records of one place alone, whose average does not depend on it.
+            "place_rank": f"ROW_NUMBER() OVER ({user_time} ORDER BY {places}, quanta)",
+            "repeats": f"COUNT(*) OVER ({user_time})",
+            "drawn": drawn,
+        }
+        return _select(selected, "selected")
+
+    def _averaged(self) -> str:
+        """Return one record of each user and time, with the average of the place that is drawn."""
+        selected = self._pass_through(["local_s"] * self._local)
+        lowest = int(self._rules.scale.lower / self._rules.scale.quantum)
+        divided = self._sql.quotient.format
+        half_down = f"MOD({divided(a='drawn', b='repeats')}, 2)"
+        average = divided(
+            a=f"(2 * place_quanta + place_records - {half_down})", b="(2 * place_records)"
+        )
+        selected["quanta"] = f"CAST({average} AS {self._sql.integer}) + ({lowest})"
+        return _select(selected, "counted", ["place_rank = MOD(drawn, repeats) + 1"])
 
     def _keyed(self, source: str) -> str:
         """Return the records by cell and privacy unit."""
         selected = {self._sql.name(name): expression for name, expression in self._cell().items()}
         selected |= {self._sql.name("user"): self._unit(), self._k: "quanta", **self._exact()}
-        return _select(selected, source, ["repeat_number = 1"] if self._dedupes else [])
+        return _select(selected, source)
 
     def _cell(self) -> dict[str, str]:
         cells = self._rules.cells
@@ -327,6 +350,8 @@ class _Writer:
         yield "are left out, however many they are (max_bad_rows is not applied)."
         if columns.time is not None:
             yield f"{columns.time!r} must hold instants (times with an offset, or in UTC)."
+        if self._dedupes:
+            yield "Repeats of a user and time are averaged, however many (no max_repeats)."
         if columns.location is not None:
             yield f"{columns.location!r} must be a list of numbers, longitude first."
         yield f"{columns.user!r} may be text or numbers: 7, 7.0 and 7.00 are one user; floats that"

@@ -97,7 +97,7 @@ class CacheQuery:
                 self.undated.clocked,
                 self.undated.query,
                 asdict(self.grouping),
-                self.drops_repeats,
+                self.request.repeats_rule,
                 self.squares,
                 *([] if self.bins is None else [self.bins.identity()]),
                 *self.terms,
@@ -122,7 +122,7 @@ class CacheQuery:
     @property
     def drops_repeats(self) -> bool:
         """Whether repeats are dropped."""
-        return aggregation.drops_repeats(self.request)
+        return self.request.drops_repeats
 
     @property
     def timed(self) -> bool:

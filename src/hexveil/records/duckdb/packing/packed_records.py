@@ -24,7 +24,6 @@ from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING, part_of_work, tell_share
 from hexveil.model.cells import Cells
-from hexveil.records.duckdb.aggregation import deduplicated_query
 from hexveil.records.duckdb.packing.bit_layout import (
     COMBINATION,
     USERS,
@@ -40,6 +39,7 @@ from hexveil.records.duckdb.packing.unpacking import (
     sum_pairs,
     unpack,
 )
+from hexveil.records.duckdb.record_repeats import deduplicated_query
 from hexveil.records.duckdb.validation import key_column
 from hexveil.records.feasible_sums import squares_fit
 

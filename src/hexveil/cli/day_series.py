@@ -1,0 +1,202 @@
+"""`hexveil plan --from --to`: which days of a series a grid passes, and one that passes them all.
+
+A day passes where its map is expected to say more than one constant, which is what `publish` asks.
+Proposed is a grid, with one kind of clipping range for all days, that every day supports: judged by
+the day that it serves worst, as a grid for several value columns is judged by its worst column.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from hexveil.base.errors import InputError
+from hexveil.cli import shared_steps
+from hexveil.cli.output import formatting
+from hexveil.cli.output.common_grid_text import grid_fields
+from hexveil.config import arguments
+from hexveil.config.run_file_text import toml_lines
+from hexveil.model.cells import OneCell
+from hexveil.planning.allocation import range_kind
+from hexveil.planning.api import plan as make_plan
+from hexveil.planning.feasibility.capacity import assess_grids
+from hexveil.planning.feasibility.common_grid import choose_common_grids, common_grids
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, grids_to_try, most_cells_of
+from hexveil.planning.plan import Plan
+from hexveil.records.progress import show_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+
+    from hexveil.cli.output.proposal_text import Changes
+    from hexveil.config import Run
+    from hexveil.planning.feasibility.common_grid import CommonGrid
+
+    Proposal = tuple[CommonGrid, str]
+
+
+@dataclass(frozen=True)
+class JudgedDay:
+    """Whether a day supports the run's grid.
+
+    Attributes
+    ----------
+    day : str
+    passes : bool
+    why : str
+        The kind of clipping range that was planned, or why there is no plan.
+    cells, users : int
+    error, baseline_error : float or None
+        Expected average error, and that of one constant; None of medians, shares and several
+        value columns.
+    """
+
+    day: str
+    passes: bool
+    why: str
+    cells: int = 0
+    users: int = 0
+    error: float | None = None
+    baseline_error: float | None = None
+
+
+def show_series(run: Run, days: Sequence[date], *, as_json: bool) -> None:
+    """Print which of the days pass, and a grid for all of them; nothing is spent."""
+    if run.select.dates is not None:
+        raise InputError("dates (in [select]) and --from cannot be combined: leave one out.")
+    judged, plans = [], {}
+    for day in days:
+        one, plan = _judge(run, day.isoformat())
+        judged.append(one)
+        if plan is not None:
+            plans[one.day] = plan
+    # Of a day without any cell no grid makes a map.
+    proposal = _propose(run, plans) if len(plans) == len(days) else None
+    if as_json:
+        typer.echo(json.dumps(_json(judged, proposal), indent=2))
+        return
+    typer.echo("\n".join([*_day_lines(judged), *_proposal_lines(judged, proposal)]))
+
+
+def _judge(run: Run, day: str) -> tuple[JudgedDay, Plan | None]:
+    """Return whether a day passes, and its plan if that is one of means and variances."""
+    try:
+        of_day = run_of_day(run, day)
+        is_one = len(arguments.value_columns_of(run)) == 1
+        facts = (
+            shared_steps.read_facts(of_day)
+            if is_one
+            else shared_steps.read_releasable(of_day).public
+        )
+        made = shared_steps.plan_run(of_day, facts)
+    except InputError as error:
+        return JudgedDay(day, passes=False, why=str(error)), None
+    if not isinstance(made, Plan):
+        return JudgedDay(day, made.refusal is None, made.refusal or "planned"), None
+    support = made.support
+    return JudgedDay(
+        day, support.beats_constant, range_kind(made.allocation.clipping), support.cells,
+        support.users, support.mean_error, support.baseline_error,
+    ), made  # fmt: skip
+
+
+def run_of_day(run: Run, day: str) -> Run:
+    """Return the run of one local day."""
+    select = run.select.model_copy(update={"dates": (day, day)})
+    return run.model_copy(update={"select": select}).standing_in(run.folder)
+
+
+def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:
+    """Return the finest grid, and a kind of range, that all days support; None without one.
+
+    Of equally fine ones the kind that serves its worst day best.
+    """
+    if any(isinstance(one.facts and one.facts.cells.grid, OneCell) for one in plans.values()):
+        return None
+    windows = (
+        grids_to_try(one.facts, most_cells=most_cells_of(one))
+        for one in plans.values()
+        if one.facts is not None and not one.delta
+    )
+    grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
+    # The kinds that "auto" took on some day; a stated one is the only one.
+    kinds = dict.fromkeys(range_kind(one.allocation.clipping) for one in plans.values())
+    found: list[Proposal] = []
+    with show_progress(OTHER_GRIDS):
+        for kind in kinds:
+            options = shared_steps.grid_options(run) | {"clipping_range": kind}
+            tables = {
+                day: assess_grids(
+                    make_plan(one.facts, epsilon=one.requested_epsilon, **options, advise=False),
+                    grids=grids,
+                    search=False,
+                )
+                for day, one in plans.items()
+                if one.facts is not None
+            }
+            chosen = choose_common_grids(common_grids(tables)) if grids else {}
+            found += [(grid, kind) for name, grid in chosen.items() if name == "finest"]
+    return max(found, key=lambda pair: (pair[0].cells, -pair[0].ratio), default=None)
+
+
+def fields_of(proposal: Proposal) -> Changes:
+    """Return the fields of a run file that fix a series."""
+    grid, kind = proposal
+    return grid_fields(grid) | {
+        ("plan", "clipping_range"): kind,
+        ("publish", "series"): "fixed",
+    }
+
+
+def _day_lines(judged: Sequence[JudgedDay]) -> list[str]:
+    lines = []
+    for one in judged:
+        text = one.why
+        if one.error is not None and one.baseline_error is not None:
+            error, constant = (f"{number:.3g}" for number in (one.error, one.baseline_error))
+            text = (
+                f"{one.cells:,} cells, {one.users:,} units, clipping range {one.why}: error "
+                f"{error}, one number for all cells {constant}"
+            )
+        lines += formatting.wrapped(one.day, f"{'passes' if one.passes else 'fails'}; {text}")
+    passed = sum(one.passes for one in judged)
+    share = f"{passed} of {len(judged)} days pass ({passed / len(judged):.0%})."
+    return [*lines, *formatting.wrapped("Days", share)]
+
+
+def _proposal_lines(judged: Sequence[JudgedDay], proposal: Proposal | None) -> list[str]:
+    if proposal is None:
+        return formatting.wrapped(
+            "Series",
+            "No grid that was tried passes on every day. Leave out days without records, or take "
+            "a larger epsilon, a shorter privacy unit or fewer min_users.",
+        )
+    grid, _ = proposal
+    worst = max(grid.assessments, key=lambda day: grid.assessments[day].relative_error)
+    error, constant = (
+        f"{number:.2g}"
+        for number in (
+            grid.assessments[worst].predicted_error,
+            grid.assessments[worst].baseline_error,
+        )
+    )
+    return [
+        "",
+        f"# Passes all {len(judged)} days: at least {grid.cells:,} cells; worst {worst}, expected",
+        f"# error {error}, one number for all cells {constant}. As lines of a run file:",
+        *toml_lines(fields_of(proposal)),
+    ]
+
+
+def _json(judged: Sequence[JudgedDay], proposal: Proposal | None) -> dict[str, Any]:
+    fields = {} if proposal is None else fields_of(proposal)
+    return {
+        "days": [asdict(one) for one in judged],
+        "share": sum(one.passes for one in judged) / len(judged),
+        "proposed": {f"{section}.{name}": value for (section, name), value in fields.items()}
+        or None,
+    }

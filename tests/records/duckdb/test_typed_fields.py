@@ -218,7 +218,8 @@ def parsed(path, *, typed, **options):
             patch.setattr(Relation, "in_types", lambda relation, *_: relation)
         dataset = read(
             path, user="u", value="v", lat="lat", lon="lon", time="t", bounds=(0, 65),
-            cells=Cells(8, "1h", ZONE), select=Select(min_users=1), max_bad_rows=1, **options,
+            cells=Cells(8, "1h", ZONE), select=Select(min_users=1), max_bad_rows=1, max_repeats=1,
+            **options,
         )  # fmt: skip
     occupancy = dataset.public.occupancy
     return sorted(map(repr, found["rows"])), dict(dataset.public.rules), occupancy.n.tolist()

@@ -29,6 +29,7 @@ from hexveil.publishing.estimates.quality_grades import grade
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, POSTERIOR, STATISTICS
 from hexveil.publishing.estimates.table import cells_cut_off
 from hexveil.publishing.folder import render_page
+from hexveil.publishing.places import with_places, without_places
 from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification.files import untrusted_files
 from hexveil.publishing.verification.files.page_comparison import compare_page
@@ -303,6 +304,12 @@ def check_outlines(table: pa.Table, manifest: Json) -> Iterator[str]:
     outlines = geometry.with_geometry(without_geometry(table))["geometry"].to_pylist()
     if not all(map(_is_same_outline, table["geometry"].to_pylist(), outlines)):
         yield "the outline of a hexagon is not its own."
+    placed = with_places(
+        without_places(without_geometry(table), manifest), manifest, geography=False
+    )
+    for name in {"lat", "lon"}.intersection(table.column_names):
+        if not np.allclose(_column(table, name), _column(placed, name), rtol=0.0, atol=1e-5):
+            yield f"{name} is not that of the hexagons."
 
 
 def _is_same_outline(outline: bytes, expected: bytes) -> bool:

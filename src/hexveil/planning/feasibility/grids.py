@@ -122,13 +122,14 @@ def resolutions_to_try(facts: PublicMetadata, grid: Cells, most_cells: float) ->
 
 def _hexagons_by_resolution(facts: PublicMetadata, grid: Cells) -> dict[int, int]:
     """Return how many hexagons have records at each resolution, up to one that shows where."""
+    assert facts.cells.hexagon is not None  # noqa: S101  of a grid of hexagons
     found, resolution = np.unique(facts.cells.hexagon), grid.resolution
     while found.size < MIN_HEXAGONS and resolution < FINEST and facts.recount is not None:
         resolution = min(resolution + PROBED, FINEST)
         finer = replace(grid, resolution=resolution, timeslot=None)
         (counts,) = facts.recount((finer,), facts.privacy_unit)
         # So fine that every cell is left out by selection: what is known has to do.
-        if counts is None:
+        if counts is None or counts.cells.hexagon is None:
             break
         found = np.unique(counts.cells.hexagon)
     finest = hexagons.resolution_of(int(found[0]))

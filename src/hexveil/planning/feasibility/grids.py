@@ -231,7 +231,7 @@ def maps_to_assess(
 
 
 def _map_of(facts: PublicMetadata) -> str | None:
-    """Return what tells maps apart; None where that would take a look at pairs elsewhere."""
+    """Return the fingerprint of a map; None where pairs stay elsewhere."""
     is_known = facts.occupancy.is_local and isinstance(facts.cells.grid, Cells)
     return facts.occupancy.fingerprint if is_known else None
 

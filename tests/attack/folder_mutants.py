@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from attack import fuzz_bytes
 from hexveil.publishing import geometry, receipt
+from hexveil.publishing.carried_digits import round_to_intervals
 
 NUMBERS = (0, -1, 1, 2**31, 2**63, -(10**30), 1e308, 5e-324, 0.1, float("nan"), float("inf"))
 OTHERS = (None, "", "x" * 3000, "\ud800", "\x1b[2J", "1/0", "NaN", "=1+1", [], {}, [[]], True)
@@ -236,6 +237,7 @@ def _put(place, chance, table, kind, column):
         if which in {"all", "cells.parquet"}:
             pq.write_table(table, place / "cells.parquet", **layout)
         plain = table.drop_columns([c for c in ("geometry",) if c in table.column_names])
+        plain = round_to_intervals(plain)
         if which in {"all", "cells.csv"}:
             pa.csv.write_csv(plain, place / "cells.csv")
         if which in {"all", "cells.geojson"} and (place / "cells.geojson").exists():

@@ -140,7 +140,7 @@ def test_a_loaded_release_is_the_one_that_was_written(here, call):
     call("release", "run.toml")
     loaded = hv.load(here / "map")
     assert (float(loaded.epsilon), loaded.manifest["model"]) == (2.0, "presence")
-    assert loaded.columns[:4] == ["cell", "road", "is_open", "mean"]
+    assert loaded.columns[:6] == ["cell", "name", "date", "road", "is_open", "mean"]
     true = [20 + np.mean([i % 50 for i in range(k, 300, 3)]) for k in range(3)]
     assert loaded["mean"] == pytest.approx(true, abs=8)
 

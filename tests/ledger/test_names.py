@@ -36,7 +36,7 @@ def test_data_sets_of_one_account_may_have_similar_names(tmp_path):
     assert not opened(tmp_path, "Buses", account="city").opened
     with pytest.raises(InputError, match="knows 'city'"):
         opened(tmp_path, "trams", account="City")
-    with pytest.raises(InputError, match="knows '[bB]uses'"):
+    with pytest.raises(InputError, match=r"knows '[bB]uses'"):
         opened(tmp_path, "BUSES")
 
 

@@ -57,6 +57,7 @@ def test_facts_hold_public_things_only():
         "identity",
         "recount",
         "bins",
+        "id_space",
     }
     facts = PublicMetadata(
         Occupancy.from_dense([[1]]),

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import hexveil as hv
 from hexveil.base import csv_safety
 from hexveil.publishing import geometry, receipt
+from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.verification import verify
 
 PLANS = {
@@ -121,7 +122,7 @@ def forge_table(place, column, change):
     table = table.set_column(at, table.schema.field(column), made)
     pq.write_table(table, place / "cells.parquet")
     plain = table.drop_columns([c for c in ("geometry",) if c in table.column_names])
-    csv_safety.write(plain, place / "cells.csv")
+    csv_safety.write(round_to_intervals(plain), place / "cells.csv")
     if (place / "cells.geojson").exists():
-        (place / "cells.geojson").write_bytes(geometry.geojson(plain))
+        (place / "cells.geojson").write_bytes(geometry.geojson(round_to_intervals(plain)))
     seal(place)

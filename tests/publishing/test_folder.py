@@ -19,9 +19,11 @@ from hexveil.base import csv_safety
 from hexveil.base import hexagons as h3_door
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import check_writable, folder
+from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
+from hexveil.publishing.places import with_places
 from publishing.setting import dataset_of, plan_of
 
 MAPPED = {
@@ -127,6 +129,7 @@ def test_parquet_holds_the_table_and_its_geometry(city, tmp_path):
     table, said = release_of(city)
     made = folder.write(table, said, tmp_path / "map")
     cells = pq.read_table(made / "cells.parquet")
+    table = with_places(table, said)
     plain = cells.drop_columns("geometry")
     assert plain.cast(table.schema).equals(table)  # Parquet counts time in milliseconds
     assert plain.column_names == table.column_names
@@ -141,12 +144,13 @@ def test_parquet_holds_the_table_and_its_geometry(city, tmp_path):
 
 @pytest.mark.parametrize("kind", ["city", "routes"])
 def test_csv_round_trip(kind, request, tmp_path):
-    """cells.csv holds the same rows to the last digit, whatever the labels contain.
+    """cells.csv holds the same rows, rounded to their intervals, whatever the labels contain.
 
     What would be a formula in a spreadsheet has one apostrophe before it.
     """
     table, said = release_of(request.getfixturevalue(kind))
     made = folder.write(table, said, tmp_path / "out")
+    table = round_to_intervals(with_places(table, said))
     text = (made / "cells.csv").read_text("utf-8")
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
     assert list(rows[0]) == table.column_names

@@ -58,7 +58,9 @@ def test_duckdb_sniffs_the_types_of_csv(calendar, pooled):
             described = base.sql(f"DESCRIBE SELECT * FROM '{folder / 'cells.csv'}'").fetchall()
             kinds = {name: found for name, found, *_ in described}
             assert kinds["slot"] == kinds["slot_end"] == kind
-            assert (kinds["users"], kinds["mean_raw"]) == ("BIGINT", "DOUBLE")
+            # Numbers that are whole after rounding look like integers.
+            assert kinds["users"] == "BIGINT"
+            assert kinds["mean_raw"] in ("DOUBLE", "BIGINT")
             assert kinds["hexagon"] == "VARCHAR"
 
 

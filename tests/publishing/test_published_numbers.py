@@ -60,7 +60,7 @@ def test_several_columns_and_rows_are_arrow_tables(mapped):
     ("key", "message"),
     [
         ("mean_row", r"no column 'mean_row'; did you mean 'mean_raw'\?"),
-        ("q", r"no column 'q'; it has cell, hexagon, slot, "),
+        ("q", r"no column 'q'; it has cell, name, date, slot, "),
         (0, "named by text, got int; for rows use release.table"),
         (["cell", 0], "named by text, got int"),
         (np.array([True]), "named by text, got ndarray"),
@@ -173,5 +173,8 @@ def test_a_notebook_shows_promise_picture_and_rows(mapped, routes):
         assert released.manifest["guarantee"]["promise"] in page
         cells = page.partition("<tbody>")[2].split("</td>")[:5]
         row = next(iter(released))
+        # The best number that there is, with the interval that belongs to it.
+        best = next(row[f"mean_{key}"] for key in ("smoothed", "raw") if f"mean_{key}" in row)
         shown = [cell.rpartition("<td>")[2] for cell in cells]
-        assert shown[1:3] == [str(row["users"]), f"{row['mean_raw']:.4g}"]
+        numbers = [f"{number:.4g}" for number in (best, row["mean_low"])]
+        assert shown[1:4] == [str(row["users"]), *numbers]

@@ -314,6 +314,19 @@ LATE = json.dumps(DOCUMENT | {"reading": {"kmh": 7}})
 TEXTS = {
     "malformed lines": {"r.csv": HEADER + GOOD_LINES + BAD_LINES},
     "too many malformed lines": {"r.csv.gz": HEADER + GOOD_LINES + BAD_LINES * 9},
+    "line ends of two systems": {
+        "r.txt": "\ufeff"
+        + HEADER
+        + GOOD_LINES
+        + "\ufeff"
+        + HEADER
+        + GOOD_LINES.replace("\n", "\r\n")
+    },
+    "odd bytes": {
+        "r.csv": ","
+        + HEADER
+        + "".join(f"{i},u{i % 3}\0,{i},{NOON + i},52.2,21,\r" for i in range(9))
+    },
     "other columns": {
         "1.csv": HEADER + GOOD_LINES,
         "2.csv": f"lon;lat;more;user;time\n21;52.2;x;b;{NOON + 99}\n",
@@ -354,6 +367,8 @@ def written(folder, shape):
     [
         ("malformed lines", {}),
         ("too many malformed lines", {}),
+        ("line ends of two systems", {"max_repeats": 1}),
+        ("odd bytes", {}),
         ("other columns", {"max_bad_rows": 1, "max_repeats": 1}),
         ("malformed documents", {}),
         ("late key", {"value": "reading.kmh", "max_bad_rows": 1, "max_repeats": 1}),

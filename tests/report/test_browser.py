@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hexveil.publishing.published_numbers import Release
 from hexveil.report import render, render_columns
 from hexveil.report.derived.derived_page import render_derived
 
@@ -396,27 +397,69 @@ def test_an_address_that_names_nothing_changes_nothing(show, city_page):
 
 
 def test_a_comparison_says_which_differences_are_none(show, city_page, city):
-    """The difference is that of the table, and overlapping intervals are no finding."""
+    """The difference is that of the table, and tells the same hexagons apart as Python does."""
     rows = {(r["hexagon"], r["slot"]): r for r in city.table.to_pylist()}
     there, here = "2024-02-19T07:00", "2024-02-19T10:00"
     both = [h for h, s in rows if s == there and (h, here) in rows]
-    apart = [
-        h for h in both
-        if rows[h, here]["mean_low"] > rows[h, there]["mean_high"]
-        or rows[h, here]["mean_high"] < rows[h, there]["mean_low"]
-    ]  # fmt: skip
+    release = Release(city.table, city.manifest, 1, replayed=True)
+    apart = [h for h in both if release.difference(f"{h}/{here}", f"{h}/{there}").is_told_apart]
     assert 0 < len(apart) < len(both)
     page = show(city_page, DESK, at=f"#slot={here}&against={there}&cell={both[0]}")
     value = page.locator("#readout .value").inner_text().split("\u00a0")[0]
     difference = rows[both[0], here]["mean_raw"] - rows[both[0], there]["mean_raw"]
     assert float(value.replace("\u2212", "-")) == pytest.approx(difference, abs=0.11)
     assert page.locator("#legend-values").is_hidden()
-    # Ends are rounded outwards: at most a pair that barely differs is counted as overlapping.
-    said = int(page.locator("#difference-count").inner_text().split()[3])
-    assert len(apart) - 3 <= said <= len(apart)
+    said = page.locator("#difference-count").inner_text()
+    assert said.startswith(f"{len(apart)} of {len(both)} hexagons can be told apart")
     doubtful = next(h for h in both if h not in apart)
     page.goto(page.url.replace(both[0], doubtful))
     assert "conclude no difference" in page.locator("#readout").inner_text()
+
+
+@WIDTHS
+def test_a_second_hexagon_is_compared_as_python_compares_it(show, city_page, city, width):
+    """A tap after the button chooses the second one; difference and verdict are those of Python."""
+    release = Release(city.table, city.manifest, 1, replayed=True)
+    slot = SEVEN.partition("=")[2]
+    here = [r["hexagon"] for r in city.table.to_pylist() if r["slot"] == slot]
+    page = show(city_page, width, at=f"{SEVEN}&cell={here[-1]}")
+    page.locator("#readout .compare").click()
+    assert "second hexagon" in page.locator("#readout").inner_text()
+    page.mouse.click(*middle_of_map(page))
+    assert page.url.endswith(f"&cell={here[-1]}&second={here[0]}")
+    for first, second in ((here[-1], here[0]), (here[1], here[2]), (here[3], here[-2])):
+        page.goto(page.url.partition("#")[0] + f"{SEVEN}&cell={first}&second={second}")
+        found = release.difference(f"{first}/{slot}", f"{second}/{slot}")
+        text = page.locator("#readout").inner_text().replace("\u2212", "-")
+        assert f"{found.difference:+.1f}\u00a0km/h" in text
+        assert f"between {np.floor(found.low * 10 + 1e-6) / 10:+.1f} and" in text
+        assert ("Told apart" in text) == found.is_told_apart
+        assert ("Cannot be told apart" in text) != found.is_told_apart
+    page.locator("#readout .compare").click()
+    assert "&second=" not in page.url
+    fits(page)
+    quiet(page)
+
+
+def test_a_cell_that_is_cut_off_is_said_in_words(show, city):
+    """The card and the table say "at least", and no number with half of an unknown interval."""
+    quality, high = city.table["mean_quality"].to_pylist(), city.table["mean_high"].to_pylist()
+    row = city.table["slot"].to_pylist().index("2024-02-19T07:00")
+    quality[row], high[row] = "cut off", 65.0
+    table = city.table
+    for name, values in (("mean_quality", quality), ("mean_high", high)):
+        table = table.set_column(table.column_names.index(name), name, [values])
+    low = table["mean_low"][row].as_py()
+    cell = table["hexagon"][row].as_py()
+    page = show(render(table, city.manifest), DESK, at=f"{SEVEN}&cell={cell}")
+    card = page.locator("#readout").inner_text()
+    words = f"at least {np.floor(low * 10) / 10:.1f}"
+    assert f"{words}\u00a0km/h" in card
+    assert "the upper end is unknown" in card
+    assert "\u00b1" not in card
+    page.locator("#find").fill(cell)
+    assert words in texts(page, "bound")
+    assert "unknown" in texts(page, "high")
 
 
 def test_the_profile_shows_every_slot_of_the_hexagon(show, city_page, city):
@@ -509,6 +552,7 @@ def changes(city) -> tuple:
     )
     identity = {"dataset": "buses", "request": "0" * 64, "epsilon_spent": "1"}
     identity |= {"privacy_unit": "user", "ledger": None, "receipt_sha256": None}
+    identity |= {"period": "Records of Monday 19 February 2024", "publisher": ""}
     statement = {
         "kind": "comparison", "statistic": "mean", "before": identity, "after": identity,
         "verdicts": {name: list(verdict).count(name) for name in ("higher", "lower", UNCLEAR)},

@@ -35,7 +35,7 @@ def data_of(html: str) -> dict:
 
 def test_the_page_names_value_unit_and_data_set(page):
     """The title says what is averaged, in which unit, from which data set."""
-    assert "<title>Average speed in km/h · Rivertown buses</title>" in page
+    assert "<title>Average speed in km/h · Rivertown buses · 19 February 2024</title>" in page
     assert '<html lang="en">' in page
     assert "91 hexagons in 6 timeslots" in page
     assert page.count("<h1>") == 1
@@ -375,7 +375,7 @@ def test_title_and_subtitle_are_the_publishers(city):
     """They head the page, escaped; without them it is headed by what is averaged."""
     titles = {"title": "A <b> & c", "subtitle": "<script>alert(1)</script>"}
     html = render(city.table, {**city.manifest, **titles})
-    assert "<title>A &lt;b&gt; &amp; c</title>" in html
+    assert "<title>A &lt;b&gt; &amp; c · 19 February 2024</title>" in html
     assert "<h1>A &lt;b&gt; &amp; c</h1>" in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;</p>" in html
     assert "<script>alert" not in html

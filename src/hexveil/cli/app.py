@@ -245,7 +245,7 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("always", module="hexveil", category=UserWarning)
-            warnings.showwarning = _warn  # type: ignore[assignment]  # where it was is not shown
+            warnings.showwarning = _warn
             # Not standalone: the parser would print errors and exit with codes of its own.
             code = app(arguments, prog_name="hexveil", standalone_mode=False)
     except HexveilError as error:

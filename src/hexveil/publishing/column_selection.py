@@ -10,8 +10,11 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import term_of
 from hexveil.publishing.estimates.released_columns import STATISTICS, split_column
+from hexveil.report.manifest_view import column_prefixes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -27,6 +30,29 @@ def column_name(table: pa.Table, name: str) -> str | None:
     # Under private presence the estimate has the name of the statistic.
     named = [name, *(f"{prefix}_{key}" for key in keys), prefix]
     return next((column for column in named if column in table.column_names), None)
+
+
+def statistic_prefix(statistics: Sequence[str], name: str | None) -> str:
+    """Return the prefix of the columns of a released statistic, by default of the first.
+
+    Raises
+    ------
+    InputError
+        If it was not released.
+
+    Examples
+    --------
+    >>> statistic_prefix(("mean", "share<10"), "share<10")
+    'share_below_10'
+    """
+    prefixes = column_prefixes(statistics)
+    if name is None:
+        return prefixes[0]
+    term = term_of(name)
+    prefix = name if term is None or name.startswith("histogram_") else term.column
+    if prefix not in prefixes:
+        raise InputError(f"the release has no {name}; it has {', '.join(statistics)}.")
+    return prefix
 
 
 def statistic_and_key(name: str) -> tuple[str, str]:

@@ -16,11 +16,13 @@ from hexveil.base import atomic_files, csv_safety
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import geometry, receipt, signing
+from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files, vector_tiles
 from hexveil.publishing.catalogue.coverage import find_coverage
 from hexveil.publishing.catalogue.folder_files import TILES
 from hexveil.publishing.estimates.table import name_cells
 from hexveil.publishing.manifest import cell_sections
+from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
 
 if TYPE_CHECKING:
@@ -175,9 +177,11 @@ class ReleaseFiles:
     ) -> ReleaseFiles:
         """Return the files of a release; see `write`."""
         page = page or PageOptions()
+        stated = with_statements(manifest, catalogue, page)
         return cls(
-            table,
-            with_statements(manifest, catalogue, page),
+            # What the holder declares can name the period, and hide the geography.
+            with_places(table, stated, geography=page.geography),
+            stated,
             None if context is None else report.read_context(context),
             page.geography,
             vector_tiles.wants_tiles(table, tiles),
@@ -259,9 +263,10 @@ def _write_files(
         geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
     )
     tell_share(WRITING, 0.1)
-    csv_safety.write(table, folder / "cells.csv")
+    shown = round_to_intervals(table)
+    csv_safety.write(shown, folder / "cells.csv")
     tell_share(WRITING, 0.2)
-    features = geometry.geojson(table)
+    features = geometry.geojson(shown)
     mapped = features is not None and len(features) <= GEOJSON_LIMIT
     if features is not None and mapped:
         (folder / "cells.geojson").write_bytes(features)

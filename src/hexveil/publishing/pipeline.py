@@ -39,6 +39,7 @@ from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
 from hexveil.publishing.pinned_unit import unit_of
+from hexveil.publishing.places import with_places
 from hexveil.publishing.presence.presence_publication import publish_presence
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
@@ -299,7 +300,9 @@ class _Decoding:
             manifest = build_distribution_manifest(
                 self.dataset, plan, decoded, self.request, position
             )
-            return Release(decoded.table, manifest, plan.epsilon, self.replayed)
+            return Release(
+                with_places(decoded.table, manifest), manifest, plan.epsilon, self.replayed
+            )
         with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
             moments = decode_moments(plan, stages, outputs, facts, smoothing=self.smoothing)
         # It states the lower bound of all plans.
@@ -308,7 +311,7 @@ class _Decoding:
                 self.dataset, facts, moments.plan, self.request, position, moments.smoothed,
                 moments.accuracy,
             )  # fmt: skip
-        return Release(moments.table, manifest, plan.epsilon, self.replayed)
+        return Release(with_places(moments.table, manifest), manifest, plan.epsilon, self.replayed)
 
 
 def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:

@@ -16,6 +16,7 @@ from hexveil.report.manifest_view import (
     format_rounded_up,
     spoken_value,
 )
+from hexveil.report.origin import describe_origin
 from hexveil.report.promise import delta_in_words
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def render_readme(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, manifest),
         "heading": format_heading(plan["statistics"], spoken_value(dataset)),
         "value_unit": dataset["value_unit"],
         "dataset": dataset["name"],
@@ -89,6 +91,7 @@ def _render_presence(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, manifest),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": dataset["value_unit"] if has_weights else "",
         "delta": manifest["guarantee"].get("delta", ""),
@@ -122,6 +125,7 @@ def _render_distribution(
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, manifest),
         "heading": format_heading(plan["statistics"], dataset["value"]),
         "value_unit": common_unit(plan["statistics"], dataset["value_unit"]),
         "dataset": dataset["name"],

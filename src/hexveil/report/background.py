@@ -15,7 +15,11 @@ import numpy as np
 from hexveil.report.context import lines_of, named_lines, named_positions
 from hexveil.report.geography import world
 from hexveil.report.geography.location import describe_location, locate
-from hexveil.report.geography.projection import align_with
+from hexveil.report.geography.projection import (
+    align_with,
+    centred_projection,
+    unwrapped_rings,
+)
 from hexveil.report.geography.street_names import streets_through
 
 if TYPE_CHECKING:
@@ -98,6 +102,24 @@ def _words(names: Sequence[str], places: world.Places, context: dict[str, Any] |
         describe_location(one, places.names[one.place], streets.get(name, "") * bool(one.distance))
         for name, one in zip(names, locate(names, places), strict=False)
     ]
+
+
+def words_of(names: Sequence[str]) -> list[str]:
+    """Return the location of each hexagon in words, as a page without context has them.
+
+    Empty where the package knows no place around them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        H3 indexes of the hexagons of a map.
+    """
+    outlines = unwrapped_rings(names)
+    projection = centred_projection(outlines)
+    rings = [projection.steps(*np.array(ring, dtype=np.float64).T) for ring in outlines]
+    low, high = _surroundings(rings, projection.half_turn)
+    box = world.Box(*projection.degrees(*low), *projection.degrees(*high))
+    return _words(names, world.world_places().within(box), None)
 
 
 def encode(line: Steps) -> list[int]:

@@ -141,6 +141,33 @@ def template_values(
     }
 
 
+def describe_known_end(interval: tuple[str, str], unknown: tuple[bool, bool]) -> str:
+    """Return the words for a number that a range cut off, from its interval.
+
+    Parameters
+    ----------
+    interval : pair of str
+        Its ends; the upper one with the unit of measure.
+    unknown : pair of bool
+        Whether the lower and the upper end are unknown.
+
+    Examples
+    --------
+    >>> describe_known_end(("22.0", "65.0 km/h"), (False, True))
+    'at least 22.0 km/h; the upper end is unknown'
+    """
+    low, high = interval
+    unit = high.partition("\u00a0")[2]
+    return render_sentence(
+        _TEMPLATE,
+        "known_end",
+        low=f"{low} {unit}".strip(),
+        high=high.replace("\u00a0", " "),
+        lower_unknown=unknown[0],
+        upper_unknown=unknown[1],
+    )
+
+
 def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:
     """Return the number of cells cut off, by statistic, a text each.
 

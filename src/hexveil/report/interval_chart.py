@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.report.cell_differences import unknown_ends
+from hexveil.report.clipping_text import describe_known_end
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from hexveil.report.manifest_view import ManifestView
 
+    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
 MAX_CELLS = 40
@@ -22,11 +26,11 @@ MAX_CELLS = 40
 
 @dataclass(frozen=True)
 class Bar:
-    """A cell of the chart: its name, its number and interval, and positions in per cent."""
+    """A cell of the chart: its name, its number, both in words, and positions in per cent."""
 
     name: str
     amount: str
-    interval: tuple[str, str]
+    said: str
     quality: str
     dot: float
     start: float
@@ -50,9 +54,23 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     names = [name_cell(table, view, row) for row in range(table.num_rows)]
     low, high = view.shown_limits(table)
     qualities = table[f"{view.statistic}_quality"].to_pylist()
-    return draw_bars(
-        names, (view.shown_numbers(table), low, high), qualities, view.amount, view.interval
-    )
+    numbers = (view.shown_numbers(table), low, high)
+    said = _described(view, numbers, unknown_ends(table, view))
+    return draw_bars(names, numbers, qualities, view.amount, view.interval, said)
+
+
+def _described(
+    view: ManifestView, numbers: tuple[Floats, Floats, Floats], unknown: tuple[Bools, Bools]
+) -> dict[int, str]:
+    """Return the words for each cell that a range cut off, by its row."""
+    _, low, high = numbers
+    return {
+        int(row): describe_known_end(
+            view.interval(float(low[row]), float(high[row])),
+            (bool(unknown[0][row]), bool(unknown[1][row])),
+        )
+        for row in np.flatnonzero(unknown[0] | unknown[1])
+    }
 
 
 def draw_bars(
@@ -61,6 +79,7 @@ def draw_bars(
     qualities: Sequence[object],
     amount: Callable[[float], str],
     interval: Callable[[float, float], tuple[str, str]],
+    said: Mapping[int, str] | None = None,
 ) -> Chart:
     """Return the chart of some cells, largest number first.
 
@@ -72,6 +91,8 @@ def draw_bars(
     qualities : sequence
     amount, interval : callable
         Texts of a number and of the ends of an interval.
+    said : mapping of int to str, optional
+        By row, what is known of a cell without an interval.
     """
     value, low, high = numbers
     axis_start, axis_end = float(min(low.min(), value.min())), float(max(high.max(), value.max()))
@@ -81,7 +102,10 @@ def draw_bars(
         Bar(
             name=names[i],
             amount=amount(float(value[i])),
-            interval=interval(float(low[i]), float(high[i])),
+            said=(said or {}).get(int(i))
+            or "{}, {} to {}".format(
+                amount(float(value[i])), *interval(float(low[i]), float(high[i]))
+            ),
             quality=str(qualities[i]),
             dot=_percent(value[i] - axis_start, width),
             start=_percent(low[i] - axis_start, width),

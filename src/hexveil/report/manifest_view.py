@@ -124,12 +124,7 @@ class ManifestView:
         if self.has_posterior(table) or not is_smoothed:
             return low, high
         raw, bound = self._column(table, "raw"), self._column(table, "bound95")
-        span = self.upper - self.lower
-        lowest, highest = {
-            "mean": (self.lower, self.upper),
-            "variance": (0.0, span**2 * RANGE["variance"]),
-            "sd": (0.0, span * RANGE["sd"]),
-        }[self.statistic]
+        lowest, highest = self.limits
         # The interval of a cell that is cut off reaches to the bound in the table, too.
         return (
             np.where(low <= lowest, lowest, np.maximum(raw - bound, lowest)),
@@ -251,6 +246,15 @@ class ManifestView:
             return 1.0
         span = self.upper - self.lower
         return (span**2 if self.statistic == "variance" else span) * RANGE.get(self.statistic, 1.0)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Least and largest value of the statistic shown."""
+        if self.statistic == "users":
+            return 0.0, math.inf
+        if is_share(self.statistic) or self.statistic in ("variance", "sd"):
+            return 0.0, self.range
+        return self.lower, self.upper
 
     @property
     def decimals(self) -> int:

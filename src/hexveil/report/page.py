@@ -19,6 +19,7 @@ from hexveil.report.accuracy_text import describe_one_number
 from hexveil.report.content_security_policy import policy
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
+from hexveil.report.origin import describe_origin
 from hexveil.report.payload import payload, script_json
 from hexveil.report.templates import render_template
 
@@ -83,11 +84,13 @@ def render(
         "estimator": estimator,
         "words": "page",
     }
-    values |= frame_values(manifest, data, interval_chart(table, view), context, description, files)
+    origin, chart = describe_origin(table, manifest), interval_chart(table, view)
+    values |= frame_values(origin, manifest, data, chart, context, description, files)
     return render_template("report.html", values)
 
 
 def frame_values(
+    origin: Mapping[str, str],
     manifest: Mapping[str, Any],
     data: dict[str, Any],
     chart: Chart | None,
@@ -99,6 +102,8 @@ def frame_values(
 
     Parameters
     ----------
+    origin : mapping
+        Period and publisher in words.
     manifest, context, description, files
         See `render`.
     data : dict
@@ -113,6 +118,7 @@ def frame_values(
     style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, chart)
     first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=has_map)
     return {
+        "origin": origin,
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
         "one_number": describe_one_number(manifest),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.report.background import background, encode
+from hexveil.report.cell_differences import ComparableNumbers
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.geography.projection import Ring, centred_projection, unwrapped_rings
 from hexveil.report.palette import palette
@@ -96,14 +97,19 @@ def frame_data(
 def shown_statistic(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return the numbers, digits and colours of the statistic shown."""
     numbers = (view.shown_numbers(table), view.half_widths(table), *view.shown_limits(table))
-    shown = describe_numbers(view, numbers, table[f"{view.statistic}_quality"].to_pylist())
+    compared = ComparableNumbers.of(table, view) if "hexagon" in table.column_names else None
+    grades = table[f"{view.statistic}_quality"].to_pylist()
+    shown = describe_numbers(view, numbers, grades, compared)
     for name in ("users", "records"):
         shown["columns"][name] = [int(n) for n in table[name].to_pylist()]
     return shown
 
 
 def describe_numbers(
-    view: ManifestView, numbers: Sequence[NDArray[np.float64]], grades: Sequence[str]
+    view: ManifestView,
+    numbers: Sequence[NDArray[np.float64]],
+    grades: Sequence[str],
+    compared: ComparableNumbers | None = None,
 ) -> dict[str, Any]:
     """Return everything that the page's scripts need of the statistic of a view.
 
@@ -114,8 +120,11 @@ def describe_numbers(
         Number of each cell, half of its interval, and the interval's ends; NaN where there is none.
     grades : sequence of str
         Quality of each cell.
+    compared : ComparableNumbers, optional
+        The same numbers for differences between cells, of a page with a map.
     """
     value, half, low, high = numbers
+    limits = [limit if math.isfinite(limit) else None for limit in view.limits]
     decimals = view.decimals
     ends = _colour_ends(value, grades)
     return {
@@ -125,11 +134,14 @@ def describe_numbers(
             "low": round_numbers(low, decimals, np.floor),
             "high": round_numbers(high, decimals, np.ceil),
             "quality": [GRADES.index(grade) for grade in grades],
+            **({} if compared is None else compared.columns()),
         },
         "value": {
             "name": view.noun.capitalize(),
             "unit": view.unit_text,
             "decimals": decimals,
+            "limits": limits,
+            **({} if compared is None else compared.rule()),
         },
         "colour": {"low": ends[0], "high": ends[1]},
     }

@@ -156,7 +156,7 @@ def _colours(outcome: Outcome) -> dict[str, int]:
     colours |= dict(zip(ours[:RESERVED], free, strict=False))
     taken = {colours[name] for name, owner in whose.items() if owner == "ours" and name in colours}
     # The papers' other lines share the colours that are left, and differ in marker and dashes.
-    left = [colour for colour in everywhere if colour not in taken]
+    left = [colour for colour in everywhere if colour > VERMILION and colour not in taken]
     left = [colour for colour in left if colour not in colours.values()] or left
     others = [name for name in whose if name not in colours]
     return colours | {name: left[place % len(left)] for place, name in enumerate(others)}

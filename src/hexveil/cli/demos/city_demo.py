@@ -69,6 +69,9 @@ context = "streets.geojson"
 hide_geography = true      # the city is invented: real names do not belong on its map
 estimates = ["raw", "smoothed"]
 
+[catalogue]
+temporal = ["2024-01-01", "2024-01-30"]
+
 [ledger]
 url = "ledger.sqlite"
 dataset = "city"

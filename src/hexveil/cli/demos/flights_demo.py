@@ -80,6 +80,9 @@ title = "How fast flights from New York are, by destination"
 subtitle = "Average ground speed in 2013, morning and afternoon departures"
 context = "routes.geojson"
 
+[catalogue]
+temporal = ["2013-01-01", "2013-12-31"]
+
 [ledger]
 url = "ledger.sqlite"
 dataset = "flights"

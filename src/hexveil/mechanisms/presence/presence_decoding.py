@@ -28,7 +28,7 @@ The constants were chosen on the tuning sets of `benchmarks/presence.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -153,7 +153,8 @@ def decode_map(
         for group in (columns, (*uncut, error))
     )
     between = deviation_between(window, (weight, difference), law, is_open)
-    return PresenceMap(is_open, *opened, smoothed, *hidden, between)
+    numbers: list[Any] = [*opened, smoothed, *hidden, between]
+    return PresenceMap(is_open, *numbers)
 
 
 def deviation_between(

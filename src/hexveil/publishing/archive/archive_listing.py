@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LATEST = "latest.json"
 DAY_NAME = re.compile(r"\d{4}-\d{2}-\d{2}")
-_FOLDER = re.compile(r"[^.].*")
+DATASET_NAME = re.compile(r"[^.].*")
 MAX_CONTENT = 4_000_000
 """Bytes of a file that is read here, at most; these files are small."""
 
@@ -198,7 +198,7 @@ def _descriptions(archive: ArchiveFiles, release: CurrentRelease) -> tuple[Json,
 
 def listed_datasets(root: ArchiveFiles) -> list[DatasetSummary]:
     """Return the data sets of an archive that have a current release, in the order of folders."""
-    summaries = (_summary(root, name) for name in root.folders(_FOLDER))
+    summaries = (_summary(root, name) for name in root.folders(DATASET_NAME))
     return [summary for summary in summaries if summary is not None]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from hexveil.base import hexagons
 from hexveil.model.time_zones import zone
+from hexveil.report.origin import clock_name, days_of, stated_days
 
 if TYPE_CHECKING:
     import zoneinfo
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Box = tuple[float, float, float, float]
 
-_DAY = r"\d{4}-\d{2}-\d{2}"
-_DATES = re.compile(rf"(?:^|; )dates ({_DAY}) to ({_DAY})(?:;|$)")
 _DIGITS = 6
 """Of degrees: about ten centimetres."""
 
@@ -84,28 +82,18 @@ def _period(
         starts = table["starts_at_utc"].to_pylist()
         ends = table["slot_end"].to_pylist()
         last = datetime.fromisoformat(max(ends)).replace(tzinfo=clock)
-        days = min(table["slot"].to_pylist())[:10], max(table["slot"].to_pylist())[:10]
-        return min(starts).astimezone(UTC), last.astimezone(UTC), days
-    stated = _stated_days(manifest)
+        return min(starts).astimezone(UTC), last.astimezone(UTC), days_of(table, manifest)
+    stated = stated_days(manifest)
     if stated is None or clock is None:
         return None, None, stated
     first, last_day = map(date.fromisoformat, stated)
     return _midnight(first, clock), _midnight(last_day + timedelta(1), clock), stated
 
 
-def _stated_days(manifest: dict[str, Any]) -> tuple[str, str] | None:
-    """Return the days that were selected, or else those that the holder states."""
-    selected = _DATES.search(manifest["selection"].get("select", ""))
-    if selected is not None:
-        return selected[1], selected[2]
-    stated = manifest.get("catalogue", {}).get("temporal")
-    return None if stated is None else (stated[0], stated[1])
-
-
 def _clock(manifest: dict[str, Any]) -> zoneinfo.ZoneInfo | None:
     """Return the local clock of slots, else that of selected days; None without any."""
-    name = manifest["grid"].get("timezone") or manifest["selection"].get("timezone", "none")
-    return None if name == "none" else zone(name)
+    name = clock_name(manifest)
+    return zone(name) if name else None
 
 
 def _midnight(day: date, clock: zoneinfo.ZoneInfo) -> datetime:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from hexveil import report
 from hexveil.base import atomic_files, csv_safety
 from hexveil.publishing import receipt, signing
+from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.coverage import find_coverage
 from hexveil.publishing.columns.column_description import (
     render_whole_metadata,
     statements_of_whole,
 )
-from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.columns.column_table import column_prefixes, join_columns
 from hexveil.publishing.columns.column_texts import render_columns_readme
 from hexveil.publishing.folder import (
     PAGE,
@@ -38,7 +39,6 @@ FILES = ("README.txt", "cells.csv", "manifest.json", *metadata_files.ALWAYS, rec
 
 
 def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
-    table: pa.Table,
     manifest: dict[str, Any],
     releases: Mapping[str, Release],
     folder: str | Path,
@@ -55,8 +55,6 @@ def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
 
     Parameters
     ----------
-    table : pyarrow.Table
-        Of all value columns.
     manifest : dict
         Of the whole.
     releases : mapping of str to Release
@@ -91,7 +89,8 @@ def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
             files.write(column_folder, signer)
             for file in column_folder.iterdir():
                 atomic_files.fsync(file)
-        _write_common(temporary, table, manifest, contents)
+        named = {column: contents[prefixes[column]].table for column in releases}
+        _write_common(temporary, join_columns(named), manifest, contents)
         if signer is not None:
             signer.write(temporary)
     return Path(folder)
@@ -120,11 +119,11 @@ def _write_common(
     folder: Path, table: pa.Table, manifest: dict[str, Any], contents: Mapping[str, ReleaseFiles]
 ) -> None:
     """Write the files of the whole; the receipt last, since it has the checksums of all others."""
-    csv_safety.write(table, folder / "cells.csv")
+    csv_safety.write(round_to_intervals(table), folder / "cells.csv")
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "manifest.json").write_text(text + "\n", "utf-8")
     manifests = [files.manifest for files in contents.values()]
-    (folder / "README.txt").write_text(render_columns_readme(manifest, manifests), "utf-8")
+    (folder / "README.txt").write_text(render_columns_readme(table, manifest, manifests), "utf-8")
     statements = statements_of_whole(manifest, manifests)
     names = {path.name for path in folder.iterdir() if path.is_file()} | {PAGE}
     descriptions = render_whole_metadata(

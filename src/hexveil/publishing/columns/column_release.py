@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hexveil.planning.columns.column_plan import PlansByColumn
+    from hexveil.report.cell_differences import CellDifference
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,6 +91,25 @@ class ColumnReleases(Release):
             )
         return self.releases[name].plot(slot=slot, ax=ax)
 
+    def difference(
+        self, a: str, b: str, *, statistic: str | None = None, column: str | None = None
+    ) -> CellDifference:
+        """Return the difference between two cells in a value column, the first by default.
+
+        See `Release.difference`.
+
+        Raises
+        ------
+        InputError
+            If there is no such value column, or as `Release.difference`.
+        """
+        name = column or next(iter(self.releases))
+        if name not in self.releases:
+            raise InputError(
+                f"the release has the value columns {', '.join(self.releases)}, got {name!r}."
+            )
+        return self.releases[name].difference(a, b, statistic=statistic)
+
     def write(self, folder: str | Path, **options: Any) -> Path:  # noqa: ANN401  see Release.write
         """Write the folder of all value columns and return it.
 
@@ -108,7 +128,7 @@ class ColumnReleases(Release):
         InputError, StorageError
             As `Release.write`.
         """
-        return write_columns(self.table, self.manifest, self.releases, folder, **options)
+        return write_columns(self.manifest, self.releases, folder, **options)
 
     def __repr__(self) -> str:
         return (

@@ -5,38 +5,45 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from hexveil.publishing.columns.column_description import statements_of_whole
 from hexveil.publishing.markup import document
 from hexveil.report.accuracy_text import describe_accuracy, describe_one_number
 from hexveil.report.manifest_view import describe_repeats, format_heading, format_rounded_up
+from hexveil.report.origin import describe_origin
 from hexveil.report.promise import delta_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
     Json = dict[str, Any]
 
 LOSSES = ("p99", "p90", "median", "mean")
 
 
-def render_columns_readme(manifest: Json, columns: Sequence[Json]) -> str:
+def render_columns_readme(table: pa.Table, manifest: Json, columns: Sequence[Json]) -> str:
     """Return the text of README.txt.
 
     Parameters
     ----------
+    table : pyarrow.Table
+        Of all value columns.
     manifest : dict
         Of the whole.
     columns : sequence of dict
         Manifest of each value column.
     """
-    return document("columns/readme.md", _values(manifest, columns)).to_text() + "\n"
+    return document("columns/readme.md", _values(table, manifest, columns)).to_text() + "\n"
 
 
-def _values(manifest: Json, columns: Sequence[Json]) -> Json:
+def _values(table: pa.Table, manifest: Json, columns: Sequence[Json]) -> Json:
     names = ", ".join(column["column"] for column in manifest["columns"])
     is_private = manifest.get("model") == "presence"
     return {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, statements_of_whole(manifest, columns)),
         "heading": format_heading(manifest["statistics"], names),
         "dataset": manifest["dataset"]["name"],
         "guarantee": manifest["guarantee"],

@@ -17,7 +17,9 @@ from hexveil.base import atomic_files, csv_safety
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import geometry
+from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.markup import document
+from hexveil.publishing.places import with_places
 from hexveil.report import read_context
 from hexveil.report.derived.derived_page import render_derived
 from hexveil.report.derived.derived_text import template_values
@@ -111,13 +113,15 @@ def _write_files(
     context: dict[str, Any] | None,
 ) -> None:
     kind = statement["kind"]
-    csv_safety.write(table, folder / "cells.csv")
+    named = with_places(table, statement)
+    shown = round_to_intervals(named)
+    csv_safety.write(shown, folder / "cells.csv")
     tell_share(WRITING, 0.2)
     pyarrow.parquet.write_table(
-        geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
+        geometry.with_geometry(named), folder / "cells.parquet", compression="zstd"
     )
     tell_share(WRITING, 0.4)
-    features = geometry.geojson(table)
+    features = geometry.geojson(shown)
     if features is not None:
         (folder / "cells.geojson").write_bytes(features)
     versions = {

@@ -10,11 +10,13 @@ from hexveil.base.errors import InputError
 from hexveil.publishing import receipt
 from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.places import without_places
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.presence.presence_table import OPEN
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.columns.column_checks import has_columns
 from hexveil.publishing.verification.loaded_release import load
+from hexveil.report.origin import describe_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,6 +136,7 @@ def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
             "inside it, or pass one of its .releases."
         )
     manifest = release.manifest
+    origin = describe_origin(release.table, manifest)
     identity = {
         "dataset": manifest["dataset"]["name"],
         "request": manifest["request"],
@@ -141,10 +144,13 @@ def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
         "privacy_unit": manifest["guarantee"]["privacy_unit"],
         "epsilon_spent": manifest["guarantee"]["epsilon_spent"],
         "receipt_sha256": checksum,
+        **{name: origin[name] for name in ("period", "publisher")},
     }
     if "delta" in manifest["guarantee"]:
         identity["delta"] = manifest["guarantee"]["delta"]
+    # Names for people are made again of the derived cells.
+    bare = without_places(release.table, manifest)
     if manifest.get("model") != MODEL:
-        return ReleaseSource(release.table, manifest, identity)
-    table = release.table.filter(release.table[OPEN])
-    return ReleaseSource(table, manifest, identity, release.table.num_rows - table.num_rows)
+        return ReleaseSource(bare, manifest, identity)
+    table = bare.filter(bare[OPEN])
+    return ReleaseSource(table, manifest, identity, bare.num_rows - table.num_rows)

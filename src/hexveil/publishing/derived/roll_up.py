@@ -202,6 +202,8 @@ def _statement(
         "dataset": dict(source.manifest["dataset"]),
         "bounds": dict(source.manifest["bounds"]),
         "grid": dict(grid),
+        "selection": dict(source.manifest["selection"]),
+        "catalogue": dict(source.manifest.get("catalogue", {})),
         "statistic": statistic,
         "basis": numbers.basis,
     }

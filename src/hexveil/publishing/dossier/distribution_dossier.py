@@ -15,6 +15,7 @@ from hexveil.publishing.dossier.verified_release import VerifiedRelease, has_fie
 from hexveil.publishing.dossier.wording import LOSSES, repeated_losses
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import format_heading, format_rounded_up, spoken_value, with_unit
+from hexveil.report.origin import describe_manifest
 from hexveil.report.promise import delta_in_words, exact_counts, in_common
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def distribution_values(folder: Path) -> dict[str, Any] | None:
         "checksum": release.checksum,
         "has_receipt": True,
         "unit": guarantee["privacy_unit"],
+        "origin": describe_manifest(manifest),
         "heading": format_heading(manifest["plan"]["statistics"], spoken_value(dataset)),
         "nothing_read": False,
         "promise": guarantee["promise"],

@@ -15,6 +15,7 @@ from hexveil.publishing.dossier.wording import repeated_losses
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.verification.presence_checks import delta_of
 from hexveil.report.manifest_view import format_heading, spoken_value
+from hexveil.report.origin import describe_manifest
 from hexveil.report.promise import delta_in_words, in_common
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def find_values(folder: Path) -> dict[str, Any] | None:
         "manifest": manifest,
         "checksum": release.checksum,
         "unit": unit,
+        "origin": describe_manifest(manifest),
         "heading": _heading(manifest),
         "promise": manifest["guarantee"]["promise"],
         "epsilon": decimal_text(loss),

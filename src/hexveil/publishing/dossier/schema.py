@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.model.public_metadata import UNITS
+from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.report.accuracy_text import GRADES
 
 if TYPE_CHECKING:
@@ -178,6 +179,13 @@ def _are_cells(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(map(_is_cell, value))
 
 
+def _is_catalogue(value: object) -> bool:
+    try:
+        return isinstance(value, dict) and bool(Catalogue(**value).stated())
+    except (InputError, TypeError):
+        return False
+
+
 def _are_statistics(value: object) -> bool:
     return isinstance(value, list) and bool(value) and set(map(str, value)) <= _STATISTICS
 
@@ -306,6 +314,8 @@ def check_manifest(manifest: dict[str, Any], path: Path) -> None:
         _check_field(manifest, key, lambda value: isinstance(value, dict), key, path)
         for name, is_valid in checks.items():
             _check_field(manifest[key], name, is_valid, f"{key}/{name}", path)
+    if "catalogue" in manifest:
+        _check_field(manifest, "catalogue", _is_catalogue, "catalogue", path)
 
 
 def _check_field(

@@ -16,6 +16,7 @@ from hexveil.report.manifest_view import (
     squared,
     with_unit,
 )
+from hexveil.report.origin import describe_manifest
 from hexveil.report.promise import (
     PURE,
     delta_in_words,
@@ -47,6 +48,7 @@ def template_values(facts: ReleaseFacts) -> dict[str, Any]:
         "checksum": facts.checksum,
         "has_receipt": facts.has_receipt,
         "unit": facts.unit,
+        "origin": describe_manifest(manifest),
         "heading": format_heading(manifest["plan"]["statistics"], dataset["value"] or "value"),
         "nothing_read": not loss,
         "promise": promise(facts.unit, loss, delta=delta),

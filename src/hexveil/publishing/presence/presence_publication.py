@@ -29,6 +29,7 @@ from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.ledger_journal import rows_of
 from hexveil.publishing.pinned_unit import unit_of
+from hexveil.publishing.places import with_places
 from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_release import (
@@ -157,7 +158,7 @@ def _decode_column(
         _position(book, name),
         map_accuracy(plan.request, decoded),
     )
-    return Release(table, manifest, plan.epsilon, replayed)
+    return Release(with_places(table, manifest), manifest, plan.epsilon, replayed)
 
 
 def check_presence(

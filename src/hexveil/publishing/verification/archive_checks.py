@@ -16,6 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
 from hexveil.publishing.archive import archive_catalogue
 from hexveil.publishing.archive.archive_listing import (
+    DATASET_NAME,
     DAY_NAME,
     LATEST,
     ArchiveFiles,
@@ -81,7 +82,8 @@ def check_archive(folder: Path, *, key: str | Path | None = None) -> ArchiveVerd
 def _check_list(place: ArchiveFiles) -> tuple[list[str], list[str]]:
     """Return the data sets of an archive, and the problems of the list of them."""
     datasets = listed_datasets(place)
-    names = [dataset.folder for dataset in datasets]
+    # Also those of which no release is whole: a catalogue without them would be as it should be.
+    names = place.folders(DATASET_NAME)
     try:
         expected = archive_catalogue.archive_files(datasets) if datasets else {}
         return names, [*_compare(place, expected, "")]

@@ -25,11 +25,11 @@ from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.publishing.estimates.quality_grades import beats_constant
+from hexveil.publishing.places import PLACE
 from hexveil.publishing.presence.map_accuracy import MIN_COMPARED, stated_deviations
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
 from hexveil.publishing.presence.presence_table import (
     OPEN,
-    PLACE,
     SMOOTHED,
     UNCUT,
     USERS,
@@ -48,7 +48,11 @@ from hexveil.publishing.verification.decoded_maps import (
     law_of,
     published_law,
 )
-from hexveil.publishing.verification.files.file_comparison import TOLERANCE, check_outlines
+from hexveil.publishing.verification.files.file_comparison import (
+    TOLERANCE,
+    check_names,
+    check_outlines,
+)
 from hexveil.report.promise import (
     assumptions,
     neighbours,
@@ -91,7 +95,8 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
             yield f"cells.parquet has no column {name!r}."
             return
     labels = manifest["grid"].get("columns", [])
-    strange = sorted({*table.column_names} - {*needed, OPEN, *PLACE, *labels, "geometry"})
+    known = {*needed, OPEN, *PLACE, *labels, "geometry"}
+    strange = sorted({*table.column_names} - known)
     if strange:
         yield f"cells.parquet has a column {strange[0]!r}, which no such release has."
         return
@@ -102,6 +107,7 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
         yield "cells.parquet has no column 'geometry'."
         return
     yield from check_outlines(table, manifest)
+    yield from check_names(table, manifest)
     described = json.dumps([repr(_grid(manifest["grid"])), *names]).encode()
     if hashlib.sha256(described).hexdigest() != manifest["grid"]["fingerprint"]:
         yield "cells.parquet does not have the cells of the declared grid, in that order."

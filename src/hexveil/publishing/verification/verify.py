@@ -294,10 +294,11 @@ class _FolderCheck:
     def _read_table(self) -> pa.Table:
         texts = (self.folder / "cells.csv").stat().st_size
         path = self.folder / "cells.parquet"
+        centres = () if self.manifest["grid"].get("columns") else ("lat", "lon")
+        numbers = frozenset((*distribution_checks.number_columns(self.manifest), *centres))
         if self.manifest.get("model") == MODEL:
             rows = self.manifest["grid"]["cells"]
-            return untrusted_files.read_table(path, rows, texts, MODEL)
-        numbers = frozenset(distribution_checks.number_columns(self.manifest))
+            return untrusted_files.read_table(path, rows, texts, MODEL, numbers)
         return untrusted_files.read_table(path, len(self.manifest["cells"]), texts, "", numbers)
 
     def _spellings(self, table: pa.Table) -> Iterator[str]:

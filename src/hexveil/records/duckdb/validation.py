@@ -37,7 +37,7 @@ from hexveil.records.duckdb.formats.declared_texts import (
     time_form,
     value_form,
 )
-from hexveil.records.duckdb.formats.json_documents import DOCUMENT
+from hexveil.records.duckdb.formats.nested_records import DOCUMENT
 from hexveil.records.read_request import DAY_AND_TIME
 from hexveil.records.utc_offsets import END_OF_TIMES
 

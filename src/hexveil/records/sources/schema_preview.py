@@ -127,7 +127,7 @@ def inspect_schema(
 def _constant_ids(session: Session, relation: Relation) -> frozenset[str]:
     """Return the columns named like ids with a single text; their ids stay in the engine."""
     from hexveil.records.duckdb.expressions import JsonColumn, text  # noqa: PLC0415  the engine
-    from hexveil.records.duckdb.formats.json_documents import DOCUMENT  # noqa: PLC0415
+    from hexveil.records.duckdb.formats.nested_records import DOCUMENT  # noqa: PLC0415
 
     document = JsonColumn(DOCUMENT) if relation.documents else None
     names = [name for name in all_names(relation.schema) if is_id_name(name)]

@@ -263,7 +263,7 @@ function show() {
   const [x, y] = grown === 1 ? [Math.round(left * ratio) / ratio, Math.round(top * ratio) / ratio] : [left, top];
   pen.drawImage(sheet, x, y, sheet.width / ratio * grown, sheet.height / ratio * grown);
   const colours = COLOURS[mode()];
-  for (const [place, colour, line] of [[pointed.place, colours.hover, 2], [state.place, colours.chosen, 3]]) {
+  for (const [place, colour, line] of [[pointed.place, colours.hover, 2], [state.place, colours.chosen, 3], [state.second, colours.chosen, 3]]) {
     if (place === null) continue;
     pen.beginPath();
     trace(pen, shapes[place], view);

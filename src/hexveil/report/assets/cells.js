@@ -1,4 +1,4 @@
-/* What a place shows in the chosen slot: its number, or its difference from another slot. */
+/* What a place shows in the chosen slot: its number, its difference from another slot or place. */
 
 /* The class of a value among the colours of its grade. */
 function classOf(value, colours) {
@@ -7,14 +7,33 @@ function classOf(value, colours) {
   return colours[Math.max(0, Math.min(colours.length - 1, Math.floor(share * colours.length)))];
 }
 
-/* The difference of a place between two slots, with the limits that both intervals leave it. */
+/* The difference of two rows, the first minus the second, with its 95% interval and whether the cells
+   can be told apart: the rule and the numbers of report/cell_differences.py. */
+function subtract(first, second) {
+  const join = data.value.adds_noise ? (a, b) => a + b : Math.hypot;
+  const bias = column.bias ? column.bias[first] + column.bias[second] : 0;
+  const value = column.number[first] - column.number[second];
+  const low = value - join(column.below[first], column.above[second]) - bias;
+  const high = value + join(column.above[first], column.below[second]) + bias;
+  const most = data.value.largest ?? Infinity;
+  const used = !column.used || (column.used[first] && column.used[second]);
+  const [here, there] = [unknown(first), unknown(second)];
+  return {
+    value, low: Math.max(low, -most), high: Math.min(high, most), sure: Boolean(used) && (low > 0 || high < 0),
+    unknown: { low: here.low || there.high, high: here.high || there.low },
+  };
+}
+
+/* The difference of a place between the two slots. */
 function difference(place) {
   const [here, there] = [openRow(place, state.slot), openRow(place, state.against)];
-  if (here === null || there === null) return null;
-  const value = column.value[here] - column.value[there];
-  const low = column.low[here] - column.high[there];
-  const high = column.high[here] - column.low[there];
-  return { value, low, high, sure: low > 0 || high < 0 };
+  return here === null || there === null ? null : subtract(here, there);
+}
+
+/* The difference of the chosen place from the second one. */
+function apart() {
+  const [here, there] = [openRow(state.place, state.slot), openRow(state.second, state.slot)];
+  return here === null || there === null ? null : subtract(here, there);
 }
 
 /* The largest sure difference: the end of the scale of differences. */

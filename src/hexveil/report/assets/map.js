@@ -31,6 +31,12 @@ function limitZoom() {
 const reset = () => surface.call(zooming.transform, fitted());
 const zoomBy = (factor) => (calm ? surface : surface.transition().duration(200)).call(zooming.scaleBy, factor);
 
+/* Chooses a place; while a second one is asked for, that. */
+function choose(place) {
+  if (state.picking && place !== null && place !== state.place) change({ second: place, picking: false });
+  else change({ place, second: null, picking: false });
+}
+
 /* The place whose hexagon is drawn at a pixel of the map, or null. */
 function placeAt(pixelX, pixelY) {
   const [x, y] = [(pixelX - view.x) / view.k, (pixelY - view.y) / view.k];
@@ -90,7 +96,7 @@ function press(event) {
   if (move) surface.call(zooming.translateBy, move[0] * 60 / view.k, move[1] * 60 / view.k);
   else if (event.key === "+" || event.key === "-") surface.call(zooming.scaleBy, event.key === "+" ? 1.5 : 1 / 1.5);
   else if (event.key === "0") reset();
-  else if (event.key === "Enter") change({ place: placeAt(width / 2, height / 2) });
+  else if (event.key === "Enter") choose(placeAt(width / 2, height / 2));
   else return;
   event.preventDefault();
 }
@@ -103,8 +109,8 @@ function listen() {
   frame.addEventListener("pointerleave", unhover);
   frame.addEventListener("click", (event) => {
     if (event.target.closest(".zoom")) return;
-    change({ place: placeAt(...pixelOf(event)) });
-    if (state.place !== null) approach(state.place);
+    choose(placeAt(...pixelOf(event)));
+    if (state.place !== null) approach(state.second ?? state.place);
     // On a phone the card stands below the map.
     if (state.place !== null) byId("readout").scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
   });
@@ -126,7 +132,7 @@ function approach(place) {
 
 /* Shows a place in the middle of the map, so near that its surroundings reach the edges. */
 function showOnMap(place) {
-  change({ place });
+  choose(place);
   const { box } = shapes[place];
   surface.call(zooming.scaleTo, Math.max(view.k, 2.3 * fitted().k));
   surface.call(zooming.translateTo, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2);

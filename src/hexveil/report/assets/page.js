@@ -1,5 +1,6 @@
 /* The state of the page and what every part of it reads: the slot shown, the slot it is compared
-   with, and the place chosen. A place is a hexagon, by its number. */
+   with, the place chosen, and the second place that it is compared with. A place is a hexagon, by its
+   number. */
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const column = data.columns;
@@ -8,7 +9,7 @@ const flags = ["good", "caution", "cut off", "noise", "closed", "higher", "lower
 /* Labels of cells without numbers. */
 const unread = { closed: "closed_cell", "not published": "absent_cell" };
 const flagOf = (row) => flags[column.quality[row]];
-const state = { slot: data.start, against: null, place: null, listeners: [] };
+const state = { slot: data.start, against: null, place: null, second: null, picking: false, listeners: [] };
 
 function change(part) {
   Object.assign(state, part);
@@ -49,6 +50,22 @@ const rowOf = (() => {
 function openRow(place, slot) {
   const row = rowOf(place, slot);
   return row === null || unread[flagOf(row)] ? null : row;
+}
+
+/* Which ends of a row's interval are unknown: those where a range cut the cell off. */
+function unknown(row) {
+  const [lowest, highest] = data.value.limits ?? [null, null];
+  const cut = flagOf(row) === "cut off";
+  return { low: cut && lowest !== null && column.low[row] <= lowest, high: cut && highest !== null && column.high[row] >= highest };
+}
+
+/* An interval in words: "13 to 25", or "at least 22" where its upper end is unknown. */
+function range(row) {
+  const open = unknown(row);
+  const [low, high] = [published(column.low[row]), published(column.high[row])];
+  if (open.low && open.high) return label("unknown");
+  if (open.high) return label("at_least", { low });
+  return open.low ? label("at_most", { high }) : label("interval", { low, high });
 }
 
 function element(tag, className, text) {

@@ -9,16 +9,21 @@ function describe(place, into) {
   else if (row !== null && unread[flagOf(row)]) into.append(element("p", "", label(unread[flagOf(row)])));
   else if (row === null) into.append(element("p", "", label("not_published")));
   else {
-    into.append(element("strong", "value", withUnit(published(column.value[row]))));
+    const open = unknown(row);
+    const cut = open.low || open.high;
+    into.append(element("strong", "value", cut ? withUnit(range(row)) : withUnit(published(column.value[row]))));
     const amounts = Object.fromEntries(data.extras.map(({ key, decimals }) => [key, figure(column[key][row], decimals)]));
     const units = { unit: data.unit + (column.users?.[row] === 1 ? "" : "s"), units: data.unit + "s" };
     const lines = [
-      label("bound", { amount: withUnit(number(column.bound[row])) }),
-      label("interval", { low: published(column.low[row]), high: withUnit(published(column.high[row])) }),
+      ...(cut ? [] : [
+        label("bound", { amount: withUnit(number(column.bound[row])) }),
+        label("interval", { low: published(column.low[row]), high: withUnit(published(column.high[row])) }),
+      ]),
       ...data.lines.map((name) => label(name, { ...amounts, ...units })),
     ];
     for (const line of lines) into.append(element("p", "", line));
-    if (flagOf(row) !== "good") into.append(element("p", "flag", label(flagOf(row))));
+    if (cut) into.append(element("p", "flag", label(open.low && open.high ? "cut off" : open.high ? "upper_unknown" : "lower_unknown")));
+    else if (flagOf(row) !== "good") into.append(element("p", "flag", label(flagOf(row))));
   }
   into.append(element("p", "id", data.names[place]));
 }
@@ -29,13 +34,45 @@ function describeDifference(place, into) {
     into.append(element("p", "", label("not_both")));
     return;
   }
-  into.append(
-    element("strong", "value", withUnit(signed(found.value))),
-    element("p", "", label("difference", { slot: data.slots[state.slot], against: data.slots[state.against] })),
-    element("p", "", label("difference_interval", { low: signed(found.low), high: withUnit(signed(found.high)) })),
-  );
-  if (!found.sure) into.append(element("p", "flag", label("unsure")));
+  into.append(...differenceWords(found, label("difference", { slot: data.slots[state.slot], against: data.slots[state.against] })));
 }
+
+/* A difference, what it is between, its interval, and whether it can be told. */
+function differenceWords(found, between) {
+  const [low, high] = [down(found.low), withUnit(down(-found.high, -1))];
+  const { unknown: open } = found;
+  const interval = open.low && open.high ? label("difference_unknown")
+    : open.high ? label("difference_least", { low: withUnit(low) })
+      : open.low ? label("difference_most", { high })
+        : label("difference_interval", { low, high });
+  return [
+    element("strong", "value", withUnit(signed(found.value))),
+    element("p", "", between),
+    element("p", "", interval),
+    element("p", "flag", label(found.sure ? "sure" : "unsure")),
+  ];
+}
+
+/* A number rounded down to the digits shown, times a sign: the ends of an interval are rounded outwards. */
+function down(value, sign = 1) {
+  const steps = 10 ** data.value.decimals;
+  return signed(sign * Math.floor(value * steps + 1e-6) / steps + 0);
+}
+
+/* Compares the chosen hexagon with a second one, which the next tap chooses. */
+function comparison() {
+  const button = element("button", "compare", label(state.picking || state.second !== null ? "compare_stop" : "compare"));
+  button.type = "button";
+  button.addEventListener("click", () => change({ picking: !state.picking && state.second === null, second: null }));
+  if (state.picking) return [element("p", "hint", label("compare_hint")), button];
+  if (state.second === null) return [button];
+  const found = apart();
+  const title = element("p", "profile-title", label("compared", { place: wordsOf(state.place), second: wordsOf(state.second) }));
+  if (found === null) return [title, element("p", "", label("not_both_cells")), button];
+  return [title, ...differenceWords(found, label("compared_numbers", { first: shownText(state.place), second: shownText(state.second) })), element("p", "hint", label("compare_many")), button];
+}
+
+const shownText = (place) => withUnit(published(column.value[openRow(place, state.slot)]));
 
 function drawn2d(tag, attributes) {
   const made = document.createElementNS(SVG, tag);
@@ -49,11 +86,12 @@ function profile(place) {
   const found = data.slots.map((_, slot) => openRow(place, slot));
   const all = found.filter((row) => row !== null);
   if (!all.length) return element("p", "hint", label(data.value_columns ? "absent_cell" : "closed_cell"));
-  const low = Math.min(...all.map((row) => column.low[row]));
-  const high = Math.max(...all.map((row) => column.high[row]));
+  // An unknown end is no place on the scale: its line runs to the edge.
+  const known = all.flatMap((row) => [column.value[row], ...(unknown(row).low ? [] : [column.low[row]]), ...(unknown(row).high ? [] : [column.high[row]])]);
+  const [low, high] = [Math.min(...known), Math.max(...known)];
   const step = (width - left) / data.slots.length;
   const y = (value) => top + (height - top - 20) * (1 - (value - low) / (high - low || 1));
-  const words = all.map((row) => `${data.slots[slotOf(row)]}: ${label("interval", { low: published(column.low[row]), high: published(column.high[row]) })}`);
+  const words = all.map((row) => `${data.slots[slotOf(row)]}: ${range(row)}`);
   const svg = drawn2d("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "profile", "aria-label": `${label("profile")}. ${words.join("; ")}` });
   for (const value of data.value.signed && low < 0 && high > 0 ? [low, 0, high] : [low, high]) {
     const text = drawn2d("text", { x: left - 6, y: y(value) + 4, class: "end" });
@@ -64,12 +102,12 @@ function profile(place) {
     const x = left + step * (slot + 0.5);
     const group = drawn2d("g", { class: `slot${slot === state.slot ? " shown" : ""}${slot === state.against ? " against" : ""}` });
     const title = drawn2d("title", {});
-    title.textContent = row === null ? `${data.slots[slot]}: ${label("not_published")}` : `${data.slots[slot]}: ${withUnit(published(column.value[row]))}, ${label("interval", { low: published(column.low[row]), high: published(column.high[row]) })}`;
+    title.textContent = row === null ? `${data.slots[slot]}: ${label("not_published")}` : `${data.slots[slot]}: ${withUnit(published(column.value[row]))}, ${range(row)}`;
     group.append(title, drawn2d("rect", { x: x - step / 2, y: 0, width: step, height, class: "hit" }));
     if (row !== null) {
       group.classList.add(flagOf(row).replaceAll(" ", "-"));
       group.append(
-        drawn2d("line", { x1: x, x2: x, y1: y(column.low[row]), y2: y(column.high[row]), class: "span" }),
+        drawn2d("line", { x1: x, x2: x, y1: unknown(row).low ? y(low) : y(column.low[row]), y2: unknown(row).high ? 0 : y(column.high[row]), class: "span" }),
         drawn2d("circle", { cx: x, cy: y(column.value[row]), r: Math.max(2, Math.min(4, step / 3)), class: "dot" }),
       );
     }
@@ -151,14 +189,16 @@ function drawReadout() {
     return;
   }
   describe(state.place, card);
+  if (column.number && state.against === null && openRow(state.place, state.slot) !== null) card.append(...comparison());
   if (data.slots.length > 1) card.append(element("p", "profile-title", label("profile")), profile(state.place));
   const row = openRow(state.place, state.slot);
   if (row === null || state.against !== null) return;
   if (data.bins) card.append(...histogram(row));
   const at = (value) => Math.max(0, Math.min(100, 100 * (value - data.colour.low) / (data.colour.high - data.colour.low)));
+  const open = unknown(row);
   const interval = element("i");
-  interval.style.left = at(column.low[row]) + "%";
-  interval.style.right = 100 - at(column.high[row]) + "%";
+  interval.style.left = (open.low ? 0 : at(column.low[row])) + "%";
+  interval.style.right = (open.high ? 0 : 100 - at(column.high[row])) + "%";
   const dot = element("b");
   dot.style.left = at(column.value[row]) + "%";
   bar.append(interval, dot);

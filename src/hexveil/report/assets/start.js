@@ -1,11 +1,12 @@
-/* The address names slot, comparison and hexagon, so that a view can be sent to somebody. */
+/* The address names slot, comparison and hexagons, so that a view can be sent to somebody. */
 function readAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   const [slot, against] = [data.slot_starts.indexOf(wanted.get("slot")), data.slot_starts.indexOf(wanted.get("against"))];
   const place = data.names.indexOf(wanted.get("cell"));
   const statistic = (data.choices ?? []).findIndex((one) => one.heading === wanted.get("statistic"));
   if (statistic >= 0 && statistic !== (state.statistic ?? 0)) chooseStatistic(statistic);
-  change({ slot: slot < 0 ? state.slot : slot, against: against < 0 || !byId("against") ? null : against, place: place < 0 ? null : place });
+  const second = data.names.indexOf(wanted.get("second"));
+  change({ slot: slot < 0 ? state.slot : slot, against: against < 0 || !byId("against") ? null : against, place: place < 0 ? null : place, second: second < 0 || second === place || place < 0 ? null : second, picking: false });
 }
 
 function writeAddress() {
@@ -14,6 +15,7 @@ function writeAddress() {
   if (data.slot) parts.set("slot", data.slot_starts[state.slot]);
   if (state.against !== null) parts.set("against", data.slot_starts[state.against]);
   if (state.place !== null) parts.set("cell", data.names[state.place]);
+  if (state.second !== null) parts.set("second", data.names[state.second]);
   const text = "#" + parts.toString().replaceAll("%3A", ":");
   if (text !== location.hash) history.replaceState(null, "", text);
 }

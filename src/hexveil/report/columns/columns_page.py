@@ -15,8 +15,10 @@ import numpy as np
 
 from hexveil.report import page_text
 from hexveil.report.accuracy_text import describe_one_number
+from hexveil.report.cell_differences import ComparableNumbers
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView, format_rounded_up
+from hexveil.report.origin import describe_origin
 from hexveil.report.page import frame_values
 from hexveil.report.payload import (
     ABSENT,
@@ -70,7 +72,10 @@ class _ShownColumn:
         """Return the numbers, digits and colours of a statistic."""
         # The last row of the padded numbers is that of absent cells.
         padded = [np.append(numbers, np.nan)[self.rows] for numbers in self._numbers(view)]
-        return describe_numbers(view, padded, self.grades(view))
+        compared = None
+        if "hexagon" in self.table.column_names:
+            compared = ComparableNumbers.of(self.table, view).at_rows(self.rows)
+        return describe_numbers(view, padded, self.grades(view), compared)
 
     def _numbers(self, view: ManifestView) -> Sequence[np.ndarray[Any, np.dtype[np.float64]]]:
         if self.is_private:
@@ -149,7 +154,8 @@ def render_columns(
     # Bars of one column among several: the map, or the table, shows the others.
     draw = presence_page.draw_chart if page_columns[0].is_private else interval_chart
     chart = draw(page_columns[0].table, leading_view)
-    values |= frame_values(manifest, data, chart, context, description, files)
+    origin = describe_origin(table, manifest)
+    values |= frame_values(origin, manifest, data, chart, context, description, files)
     values["one_number"] = [
         f"{column}: {text}"
         for column, (_, own) in columns.items()

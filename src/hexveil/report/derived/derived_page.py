@@ -154,7 +154,7 @@ def render_derived(
         **{section: defaultdict(str, statement[section]) for section in ("bounds", "grid")},
     }
     chart = None if data["map"] else _chart(cells, data, view)
-    values |= frame_values(statement, data, chart, context, None, files)
+    values |= frame_values(texts["origin"], statement, data, chart, context, None, files)
     return render_template("report.html", values)
 
 

@@ -8,7 +8,7 @@ from hexveil.report.manifest_view import noun, unit_of_statistic
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -42,11 +42,24 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
             render_sentence(TEXTS, "source", role=role, identity=statement[name])
             for role, name in roles.items()
         ],
+        "origin": _origin([statement[name] for name in roles.values()], list(roles)),
         "verdicts": "",
         "discoveries": "",
         "pairing": "",
     }  # fmt: skip
     return values | (_comparison_values(statement) if kind == "comparison" else {})
+
+
+def _origin(identities: Sequence[Mapping[str, Any]], roles: Sequence[str]) -> dict[str, str]:
+    """Return the lines under the title: periods and publishers of the releases."""
+    names = [f"{role}: " if len(roles) > 1 else "" for role in roles]
+    periods = [f"{name}{one['period']}" for name, one in zip(names, identities, strict=True)]
+    publishers = dict.fromkeys(one["publisher"] for one in identities if one["publisher"])
+    return {
+        "period": "; ".join(periods),
+        "brief_period": "",
+        "publisher": "; ".join(publishers),
+    }
 
 
 def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:

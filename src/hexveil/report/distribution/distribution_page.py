@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.report import page_text
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
+from hexveil.report.origin import describe_origin
 from hexveil.report.page import frame_values
 from hexveil.report.payload import QUALITIES, payload, shown_statistic
 from hexveil.report.promise import delta_in_words, exact_counts, in_common, presence
@@ -51,8 +52,8 @@ def render_distribution(
         _graded(first),
     )
     values = _sentence_values(table, first) | choice.sentence_values() | {"words": WORDS}
-    chart = interval_chart(table, first)
-    values |= frame_values(manifest, data, chart, context, description, files)
+    origin, chart = describe_origin(table, manifest), interval_chart(table, first)
+    values |= frame_values(origin, manifest, data, chart, context, description, files)
     return render_template("report.html", values)
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.clipping_text import CUT_OFF, describe_known_end
 from hexveil.report.geography.projection import centred_projection, unwrapped_rings
 from hexveil.report.payload import round_ends, slot_text
 
@@ -287,12 +287,17 @@ def _descriptions(
 ) -> tuple[str, ...]:
     """Return each cell with its number, and where there are any its interval and its grade."""
     texts = []
+    lowest, highest = view.limits if column.statistic else (-np.inf, np.inf)
     for row, (name, value) in enumerate(zip(picture.names, picture.value, strict=True)):
+        ends = float(picture.low[row]), float(picture.high[row])
+        unknown = ends[0] <= lowest, ends[1] >= highest
+        if picture.quality[row] == CUT_OFF and any(unknown) and column.key in _GRADED:
+            texts.append(f"{name}: {describe_known_end(view.interval(*ends), unknown)}")
+            continue
         amount = view.amount(float(value)) if column.statistic else f"{value:,.0f}"
         text = f"{name}: {amount}"
-        if picture.low[row] < picture.high[row]:
-            ends = view.interval(float(picture.low[row]), float(picture.high[row]))
-            text += " ({} to {})".format(*ends)
+        if ends[0] < ends[1]:
+            text += " ({} to {})".format(*view.interval(*ends))
         texts.append(f"{text}, {picture.quality[row]}" if column.key in _GRADED else text)
     return tuple(texts)
 

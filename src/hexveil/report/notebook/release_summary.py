@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from hexveil.report.manifest_view import ManifestView
     from hexveil.report.notebook.cell_picture import CellPicture, PlottedColumn
 
-TABLE_KEYS = ("raw", "bound95", "quality")
-"""Columns of a statistic that the rows have."""
-ESTIMATE_KEYS = ("estimate", "low", "high", "quality")
-"""Columns of a statistic with estimates before clipping."""
+INTERVAL = ("low", "high", "quality")
+"""Columns of a statistic that the rows have beside its number."""
 PRESENCE_COLUMNS = (
     *("cell", "is_open", "mean", "mean_low", "mean_high", "weight"),
     *("users", "users_low", "users_high", "quality"),
@@ -42,9 +40,10 @@ def summarize(table: pa.Table, view: ManifestView, column: PlottedColumn) -> str
         The column that is drawn.
     """
     cells = "1 cell" if table.num_rows == 1 else f"{table.num_rows:,} cells"
-    has_estimates = f"{column.statistic}_estimate" in table.column_names
-    keys = ESTIMATE_KEYS if has_estimates else TABLE_KEYS
-    names = ["cell", "users", *(f"{column.statistic}_{key}" for key in keys)]
+    # The interval in the table is that of the best number: see ManifestView.estimator.
+    keys = ("estimate", "smoothed", "raw")
+    best = next(key for key in keys if f"{column.statistic}_{key}" in table.column_names)
+    names = ["cell", "users", *(f"{column.statistic}_{key}" for key in (best, *INTERVAL))]
     return (
         paragraph(f"{cells}. {view.promise}")
         + _figure(table, view, column)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.report.cell_differences import ComparableNumbers
 from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars, name_cell
 from hexveil.report.manifest_view import ManifestView, with_unit
+from hexveil.report.origin import describe_origin
 from hexveil.report.page import frame_values
 from hexveil.report.payload import (
     describe_numbers,
@@ -65,14 +67,13 @@ def render_presence(
     values = _sentence_values(table, first) | {"words": WORDS}
     if len(choice.views) > 1:
         data |= choice.data(
-            lambda view: describe_numbers(
-                view, cell_numbers(table, view), cell_grades(table, view)
-            ),
+            lambda view: _described(table, view),
             lambda view: cell_grades(table, view),
             GRADED,
         )
         values |= choice.sentence_values()
-    values |= frame_values(manifest, data, draw_chart(table, first), context, description, files)
+    origin, chart = describe_origin(table, manifest), draw_chart(table, first)
+    values |= frame_values(origin, manifest, data, chart, context, description, files)
     return render_template("report.html", values)
 
 
@@ -113,13 +114,19 @@ def _payload(
     table: pa.Table, view: ManifestView, context: dict[str, Any] | None, *, geography: bool
 ) -> dict[str, Any]:
     """Return everything that the page's scripts need."""
-    shown = describe_numbers(view, cell_numbers(table, view), cell_grades(table, view))
+    shown = _described(table, view)
     return {
         **shown,
         "columns": {**label_texts(table, view), **shown["columns"], **weight_columns(table)},
         **weight_words(table),
         **frame_data(table, view, shown["columns"]["quality"], context, geography=geography),
     }
+
+
+def _described(table: pa.Table, view: ManifestView) -> dict[str, Any]:
+    """Return everything that the page's scripts need of the statistic of a view."""
+    compared = ComparableNumbers.of(table, view) if "hexagon" in table.column_names else None
+    return describe_numbers(view, cell_numbers(table, view), cell_grades(table, view), compared)
 
 
 def weight_columns(table: pa.Table) -> dict[str, list[float | None]]:

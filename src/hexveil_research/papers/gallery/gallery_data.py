@@ -35,6 +35,8 @@ CLOSE, FAR = 0.01, 0.25
 """Relative differences: of nearly all points at most, and of every point at most."""
 MAX_MOVED = 0.05
 """Share of a figure's points that may differ by more than the smaller one."""
+MOST_BARS = 400
+"""Error bars of a figure above which it is drawn without: its picture has to load fast."""
 CLAIM_FACTS = ("paper", "place", "claim", "reading", "kind", "restates", "verdict", "study")
 """Columns of claims.csv that another processor does not change."""
 
@@ -48,8 +50,20 @@ def figures_of(out: Path, studies: Sequence[Study]) -> Figures:
         if file.is_file():
             axes = study_folders.read_summary(folder)["axes"]
             about = {"place": study.place, "title": study.title, "axes": axes}
-            figures[study.name] = about | {"panels": _panels(file, axes)}
+            figures[study.name] = _without_many_bars(about | {"panels": _panels(file, axes)})
     return figures
+
+
+def _without_many_bars(figure: dict[str, Any]) -> dict[str, Any]:
+    """Return a figure; without error bars if it has very many."""
+    lines = [points for panel in figure["panels"].values() for points in panel.values()]
+    if sum(len(points.get("low", ())) for points in lines) > MOST_BARS:
+        for points in lines:
+            points.pop("low", None)
+            points.pop("high", None)
+        axes = {title: one | {"ends": ""} for title, one in figure["axes"].items()}
+        return figure | {"axes": axes}
+    return figure
 
 
 def _panels(file: Path, axes: Mapping[str, Any]) -> dict[str, Any]:

@@ -230,7 +230,7 @@ def _check_whole(
         joined = join_columns(tables)
         issues += file_comparison.compare_csv(folder, joined)
         if file_comparison.is_same_version(manifest):
-            text = render_columns_readme(manifest, [*manifests.values()])
+            text = render_columns_readme(joined, manifest, [*manifests.values()])
             if untrusted_files.read_content(folder / "README.txt") != text.encode():
                 issues.append("README.txt is not what the manifests say.")
             issues += _compare_descriptions(folder, manifest, columns, joined)

@@ -21,7 +21,8 @@ import pyarrow.csv
 
 from hexveil.accounting.error_model import predicted_bound
 from hexveil.base import csv_safety, hexagons
-from hexveil.publishing import geometry
+from hexveil.publishing import geometry, places
+from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.folder_files import TILES
 from hexveil.publishing.estimates.quality_grades import grade
@@ -60,21 +61,29 @@ MAX_SPELLING_FACTOR = 4
 
 
 def compare_csv(folder: Path, table: pa.Table) -> Iterator[str]:
-    """Yield if cells.csv does not hold the table's rows."""
-    guarded = csv_safety.escape_formulas(without_geometry(table))
-    expected = io.BytesIO()
-    pa.csv.write_csv(guarded, expected)
+    """Yield if cells.csv does not hold the table's rows, rounded to their intervals."""
     content = untrusted_files.read_content(folder / "cells.csv")
+    # Earlier versions wrote all digits.
+    if not any(_is_csv(content, shown) for shown in _shown_tables(table)):
+        yield "cells.csv and cells.parquet do not have the same rows."
+
+
+def _shown_tables(table: pa.Table) -> Iterator[pa.Table]:
+    """Yield the table as this version writes it for people, then with all digits."""
+    bare = without_geometry(table)
+    yield round_to_intervals(bare)
+    yield bare
+
+
+def _is_csv(content: bytes, table: pa.Table) -> bool:
+    guarded, expected = csv_safety.escape_formulas(table), io.BytesIO()
+    pa.csv.write_csv(guarded, expected)
     # Bytes first: parsing is slower, and only needed for another spelling.
     if content == expected.getvalue():
-        return
+        return True
     head = expected.getvalue().partition(b"\n")[0]
-    if (
-        len(content) > MAX_SPELLING_FACTOR * expected.tell()
-        or not content.startswith(head)
-        or not _has_rows(content, guarded)
-    ):
-        yield "cells.csv and cells.parquet do not have the same rows."
+    is_alike = len(content) <= MAX_SPELLING_FACTOR * expected.tell() and content.startswith(head)
+    return is_alike and _has_rows(content, guarded)
 
 
 def _has_rows(content: bytes, expected: pa.Table) -> bool:
@@ -93,7 +102,8 @@ def _has_rows(content: bytes, expected: pa.Table) -> bool:
 def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.geojson does not hold the table's cells, or is there for labels."""
     path = folder / "cells.geojson"
-    expected = geometry.geojson(without_geometry(table))
+    tables = _shown_tables(table)
+    expected = geometry.geojson(next(tables))
     if not path.exists():
         if expected is not None and len(expected) <= untrusted_files.LIMITS[path.name]:
             yield "cells.geojson is missing."
@@ -104,8 +114,9 @@ def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
     content = untrusted_files.read_content(path)
     if content == expected:
         return
-    if len(content) > MAX_SPELLING_FACTOR * len(expected) or not _is_equal_json(
-        untrusted_files.parse_json(content), untrusted_files.parse_json(expected)
+    if len(content) > MAX_SPELLING_FACTOR * len(expected) or not any(
+        _is_equal_json(untrusted_files.parse_json(content), untrusted_files.parse_json(spelled))
+        for spelled in (expected, geometry.geojson(next(tables)) or b"{}")
     ):
         yield "cells.geojson and cells.parquet do not have the same cells."
 
@@ -219,7 +230,8 @@ def check_columns(
         Columns of quantiles, shares and histograms.
     """
     labels = [*manifest["grid"].get("columns", []), *sorted(further)]
-    strange = sorted({*without_geometry(table).column_names} - {*ALL_COLUMNS, *labels})
+    known = {*ALL_COLUMNS, *places.PLACE, *labels}
+    strange = sorted({*without_geometry(table).column_names} - known)
     if strange:
         yield f"cells.parquet has a column {strange[0]!r}, which no release has."
     for name in (*_needed_columns(manifest), *labels):
@@ -254,6 +266,29 @@ def check_places(table: pa.Table, manifest: Json) -> Iterator[str]:
     if len(set(names)) < len(names):
         yield "a cell stands twice."
     yield from check_outlines(table, manifest)
+    yield from check_names(table, manifest)
+
+
+def check_names(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield columns that name cells for people and do not follow from cells and manifest."""
+    # Another version may know other names of places, and did not write all of these columns.
+    if not is_same_version(manifest):
+        return
+    released = without_geometry(table)
+    with_words, with_indexes = (
+        places.with_places(released, manifest, geography=geography) for geography in (True, False)
+    )
+    if released.column_names != with_words.column_names:
+        yield "cells.parquet does not begin with the columns of every release, in their order."
+        return
+    for name in places.added_columns(released, manifest):
+        column, expected = released[name], with_words[name]
+        if pa.types.is_floating(column.type):
+            is_same = bool(np.allclose(column.to_numpy(), expected.to_numpy(), atol=1e-5, rtol=0))
+        else:
+            is_same = column.to_pylist() in (expected.to_pylist(), with_indexes[name].to_pylist())
+        if not is_same:
+            yield f"{name} is not what follows from the cells and manifest.json."
 
 
 def check_outlines(table: pa.Table, manifest: Json) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,7 @@ class DocumentFiles:
         for path in dict.fromkeys(self._paths if paths is None else paths):
             if path not in self._checked:
                 self._checked.add(path)
-                if not open_safely(path, self._paths, lambda path=path: self._is_readable(path)):
+                if not open_safely(path, self._paths, partial(self._is_readable, path)):
                     self._mend(path)
         self._view()
 
@@ -116,7 +117,7 @@ class DocumentFiles:
     def _mend(self, path: str) -> None:
         """Read a copy of a file in its place, a document a line."""
         copy = self._session.folder / f"documents{len(self._scans)}.ndjson"
-        open_safely(path, self._paths, lambda: _copy_lines(path, copy))
+        open_safely(path, self._paths, partial(_copy_lines, path, copy))
         query = _read(str(copy), LINES)
         found = f"SELECT 1 FROM ({query}) WHERE json_type({DOCUMENT}) = 'OBJECT' LIMIT 1"
         if not self._session.rows(found):

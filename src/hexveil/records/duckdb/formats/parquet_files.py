@@ -121,6 +121,21 @@ def _timed_columns(
     return ends
 
 
+def refuse_milliseconds(source: Files, configured: Collection[str]) -> None:
+    """Refuse files whose type of times Spark fails on if one is beyond its calendar.
+
+    By the type, whatever the times are: a refusal by a record would tell of it.
+    """
+    for path in source.paths:
+        read = _parquet_schema(path, None)
+        if read is not None and _timed_columns(read[0], configured):
+            raise InputError(
+                f"source: {safe_path(path, source.paths)} has times in milliseconds, of which "
+                "Spark fails on one that is beyond its calendar, so that a record could stop the "
+                'reading; write them in microseconds, or leave engine = "spark" out.'
+            )
+
+
 def _near_copies(
     session: Session, timed: Mapping[str, Mapping[int, tuple[int, int]]]
 ) -> dict[str, str]:

@@ -14,7 +14,7 @@ from hexveil.records.duckdb.expressions import (
     text,
 )
 from hexveil.records.duckdb.formats.declared_texts import CLOCK, day_and_time
-from hexveil.records.duckdb.formats.json_documents import DOCUMENT
+from hexveil.records.duckdb.formats.nested_records import DOCUMENT
 from hexveil.records.sources import vocabulary
 from hexveil.records.sources.columns import all_names, find_column
 
@@ -42,6 +42,10 @@ def guess(
     document = JsonColumn(DOCUMENT) if relation.documents else None
     found = {name: find_column(name, relation.schema) for name in all_names(relation.schema)}
     refs = {name: ref for name, ref in found.items() if ref and vocabulary.is_time_name(name)}
+    if not refs:
+        return None, {}
+    columns = sorted({ref.column for ref in refs.values()})
+    rows = relation.query if relation.text is None else relation.text.query(columns)
     for day, clock in vocabulary.day_and_time(refs):
         try:
             written = day_and_time(refs[day], refs[clock], document)
@@ -49,26 +53,24 @@ def guess(
             continue
         alone = f"coalesce({text(refs[clock], document)}, '')"
         tests = f"bool_and(regexp_full_match({alone}, {literal(CLOCK)}))"
-        if _first(session, relation, tests):
-            return (day, clock), _formats(session, relation, {clock: written})
+        if _first(session, rows, tests):
+            return (day, clock), _formats(session, rows, {clock: written})
     texts = {
         name: text(ref, document)
         for name, ref in refs.items()
         if ref.kind.name in ("text", "json", "number") and not ref.kind.fields
     }
-    return None, _formats(session, relation, texts)
+    return None, _formats(session, rows, texts)
 
 
-def _first(session: Session, relation: Relation, expressions: str) -> tuple[object, ...]:
+def _first(session: Session, records: str, expressions: str) -> tuple[object, ...]:
     """Return aggregates of the first rows, () where none is true."""
-    rows = f"SELECT * FROM ({relation.query}) LIMIT {_LOOKED_AT}"
+    rows = f"SELECT * FROM ({records}) LIMIT {_LOOKED_AT}"
     row = session.rows(f"SELECT {expressions} FROM ({rows})")[0]
     return row if any(row) else ()
 
 
-def _formats(
-    session: Session, relation: Relation, texts: dict[str, str]
-) -> dict[str, tuple[str, ...]]:
+def _formats(session: Session, records: str, texts: dict[str, str]) -> dict[str, tuple[str, ...]]:
     formats = {}
     for name, written in texts.items():
         usual = f"regexp_full_match(x, {literal(f'({OFFSET_TEXT})|({NAIVE_TEXT})')})"
@@ -77,7 +79,7 @@ def _formats(
             for one in FORMATS
         )
         rows = (
-            f"SELECT trim({written}) AS x FROM ({relation.query}) "
+            f"SELECT trim({written}) AS x FROM ({records}) "
             f"WHERE {written} IS NOT NULL LIMIT {_LOOKED_AT}"
         )
         n, in_usual, largest, *fits = session.rows(

@@ -1,0 +1,115 @@
+"""Columns that name a cell for people: its place in words, its day, and where its centre lies.
+
+    cell, name, date, slot, lat, lon, hexagon, slot_end, starts_at_utc, labels ...
+
+are the first columns of every release, in both privacy models. A name is that of the geography of
+the package ("8 km south-east of Udhna"), or the labels of the cell; `date` is the local day of a
+calendar slot, else the period of the records ("2025-03-05", "2025-03-01/2025-03-31", empty where
+none is declared). A label column of one of these names takes its place.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hexveil.base import hexagons
+from hexveil.report.background import words_of
+from hexveil.report.origin import slot_days, stated_days
+from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAMES = ("name", "date", "lat", "lon")
+PLACE = ("cell", "name", "date", "slot", "lat", "lon", "hexagon", "slot_end", "starts_at_utc")
+"""Names of the first columns, in order."""
+DIGITS = 6
+"""Of degrees: about ten centimetres."""
+
+
+def with_places(
+    table: pa.Table, manifest: Mapping[str, Any], *, geography: bool = True
+) -> pa.Table:
+    """Return the table with the columns that name its cells for people.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of a release, with or without these columns.
+    manifest : mapping
+        With the grid, the selection and what the holder declares.
+    geography : bool
+        Whether a hexagon has the name of its place; else it has its index.
+    """
+    bare = without_places(table, manifest)
+    labels = manifest["grid"].get("columns") or ()
+    made = {
+        k: v for k, v in _columns(bare, manifest, geography=geography).items() if k not in labels
+    }
+    first = [name for name in PLACE if name in made or name in bare.column_names]
+    # A label of one of these names stands with the labels.
+    first = [name for name in first if name not in labels or name == "cell"]
+    fields, arrays = [], []
+    for name in (*first, *(one for one in bare.column_names if one not in first)):
+        if name in made:
+            text = render_sentence("columns.txt", "naming", name=name)
+            fields.append(pa.field(name, made[name].type, metadata={"description": text}))
+            arrays.append(made[name])
+        else:
+            fields.append(bare.schema.field(name))
+            arrays.append(bare[name])
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, bare.schema.metadata))
+
+
+def without_places(table: pa.Table, manifest: Mapping[str, Any]) -> pa.Table:
+    """Return the table without the columns that `with_places` adds."""
+    return table.drop_columns(added_columns(table, manifest))
+
+
+def added_columns(table: pa.Table, manifest: Mapping[str, Any]) -> list[str]:
+    """Return the columns of a table that `with_places` adds: no labels."""
+    labels = manifest["grid"].get("columns") or ()
+    return [name for name in NAMES if name in table.column_names and name not in labels]
+
+
+def _columns(
+    table: pa.Table, manifest: Mapping[str, Any], *, geography: bool
+) -> dict[str, pa.Array]:
+    """Return the columns of all cells by name."""
+    # The two sides of a comparison have dates of their own.
+    is_comparison = "change" in table.column_names
+    columns = {} if is_comparison else {"date": pa.array(_dates(table, manifest), pa.string())}
+    if "hexagon" not in table.column_names:
+        labels = [
+            name
+            for name in manifest["grid"].get("columns") or ("cell",)
+            if name in table.column_names
+        ]
+        if not labels:
+            return columns
+        rows = zip(*(table[name].to_pylist() for name in labels), strict=True)
+        return columns | {"name": pa.array([", ".join(row) for row in rows], pa.string())}
+    names = table["hexagon"].to_pylist()
+    distinct = tuple(dict.fromkeys(names))
+    words = dict(zip(distinct, _words(distinct) if geography else distinct, strict=True))
+    centres = {name: hexagons.centre(int(name, 16)) for name in distinct}
+    return columns | {
+        "name": pa.array([words[name] for name in names], pa.string()),
+        "lat": pa.array([round(centres[name][0], DIGITS) for name in names], pa.float64()),
+        "lon": pa.array([round(centres[name][1], DIGITS) for name in names], pa.float64()),
+    }
+
+
+@lru_cache(maxsize=4)
+def _words(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the place of each hexagon in words, its index without any; kept for the next file."""
+    return tuple(words_of(names)) or names
+
+
+def _dates(table: pa.Table, manifest: Mapping[str, Any]) -> list[str]:
+    days = stated_days(manifest)
+    text = "" if days is None else days[0] if days[0] == days[1] else "/".join(days)
+    return slot_days(table) or [text] * table.num_rows

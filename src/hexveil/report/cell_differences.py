@@ -1,0 +1,280 @@
+"""Differences between two cells of one release: one rule for Python, page and docs.
+
+The number of a cell is the one that the page shows, n, with its 95% interval from l to h. The
+errors of two cells are joined by their parts:
+
+- **Bias** (a cap on contributions, weights) has a proven bound B, is no draw, and adds up.
+- **Everything else**, noise above all, is independent between cells and joins as the root of the
+  squares (square-and-add; Newcombe, Statistics in Medicine 17, 1998; Zou and Donner, 27, 2008).
+
+So the interval of n1 - n2 is
+
+    from  n1 - n2 - sqrt((n1 - l1 - B1)² + (h2 - n2 - B2)²) - B1 - B2
+    to    n1 - n2 + sqrt((h1 - n1 - B1)² + (n2 - l2 - B2)²) + B1 + B2,
+
+and two cells are told apart where it leaves out 0. Estimates and smoothed numbers have no separate
+bias: their intervals hold all of it. What their cells share (the centre that they are shrunk to,
+the range that they were clipped to, groups of neighbours) moves both the same way, so it cancels
+in a difference, and the rule is wider than needed. Noise that cells share (`user_residuals`) adds
+up instead. Under private presence a cell may have been opened by noise alone, and its average is
+noise then: cells are told apart only where the lower ends of both weights are 1 or more.
+
+Numbers are taken with two digits more than the page shows, intervals rounded outwards: the page's
+script computes with the same numbers.
+
+Post-processing of released numbers: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.report.clipping_text import CUT_OFF, get_strategy
+from hexveil.report.templates import render_sentence
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from hexveil.report.manifest_view import ManifestView
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+
+FURTHER_DIGITS = 2
+"""Digits of a difference beyond those that the page shows of a number."""
+_SHARED_NOISE = "user_residuals"
+_HAIR = 1e-6
+_PRINTED = 9
+"""Tolerance of rounding outwards, in steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class ComparableNumbers(ReadOnlyArrays):
+    """The numbers of a statistic with the parts of their error; NaN where a cell has none.
+
+    Attributes
+    ----------
+    number : ndarray of float, shape (n_cells,)
+    below, above : ndarray of float, shape (n_cells,)
+        Distances to the ends of the 95% interval, without bias.
+    bias : ndarray of float, shape (n_cells,)
+    is_used : ndarray of bool, shape (n_cells,)
+        Whether it is told that any unit was there.
+    largest : float
+        Largest difference that two cells can have.
+    adds_noise : bool
+        Whether cells share noise.
+    """
+
+    number: Floats
+    below: Floats
+    above: Floats
+    bias: Floats
+    is_used: Bools
+    largest: float
+    adds_noise: bool
+
+    @classmethod
+    def of(cls, table: pa.Table, view: ManifestView) -> ComparableNumbers:
+        """Return the numbers that the page shows of a statistic of a release."""
+        number, low, high = shown_interval(table, view)
+        below, above = np.maximum(number - low, 0.0), np.maximum(high - number, 0.0)
+        bias = np.minimum(_bias(table, view, below, above), np.minimum(below, above))
+        digits = view.decimals + FURTHER_DIGITS
+        is_used = np.isfinite(number)
+        # Of a number of units 0 is one like any other.
+        if "weight_low" in table.column_names and view.statistic != "users":
+            is_used &= np.floor(np.nan_to_num(_numbers(table, "weight_low"))) > 0.0
+        return cls(
+            np.round(number, digits),
+            _up(below - bias, digits),
+            _up(above - bias, digits),
+            _up(bias, digits),
+            is_used,
+            np.inf if view.statistic == "users" else view.range,
+            get_strategy(view.steps) == _SHARED_NOISE,
+        )
+
+    def at_rows(self, rows: NDArray[np.int64]) -> ComparableNumbers:
+        """Return the numbers of other rows; -1 is a cell without numbers."""
+        number, below, above, bias = (
+            np.append(numbers, np.nan)[rows]
+            for numbers in (self.number, self.below, self.above, self.bias)
+        )
+        is_used = np.append(self.is_used, False)[rows]
+        return replace(self, number=number, below=below, above=above, bias=bias, is_used=is_used)
+
+    def columns(self) -> dict[str, list[Any] | None]:
+        """Return the columns that the page's script computes differences from."""
+        numbers = {"number": self.number, "below": self.below, "above": self.above}
+        has_bias = bool(np.nansum(self.bias))
+        columns: dict[str, list[Any] | None] = {
+            name: [float(one) if np.isfinite(one) else None for one in column]
+            for name, column in (numbers | {"bias": self.bias}).items()
+        }
+        # What all cells have in common is left out, also for the statistic chosen before.
+        used = None if self.is_used.all() else self.is_used.astype(int).tolist()
+        return columns | ({} if has_bias else {"bias": None}) | {"used": used}
+
+    def rule(self) -> dict[str, Any]:
+        """Return the facts of the rule for the page's script, beside the columns."""
+        largest = self.largest if np.isfinite(self.largest) else None
+        return {"largest": largest, "adds_noise": self.adds_noise}
+
+    def differ(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> Differences:
+        """Return the differences of pairs of cells, by their rows: the first minus the second."""
+        join = np.add if self.adds_noise else np.hypot
+        value = self.number[first] - self.number[second]
+        bias = self.bias[first] + self.bias[second]
+        low = value - join(self.below[first], self.above[second]) - bias
+        high = value + join(self.above[first], self.below[second]) + bias
+        return Differences(
+            value,
+            np.maximum(low, -self.largest),
+            np.minimum(high, self.largest),
+            ((low > 0.0) | (high < 0.0)) & self.is_used[first] & self.is_used[second],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Differences(ReadOnlyArrays):
+    """Differences of pairs of cells.
+
+    Attributes
+    ----------
+    value, low, high : ndarray of float, shape (n_pairs,)
+        First number minus second, and its 95% interval.
+    is_told : ndarray of bool, shape (n_pairs,)
+        Whether the cells can be told apart.
+    """
+
+    value: Floats
+    low: Floats
+    high: Floats
+    is_told: Bools
+
+
+@dataclass(frozen=True)
+class CellDifference:
+    """The difference between two cells of a release, and whether they can be told apart.
+
+    Attributes
+    ----------
+    first, second : str
+        Names of the cells.
+    statistic : str
+        Prefix of its columns, such as "mean".
+    unit : str
+        Of measure; "" where there is none.
+    difference, low, high : float
+        Number of the first cell minus that of the second, and its 95% interval. Where a range cut a
+        cell off, an end that is not known is the largest difference that there can be.
+    is_told_apart : bool
+        Whether the interval leaves out 0, so that the cells differ with 95% confidence; under
+        private presence also, whether it is told that there were units in both.
+    lower_unknown, upper_unknown : bool
+        Whether an end is not known.
+    """
+
+    first: str
+    second: str
+    statistic: str
+    unit: str
+    difference: float
+    low: float
+    high: float
+    is_told_apart: bool
+    lower_unknown: bool = False
+    upper_unknown: bool = False
+
+    def __str__(self) -> str:
+        return render_sentence("differences.txt", "difference", found=self)
+
+
+def difference_of(table: pa.Table, view: ManifestView, first: str, second: str) -> CellDifference:
+    """Return the difference of two cells of a release in the statistic that is shown.
+
+    Raises
+    ------
+    InputError
+        If a cell is not in the table or has no number, or both are one cell.
+    """
+    names = table["cell"].to_pylist()
+    numbers, unknown = ComparableNumbers.of(table, view), unknown_ends(table, view)
+    one, other = (_row_of(names, name, numbers) for name in (first, second))
+    if one == other:
+        raise InputError(f"both cells are {first!r}; name two cells of the column 'cell'.")
+    found = numbers.differ(np.array([one]), np.array([other]))
+    return CellDifference(
+        first,
+        second,
+        view.statistic,
+        view.unit_text,
+        round(float(found.value[0]), _PRINTED),
+        round(float(found.low[0]), _PRINTED),
+        round(float(found.high[0]), _PRINTED),
+        bool(found.is_told[0]),
+        bool(unknown[0][one] or unknown[1][other]),
+        bool(unknown[1][one] or unknown[0][other]),
+    )
+
+
+def _row_of(names: list[str], name: object, numbers: ComparableNumbers) -> int:
+    if name not in names:
+        similar = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
+        hint = f"did you mean {similar[0]!r}?" if similar else "name one of the column 'cell'."
+        raise InputError(f"the release has no cell {name!r}; {hint}")
+    row = names.index(str(name))
+    if not np.isfinite(numbers.number[row]):
+        raise InputError(f"the cell {name!r} is closed and has no number; name an open cell.")
+    return row
+
+
+def shown_interval(table: pa.Table, view: ManifestView) -> tuple[Floats, Floats, Floats]:
+    """Return the number that the page shows of each cell, and its interval; NaN where closed."""
+    if view.statistic in table.column_names:
+        # Under private presence the estimate has the name of the statistic.
+        number, low, high = (_numbers(table, f"{view.statistic}{e}") for e in ("", "_low", "_high"))
+        return number, low, high
+    return (view.shown_numbers(table), *view.shown_limits(table))
+
+
+def unknown_ends(table: pa.Table, view: ManifestView) -> tuple[Bools, Bools]:
+    """Return whether the lower and the upper end of each cell's interval are unknown.
+
+    Where a range that was found privately cut a cell off, its interval reaches to the bound.
+    """
+    name = f"{view.statistic}_quality"
+    if name not in table.column_names:
+        none = np.zeros(table.num_rows, dtype=np.bool_)
+        return none, none
+    is_cut = np.array(table[name].to_pylist()) == CUT_OFF
+    _, low, high = shown_interval(table, view)
+    lowest, highest = view.limits
+    return is_cut & (low <= lowest), is_cut & (high >= highest)
+
+
+def _bias(table: pa.Table, view: ManifestView, below: Floats, above: Floats) -> Floats:
+    """Return the bound of the bias of the numbers shown, where it is stated beside their noise."""
+    if view.statistic in table.column_names or view.estimator(table) != "raw":
+        return np.zeros_like(below)
+    if f"{view.statistic}_bias" in table.column_names:
+        return _numbers(table, f"{view.statistic}_bias")
+    # A root's bias and noise cannot be taken apart: all of it adds up.
+    return np.minimum(below, above) if view.statistic == "sd" else np.zeros_like(below)
+
+
+def _up(numbers: Floats, digits: int) -> Floats:
+    steps = np.maximum(numbers, 0.0) * 10.0**digits
+    return np.asarray(np.ceil(steps - _HAIR) / 10.0**digits + 0.0)
+
+
+def _numbers(table: pa.Table, name: str) -> Floats:
+    return np.asarray(table[name].to_numpy(), dtype=np.float64)

@@ -1,0 +1,154 @@
+"""Columns that name a cell for people, in both privacy models, and the digits of CSV."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.base import hexagons
+from hexveil.publishing.carried_digits import round_to_intervals
+from hexveil.publishing.verification import verify
+from publishing.releases import forge_table, problems_after, records, release_of
+
+FIRST = ["cell", "name", "date", "slot", "lat", "lon", "hexagon", "slot_end"]
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory):
+    """Return the folder of a release of hexagons in calendar hours."""
+    place = tmp_path_factory.mktemp("places") / "map"
+    return release_of(place, "means", mapped=True).write(place)
+
+
+def rows_of(folder):
+    """Return the rows of cells.csv as texts."""
+    with (folder / "cells.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_cell_is_named_for_people(mapped):
+    """Words, day and centre stand before the columns of programs, in CSV, Parquet and GeoJSON."""
+    rows = rows_of(mapped)
+    assert list(rows[0])[: len(FIRST)] == FIRST
+    assert pq.read_schema(mapped / "cells.parquet").names[: len(FIRST)] == FIRST
+    features = json.loads((mapped / "cells.geojson").read_text("utf-8"))["features"]
+    for row, feature in zip(rows, features, strict=True):
+        lat, lon = hexagons.centre(int(row["hexagon"], 16))
+        assert (float(row["lat"]), float(row["lon"])) == pytest.approx((lat, lon), abs=1e-6)
+        assert row["date"] == row["slot"][:10]
+        assert row["name"] == feature["properties"]["name"]
+    # Words differ from hexagon to hexagon, and are those of the page.
+    names = {row["hexagon"]: row["name"] for row in rows}
+    assert len(set(names.values())) > 1
+    page = (mapped / "report.html").read_text("utf-8")
+    assert all(json.dumps(name, ensure_ascii=False)[1:-1] in page for name in names.values())
+
+
+def test_page_title_and_readme_name_period_and_publisher(tmp_path):
+    """A published day is dated, and whoever declares a period or a publisher is named."""
+    day = release_of(tmp_path / "map", "means", mapped=True)
+    stated = hv.Catalogue(publisher="City of Surat", license="CC-BY-4.0", contact="a@example.org")
+    folder = day.write(tmp_path / "map", catalogue=stated)
+    readme = (folder / "README.txt").read_text("utf-8")
+    page = (folder / "report.html").read_text("utf-8")
+    words = "Published by City of Surat · Licence: CC-BY-4.0 · Contact: a@example.org"
+    for text in (readme, page):
+        assert "Records of Wednesday 15 November 2023 (Asia/Kolkata)" in text
+        assert words in text
+    assert "15 November 2023</title>" in page
+    assert hv.verify(folder)["catalogue"]["publisher"] == "City of Surat"
+
+
+def test_a_declared_period_dates_cells_without_days(tmp_path):
+    """Labels have no days of their own: the publisher declares the period, or says none."""
+    routes = release_of(tmp_path / "routes", "means")
+    silent = routes.write(tmp_path / "silent")
+    assert {row["date"] for row in rows_of(silent)} == {""}
+    assert "The publisher declared no period" in (silent / "README.txt").read_text("utf-8")
+    assert "The publisher declared no period" in (silent / "report.html").read_text("utf-8")
+    stated = hv.Catalogue(temporal=("2023-11-01", "2023-11-30"))
+    dated = routes.write(tmp_path / "dated", catalogue=stated)
+    assert {row["date"] for row in rows_of(dated)} == {"2023-11-01/2023-11-30"}
+    assert hv.load(dated)["date"][0] == "2023-11-01/2023-11-30"
+    assert "1 November to" in (dated / "report.html").read_text("utf-8")
+    # The label that would be a formula has its apostrophe, in the name too.
+    assert rows_of(dated)[0]["name"].startswith("'=route")
+
+
+def test_labels_of_these_names_keep_their_columns(tmp_path):
+    """A label column called date, name or lat is a label, and no release is refused for it."""
+    table = records()
+    shift = pa.array([f"shift {number % 3}" for number in range(table.num_rows)])
+    table = table.append_column("date", shift).append_column("name", table["route"])
+    data = hv.read(
+        table, user="bus", value="speed", time="time", bounds=(0, 60), repeats="keep",
+        cells=hv.Labels("date", "name"),
+    )  # fmt: skip
+    book = hv.Ledger(f"{tmp_path}/ledger.sqlite", dataset="buses", budget=100)
+    made = hv.release(data, hv.plan(data, epsilon=2, advise=False), ledger=book, accept_noise=True)
+    folder = made.write(tmp_path / "map")
+    assert {row["date"] for row in rows_of(folder)} == {"shift 0", "shift 1", "shift 2"}
+    assert list(rows_of(folder)[0])[:3] == ["cell", "date", "name"]
+    assert hv.load(folder).columns == made.columns
+
+
+def test_hidden_geography_names_no_place(tmp_path):
+    """An invented city has no real names: the hexagon's index stands there, and verify agrees."""
+    place = tmp_path / "map"
+    folder = release_of(place, "means", mapped=True).write(place, hide_geography=True)
+    assert all(row["name"] == row["hexagon"] for row in rows_of(folder))
+    hv.verify(folder)
+
+
+@pytest.mark.parametrize(
+    ("column", "forged"), [("name", "Paris"), ("date", "2020-01-01"), ("lat", 48.9)]
+)
+def test_forged_names_of_cells_are_found(mapped, column, forged, tmp_path):
+    """Place, day and centre follow from the cells and the manifest."""
+
+    def forge(place):
+        forge_table(place, column, lambda values: [forged, *values[1:]])
+
+    found = problems_after(forge, mapped, tmp_path / "copy")
+    assert any(problem.startswith(f"{column} is not what") for problem in found)
+    assert not verify.find_problems(mapped)
+
+
+def test_csv_has_the_digits_that_intervals_carry(mapped):
+    """A twentieth of the narrowest interval, ends outwards, bounds upwards; Parquet has doubles."""
+    table = pq.read_table(mapped / "cells.parquet").drop_columns("geometry")
+    shown = round_to_intervals(table)
+    low, high = (table[f"mean_{end}"].to_numpy() for end in ("low", "high"))
+    half = (high - low).min() / 2
+    assert (shown["mean_low"].to_numpy() <= low + 1e-9).all()
+    assert (shown["mean_high"].to_numpy() >= high - 1e-9).all()
+    for name in ("mean_scale", "mean_bound95"):
+        assert (shown[name].to_numpy() >= table[name].to_numpy() - 1e-9).all()
+    off = np.abs(shown["mean_raw"].to_numpy() - table["mean_raw"].to_numpy())
+    assert 0 < off.max() <= half / 20
+    longest = max(len(row["mean_raw"]) for row in rows_of(mapped))
+    assert longest <= 6
+    assert [float(row["mean_raw"]) for row in rows_of(mapped)] == shown["mean_raw"].to_pylist()
+
+
+def test_presence_has_the_same_first_columns(tmp_path):
+    """Declared hexagons are named as recorded ones are, closed ones too."""
+    options = {
+        "user": "bus", "value": "speed", "time": "time", "bounds": (0, 60), "lat": "lat",
+        "lon": "lon", "protect": "presence", "timezone": "Asia/Kolkata",
+        "select": hv.Select(dates=("2023-11-15", "2023-11-15")),
+        "cells": hv.Cells(7, "12h", "Asia/Kolkata", "pooled", area=(72.75, 21.15, 72.85, 21.25)),
+    }  # fmt: skip
+    data = hv.read(records(), **options)
+    plan = hv.plan(data, epsilon=20, fleet=hv.FleetDeclaration(30, 14, 7))
+    book = hv.Ledger(f"{tmp_path}/ledger.sqlite", dataset="buses", budget=100)
+    folder = hv.release(data, plan, ledger=book, accept_noise=True).write(tmp_path / "map")
+    rows = rows_of(folder)
+    assert list(rows[0])[: len(FIRST)] == FIRST
+    assert {row["date"] for row in rows} == {"2023-11-15"}
+    assert "Records of Wednesday 15 November 2023" in (folder / "README.txt").read_text("utf-8")
+    assert hv.load(folder).columns[: len(FIRST)] == FIRST

@@ -1,0 +1,162 @@
+"""One rule for the difference of two cells: what it joins, and that it holds for known truths."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hexveil as hv
+from hexveil.report.cell_differences import ComparableNumbers, shown_interval, unknown_ends
+from hexveil.report.manifest_view import ManifestView
+
+
+def numbers(number, below, above=None, bias=0.0, **facts):
+    """Return numbers of cells with errors below and above them."""
+    number, below = np.array(number), np.array(below)
+    above = below if above is None else np.array(above)
+    used = facts.pop("is_used", np.ones(number.size, dtype=bool))
+    return ComparableNumbers(
+        number, below, above, np.full(number.size, bias), used, 65.0, facts.get("adds_noise", False)
+    )
+
+
+def pair(cells):
+    """Return the difference of the first two cells."""
+    found = cells.differ(np.array([0]), np.array([1]))
+    return found.value[0], found.low[0], found.high[0], bool(found.is_told[0])
+
+
+def test_independent_errors_join_as_the_root_of_their_squares():
+    """Distances of 3 and 4 make 5: overlapping intervals can be told apart."""
+    assert pair(numbers([30.0, 24.0], [3.0, 4.0])) == (6.0, 1.0, 11.0, True)
+    assert pair(numbers([30.0, 26.0], [3.0, 4.0])) == (4.0, -1.0, 9.0, False)
+
+
+def test_each_side_has_its_own_distances():
+    """The lower end takes what the first lies above its interval, and the second below."""
+    found = pair(numbers([30.0, 24.0], [3.0, 40.0], [12.0, 4.0]))
+    assert found[1] == 6.0 - 5.0
+    assert found[2] == pytest.approx(6.0 + np.hypot(12.0, 40.0))
+
+
+def test_bias_and_shared_noise_add_up():
+    """Neither is an independent draw of each cell."""
+    assert pair(numbers([30.0, 24.0], [3.0, 4.0], bias=1.0))[1:3] == (-1.0, 13.0)
+    assert pair(numbers([30.0, 24.0], [3.0, 4.0], adds_noise=True))[1:3] == (-1.0, 13.0)
+
+
+def test_differences_are_at_most_the_range_and_empty_cells_are_not_told_apart():
+    """No two averages differ by more than the bounds; noise may have opened a cell."""
+    assert pair(numbers([60.0, 5.0], [30.0, 40.0]))[2] == 65.0
+    is_used = np.array([True, False])
+    assert not pair(numbers([60.0, 5.0], [3.0, 4.0], is_used=is_used))[3]
+
+
+def test_the_page_has_the_numbers_and_the_bias_of_raw_averages(city):
+    """Shown are raw numbers: their stated bias is taken out of the distances, and added in full."""
+    view = ManifestView.from_manifest(city.manifest)
+    cells = ComparableNumbers.of(city.table, view)
+    number, low, high = shown_interval(city.table, view)
+    bias = city.table["mean_bias"].to_numpy()
+    assert np.allclose(cells.number, number, atol=1e-3)
+    assert (cells.below + cells.bias >= number - low - 1e-9).all()
+    assert (cells.above + cells.bias >= high - number - 1e-9).all()
+    assert (cells.below + cells.bias <= number - low + 2.1e-3).all()
+    assert (cells.bias <= bias + 1e-3).all()
+    assert not np.any(unknown_ends(city.table, view))
+
+
+# ---- through the public doors ----
+
+
+def made(seed, groups=30, users=40):
+    """Return readings of vehicles in labelled cells, and the true average of each cell."""
+    rng = np.random.default_rng(seed)
+    centre = 30.0 + 6.0 * rng.normal(size=groups)
+    cell = np.repeat(np.arange(groups), users * 12)
+    user = rng.integers(0, groups * users // 3, groups * users)
+    value = np.clip(centre[cell] + rng.normal(0, 6, cell.size), 0, 100)
+    columns = {
+        "u": np.repeat(user, 12).astype(str), "g": np.char.add("g", cell.astype(str)),
+        "v": value, "t": 1_700_000_000 + np.arange(cell.size),
+    }  # fmt: skip
+    truth = np.bincount(cell, value) / np.bincount(cell)
+    return columns, {f"g{number}": float(one) for number, one in enumerate(truth)}
+
+
+def release(tmp_path, columns, **options):
+    """Return a release of these readings by label."""
+    import pyarrow as pa  # noqa: PLC0415  beside what it is about
+
+    data = hv.read(
+        pa.table(columns), user="u", value="v", time="t", bounds=(0, 100), quantum="0.1",
+        value_unit="km/h", cells=hv.Labels("g"),
+    )  # fmt: skip
+    book = hv.Ledger(str(tmp_path / "ledger.sqlite"), dataset="made", budget=100)
+    return hv.release(data, hv.plan(data, **options), ledger=book, accept_noise=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"epsilon": 4, "clipping_range": "bounds"}, {"epsilon": 1, "clipping_range": "private"}],
+    ids=["raw", "estimates"],
+)
+def test_intervals_of_differences_hold_the_truth(tmp_path, options):
+    """At least nine in ten pairs: 95 percent are meant, and pairs of one map are alike."""
+    columns, truth = made(11)
+    made_release = release(tmp_path, columns, **options)
+    cells = list(made_release["cell"])
+    view = ManifestView.from_manifest(made_release.manifest)
+    first, second = np.triu_indices(len(cells), 1)
+    found = ComparableNumbers.of(made_release.table, view).differ(first, second)
+    true = np.array([truth[name.split("=")[-1]] for name in cells])
+    difference = true[first] - true[second]
+    assert ((found.low <= difference) & (difference <= found.high)).mean() > 0.9
+    _, low, high = shown_interval(made_release.table, view)
+    disjoint = (low[first] > high[second]) | (high[first] < low[second])
+    assert found.is_told.sum() >= disjoint.sum()
+    one = made_release.difference(cells[0], cells[1])
+    assert (one.difference, one.low, one.high) == pytest.approx(
+        (found.value[0], found.low[0], found.high[0])
+    )
+    other = made_release.difference(cells[1], cells[0])
+    assert (other.low, other.high) == pytest.approx((-one.high, -one.low))
+    assert ("told apart" in str(one)) == (one.is_told_apart or "cannot" in str(one))
+    # A folder that was read back has the same numbers.
+    loaded = hv.load(made_release.write(tmp_path / "map"))
+    assert loaded.difference(cells[0], cells[1]) == one
+
+
+def test_a_difference_that_cannot_be_made_is_refused(tmp_path):
+    """Cells that are not there, one cell twice, statistics that were not released."""
+    columns, _ = made(3, groups=4)
+    small = release(tmp_path, columns, epsilon=4)
+    first, second = small["cell"][:2]
+    for arguments, words in (
+        ((first, "g77"), "no cell 'g77'"),
+        ((first, first), "name two cells"),
+    ):
+        with pytest.raises(hv.InputError, match=words):
+            small.difference(*arguments)
+    with pytest.raises(hv.InputError, match="no p50"):
+        small.difference(first, second, statistic="p50")
+
+
+def test_cells_that_are_cut_off_have_differences_with_an_unknown_end(city):
+    """The interval of such a cell reaches to the bound: that end of a difference is not known."""
+    table = city.table
+    quality = table["mean_quality"].to_pylist()
+    high = table["mean_high"].to_pylist()
+    quality[0], high[0] = "cut off", 65.0
+    table = table.set_column(table.column_names.index("mean_quality"), "mean_quality", [quality])
+    table = table.set_column(table.column_names.index("mean_high"), "mean_high", [high])
+    cut = hv.Release(table, city.manifest, 1, replayed=True)
+    names = table["cell"].to_pylist()
+    found = cut.difference(names[0], names[1])
+    assert (found.lower_unknown, found.upper_unknown) == (False, True)
+    assert "at least" in str(found)
+    assert "the upper end is unknown" in str(found)
+    turned = cut.difference(names[1], names[0])
+    assert (turned.lower_unknown, turned.upper_unknown) == (True, False)
+    assert replace(turned, lower_unknown=False) != turned
+    assert "at most" in str(turned)

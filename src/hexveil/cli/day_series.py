@@ -70,10 +70,10 @@ def show_series(run: Run, days: Sequence[date], *, as_json: bool) -> None:
         raise InputError("dates (in [select]) and --from cannot be combined: leave one out.")
     judged, plans = [], {}
     for day in days:
-        one, plan = _judge(run, day.isoformat())
-        judged.append(one)
+        row, plan = _judge(run, day.isoformat())
+        judged.append(row)
         if plan is not None:
-            plans[one.day] = plan
+            plans[row.day] = plan
     # Of a day without any cell no grid makes a map.
     proposal = _propose(run, plans) if len(plans) == len(days) else None
     if as_json:
@@ -92,16 +92,16 @@ def _judge(run: Run, day: str) -> tuple[JudgedDay, Plan | None]:
             if is_one
             else shared_steps.read_releasable(of_day).public
         )
-        made = shared_steps.plan_run(of_day, facts)
+        planned = shared_steps.plan_run(of_day, facts)
     except InputError as error:
         return JudgedDay(day, passes=False, why=str(error)), None
-    if not isinstance(made, Plan):
-        return JudgedDay(day, made.refusal is None, made.refusal or "planned"), None
-    support = made.support
+    if not isinstance(planned, Plan):
+        return JudgedDay(day, planned.refusal is None, planned.refusal or "planned"), None
+    support = planned.support
     return JudgedDay(
-        day, support.beats_constant, range_kind(made.allocation.clipping), support.cells,
+        day, support.beats_constant, range_kind(planned.allocation.clipping), support.cells,
         support.users, support.mean_error, support.baseline_error,
-    ), made  # fmt: skip
+    ), planned  # fmt: skip
 
 
 def run_of_day(run: Run, day: str) -> Run:
@@ -115,32 +115,32 @@ def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:
 
     Of equally fine ones the kind that serves its worst day best.
     """
-    if any(isinstance(one.facts and one.facts.cells.grid, OneCell) for one in plans.values()):
+    if any(isinstance(row.facts and row.facts.cells.grid, OneCell) for row in plans.values()):
         return None
     windows = (
-        grids_to_try(one.facts, most_cells=most_cells_of(one))
-        for one in plans.values()
-        if one.facts is not None and not one.delta
+        grids_to_try(row.facts, most_cells=most_cells_of(row))
+        for row in plans.values()
+        if row.facts is not None and not row.delta
     )
     grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
     # The kinds that "auto" took on some day; a stated one is the only one.
-    kinds = dict.fromkeys(range_kind(one.allocation.clipping) for one in plans.values())
-    found: list[Proposal] = []
+    kinds = dict.fromkeys(range_kind(row.allocation.clipping) for row in plans.values())
+    proposals: list[Proposal] = []
     with show_progress(OTHER_GRIDS):
         for kind in kinds:
             options = shared_steps.grid_options(run) | {"clipping_range": kind}
             tables = {
                 day: assess_grids(
-                    make_plan(one.facts, epsilon=one.requested_epsilon, **options, advise=False),
+                    make_plan(row.facts, epsilon=row.requested_epsilon, **options, advise=False),
                     grids=grids,
                     search=False,
                 )
-                for day, one in plans.items()
-                if one.facts is not None
+                for day, row in plans.items()
+                if row.facts is not None
             }
-            chosen = choose_common_grids(common_grids(tables)) if grids else {}
-            found += [(grid, kind) for name, grid in chosen.items() if name == "finest"]
-    return max(found, key=lambda pair: (pair[0].cells, -pair[0].ratio), default=None)
+            choices = choose_common_grids(common_grids(tables)) if grids else {}
+            proposals += [(grid, kind) for name, grid in choices.items() if name == "finest"]
+    return max(proposals, key=lambda pair: (pair[0].cells, -pair[0].ratio), default=None)
 
 
 def fields_of(proposal: Proposal) -> Changes:
@@ -154,16 +154,16 @@ def fields_of(proposal: Proposal) -> Changes:
 
 def _day_lines(judged: Sequence[JudgedDay]) -> list[str]:
     lines = []
-    for one in judged:
-        text = one.why
-        if one.error is not None and one.baseline_error is not None:
-            error, constant = (f"{number:.3g}" for number in (one.error, one.baseline_error))
+    for row in judged:
+        text = row.why
+        if row.error is not None and row.baseline_error is not None:
+            error, constant = (f"{number:.3g}" for number in (row.error, row.baseline_error))
             text = (
-                f"{one.cells:,} cells, {one.users:,} units, clipping range {one.why}: error "
+                f"{row.cells:,} cells, {row.users:,} units, clipping range {row.why}: error "
                 f"{error}, one number for all cells {constant}"
             )
-        lines += formatting.wrapped(one.day, f"{'passes' if one.passes else 'fails'}; {text}")
-    passed = sum(one.passes for one in judged)
+        lines += formatting.wrapped(row.day, f"{'passes' if row.passes else 'fails'}; {text}")
+    passed = sum(row.passes for row in judged)
     share = f"{passed} of {len(judged)} days pass ({passed / len(judged):.0%})."
     return [*lines, *formatting.wrapped("Days", share)]
 
@@ -195,8 +195,8 @@ def _proposal_lines(judged: Sequence[JudgedDay], proposal: Proposal | None) -> l
 def _json(judged: Sequence[JudgedDay], proposal: Proposal | None) -> dict[str, Any]:
     fields = {} if proposal is None else fields_of(proposal)
     return {
-        "days": [asdict(one) for one in judged],
-        "share": sum(one.passes for one in judged) / len(judged),
+        "days": [asdict(row) for row in judged],
+        "share": sum(row.passes for row in judged) / len(judged),
         "proposed": {f"{section}.{name}": value for (section, name), value in fields.items()}
         or None,
     }

@@ -109,6 +109,7 @@ def publish(
     official release.
     """
     days = requested_days(day, first_day, last_day)
+    run = series_run(run)
     if run.release.out is None:
         raise InputError(
             "out (in [release], or --out) is needed: name the folder for the maps of all days."
@@ -116,7 +117,6 @@ def publish(
     if run.select.dates is not None:
         raise InputError("dates (in [select]) and publish cannot be combined: use --date instead.")
     account = arguments.ledger_arguments(run, Ledger)
-    run = series_run(run)
     check_plan(run)
     if run.release.context is not None:
         read_context(run.release.context)

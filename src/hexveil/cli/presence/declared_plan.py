@@ -49,7 +49,7 @@ def plan_on_paper(run: Run, *, unused: dict[str, bool], as_json: bool) -> None:
 
 
 def _repeat_lines(run: Run) -> list[str]:
-    """Return what to declare about repeats, which no count may show; nothing once it is."""
+    """Return advice to declare the treatment of repeats; nothing once it is declared."""
     if run.columns.time is None or "repeats" in run.read.explicit_fields():
         return []
     return formatting.wrapped(

@@ -155,8 +155,8 @@ def epsilon_needed(plan: Plan) -> float | None:
     # Of distributed pairs each plan tried would be a search of its own; predictions of other grids
     # are those of Laplace noise.
     if not plan.occupancy.is_local or plan.delta:
-        epsilon = plan.requested_epsilon or Fraction(1)
-        return _scaled_to(plan, plan.support.baseline_error * UNDER, epsilon)
+        asked = plan.requested_epsilon or Fraction(1)
+        return _scaled_to(plan, plan.support.baseline_error * UNDER, asked)
     if (plan.method, plan.request.objective) == ("joint", "mean"):
         epsilon = _by_newton(plan)
     else:  # what is made small is not what is judged: only that it falls is known

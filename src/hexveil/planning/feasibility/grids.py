@@ -122,13 +122,14 @@ def resolutions_to_try(facts: PublicMetadata, grid: Cells, most_cells: float) ->
 
 def _hexagons_by_resolution(facts: PublicMetadata, grid: Cells) -> dict[int, int]:
     """Return how many hexagons have records at each resolution, up to one that shows where."""
+    assert facts.cells.hexagon is not None  # noqa: S101  of a grid of hexagons
     found, resolution = np.unique(facts.cells.hexagon), grid.resolution
     while found.size < MIN_HEXAGONS and resolution < FINEST and facts.recount is not None:
         resolution = min(resolution + PROBED, FINEST)
         finer = replace(grid, resolution=resolution, timeslot=None)
         (counts,) = facts.recount((finer,), facts.privacy_unit)
         # So fine that every cell is left out by selection: what is known has to do.
-        if counts is None:
+        if counts is None or counts.cells.hexagon is None:
             break
         found = np.unique(counts.cells.hexagon)
     finest = hexagons.resolution_of(int(found[0]))
@@ -230,7 +231,7 @@ def maps_to_assess(
 
 
 def _map_of(facts: PublicMetadata) -> str | None:
-    """Return what tells maps apart; None where that would take a look at pairs elsewhere."""
+    """Return the fingerprint of a map; None where pairs stay elsewhere."""
     is_known = facts.occupancy.is_local and isinstance(facts.cells.grid, Cells)
     return facts.occupancy.fingerprint if is_known else None
 

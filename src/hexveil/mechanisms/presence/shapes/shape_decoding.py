@@ -100,9 +100,20 @@ def decode_shapes(
         place = plan.measured_place(outputs)
         columns[:, is_open], between = _with_intervals(shares, fit, statistics, place)
     least = None if threshold is None else threshold / PARTS
-    ends = weight_interval(weight, law, bins.shape[1], least)
-    shown = [np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends, weight)]
-    return ShapeMap(is_open, *shown[:3], *columns[:3], shown[3], columns[3], between)
+    low, high = weight_interval(weight, law, bins.shape[1], least)
+    numbers = np.where(is_open, (np.maximum(weight, 0.0), low, high, weight), np.nan)
+    return ShapeMap(
+        is_open,
+        weight=numbers[0],
+        weight_low=numbers[1],
+        weight_high=numbers[2],
+        estimate=columns[0],
+        low=columns[1],
+        high=columns[2],
+        weight_noisy=numbers[3],
+        error=columns[3],
+        between=between,
+    )
 
 
 def fit_cells(

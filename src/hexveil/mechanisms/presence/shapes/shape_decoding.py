@@ -101,8 +101,10 @@ def decode_shapes(
         columns[:, is_open], between = _with_intervals(shares, fit, statistics, place)
     least = None if threshold is None else threshold / PARTS
     ends = weight_interval(weight, law, bins.shape[1], least)
-    shown = [np.where(is_open, one, np.nan) for one in (np.maximum(weight, 0.0), *ends, weight)]
-    return ShapeMap(is_open, *shown[:3], *columns[:3], shown[3], columns[3], between)
+    open_columns = [
+        np.where(is_open, column, np.nan) for column in (np.maximum(weight, 0.0), *ends, weight)
+    ]
+    return ShapeMap(is_open, *open_columns[:3], *columns[:3], open_columns[3], columns[3], between)
 
 
 def fit_cells(

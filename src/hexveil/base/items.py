@@ -31,8 +31,8 @@ def items_of(value: object) -> list[Any]:
     # Of arrays and columns these give numbers of Python, whose text is theirs.
     for method in ("tolist", "to_list", "to_pylist"):
         if hasattr(value, method):
-            found = getattr(value, method)()
-            return list(found) if isinstance(found, list) else [found]
+            items = getattr(value, method)()
+            return list(items) if isinstance(items, list) else [items]
     return list(value)
 
 
@@ -50,7 +50,7 @@ def in_order(value: object, name: str) -> list[Any]:
 
 
 def natural_order(item: object) -> tuple[bool, Fraction, str]:
-    """Return what items are sorted by: numbers by their size, then texts by their letters."""
+    """Return the sort key of items: numbers by their size, then texts by their letters."""
     text = str(item)
     is_number = _NUMBER.fullmatch(text) is not None
     return not is_number, Fraction(text) if is_number else Fraction(0), text

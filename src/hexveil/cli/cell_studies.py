@@ -1,4 +1,4 @@
-"""What `hexveil evaluate` compares: one cell of records or of counts, or one of each value column.
+"""Cells that `hexveil evaluate` compares: one of records or of counts, or one per value column.
 
 Of several value columns each is compared at its part of a release's ε. Plans of whole releases are
 made for that division alone: by predicted errors and weights, or by what the target errors of each
@@ -76,7 +76,7 @@ def studies_of(
     cell: str | None,
     values: str | None,
 ) -> list[CellStudy]:
-    """Return what is compared: a cell of each value column, or the counts of a file."""
+    """Return the cells to compare: a cell of each value column, or the counts of a file."""
     if counts is None and len(arguments.value_columns_of(run)) > 1:
         _check_source(run)
         # Target errors of the run divide the loss where no epsilon is named.

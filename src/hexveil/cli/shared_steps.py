@@ -68,7 +68,7 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
     epsilon = changes.get(("plan", "epsilon"), run.plan.epsilon)
     folder = os.path.relpath(file.with_name(f"{file.stem}-map"))
     ledger = os.path.relpath(file.with_name("ledger.sqlite"))
-    named = {
+    options = {
         ("release", "out"): (run.release.out, folder),
         ("ledger", "url"): (run.ledger.url, ledger),
         ("ledger", "dataset"): (run.ledger.dataset, dataset_name(str((run.source or ("",))[0]))),
@@ -76,9 +76,11 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
     }
     # An account that exists keeps the budget that it was opened with.
     if run.ledger.url is not None:
-        del named["ledger", "budget"]
+        del options["ledger", "budget"]
     missing = {
-        key: value for key, (given, value) in named.items() if given is None and value is not None
+        key: value
+        for key, (setting, value) in options.items()
+        if setting is None and value is not None
     }
     text = run_file_text(run, missing | dict(changes), file.parent)
     atomic_files.write(file, text.encode())
@@ -293,12 +295,14 @@ def assess_columns(
     run: Run, facts: Mapping[str, PublicMetadata], epsilon: str
 ) -> dict[str, Capacity]:
     """Return the capacity of each value column at its part of ε, on the same grids."""
-    plans = {column: _plan_column(run, own, epsilon) for column, own in facts.items()}
-    windows = (grids_to_try(own, most_cells=most_cells_of(plans[c])) for c, own in facts.items())
+    plans = {column: _plan_column(run, metadata, epsilon) for column, metadata in facts.items()}
+    windows = (
+        grids_to_try(metadata, most_cells=most_cells_of(plans[c])) for c, metadata in facts.items()
+    )
     grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
     with show_progress(OTHER_GRIDS):
         return {
-            column: assess_grids(made, grids=grids, search=False) for column, made in plans.items()
+            column: assess_grids(plan, grids=grids, search=False) for column, plan in plans.items()
         }
 
 
@@ -308,8 +312,8 @@ def _plan_column(run: Run, facts: PublicMetadata, epsilon: str) -> Plan:
     options = grid_options(own_runs[facts.value])
     options.setdefault("clipping_range", "auto")
     with show_progress(PLANNING, SEARCH):
-        made: Plan = make_plan(facts, epsilon=epsilon, **options, advise=False)
-        return made
+        plan: Plan = make_plan(facts, epsilon=epsilon, **options, advise=False)
+        return plan
 
 
 def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:

@@ -72,7 +72,7 @@ def value_columns_of(run: Run) -> tuple[str, ...]:
 
 
 def runs_of_columns(run: Run) -> list[Run]:
-    """Return a run of each value column alone, with what is stated of it."""
+    """Return a run of each value column alone, with the facts stated of it."""
     runs = []
     for column in value_columns_of(run):
         declared = run.values.explicit_fields()
@@ -355,7 +355,7 @@ def refuse_missing(run: Run, *, planned: bool = False) -> None:
     """
     cells = run.cells
     is_hexagon = has_places(run) and cells.labels is None and not cells.one_cell
-    wanted = {
+    required = {
         "user": run.columns.user,
         "value": run.columns.value,
         "bounds": run.values.bounds,
@@ -367,7 +367,7 @@ def refuse_missing(run: Run, *, planned: bool = False) -> None:
         "dataset": run.ledger.dataset,
         "budget": run.ledger.budget if _is_new_ledger(run) else "",
     }
-    missing = [name for name, given in wanted.items() if given is None]
+    missing = [name for name, setting in required.items() if setting is None]
     if len(missing) > 1:
         begin = BEGIN if {"user", "value"} <= set(missing) else ""
         raise InputError(f"{_missing_fields(missing)}{begin}.")

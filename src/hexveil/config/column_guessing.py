@@ -142,9 +142,10 @@ def propose(
         Columns whose role is known; they are left out.
     """
     known_columns = known_columns or {}
-    named = known_columns.values()
+    known_names = known_columns.values()
     choice = _Choice(
-        look, {name for names in named for name in ([names] if isinstance(names, str) else names)}
+        look,
+        {name for names in known_names for name in ([names] if isinstance(names, str) else names)},
     )
     placed = not known_columns.keys().isdisjoint(("lat", "lon", "location"))
     proposed = {} if placed else _place(choice)
@@ -162,8 +163,8 @@ def propose(
 
 def _unit_in(name: str) -> str:
     """Return the unit of measure that ends a name in brackets."""
-    found = _UNIT.fullmatch(name)
-    return found[1] if found else ""
+    match = _UNIT.fullmatch(name)
+    return match[1] if match else ""
 
 
 def _place(choice: _Choice) -> dict[str, ProposedColumn]:

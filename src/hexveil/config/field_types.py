@@ -169,7 +169,7 @@ def _lists(value: object) -> tuple[tuple[str, ...], ...] | dict[str, tuple[str, 
 
 def split_lists(text: str) -> list[list[str]]:
     """Return the lists of an option's text: "a,b;c,d" has two."""
-    return [[item.strip() for item in part.split(",")] for part in text.split(";")]
+    return [[item.strip() for item in group.split(",")] for group in text.split(";")]
 
 
 def _goals(value: object) -> str | dict[str, str | dict[str, str]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AccountTerms:
-    """What is stated of a data set's account; None where it is left to what is pinned.
+    """Stated terms of a data set's account; None where the pinned one holds.
 
     Attributes
     ----------
@@ -125,9 +125,16 @@ def _check_new_names(
             )
     if not is_new or terms.accept_similar_name:
         return
-    known = [*accounts.list_accounts(connection)]
-    known += [one for _, names in accounts.list_accounts(connection).values() for one in names]
-    similar = next((one for one in known if _folded(one) == _folded(name)), None)
+    account_names = [*accounts.list_accounts(connection)]
+    account_names += [
+        account_name
+        for _, names in accounts.list_accounts(connection).values()
+        for account_name in names
+    ]
+    similar = next(
+        (account_name for account_name in account_names if _folded(account_name) == _folded(name)),
+        None,
+    )
     if similar is not None:
         raise InputError(
             f"the ledger knows {similar!r}, and {name!r} would have a budget of its own beside it; "

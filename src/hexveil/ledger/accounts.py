@@ -36,8 +36,8 @@ def split_pinned(text: str) -> tuple[str, str, str]:
     >>> split_pinned("user")
     ('user', '', '')
     """
-    rest, _, id_space = text.partition(_ID_SPACE)
-    unit, _, codes = rest.partition(_CODES)
+    unit_and_codes, _, id_space = text.partition(_ID_SPACE)
+    unit, _, codes = unit_and_codes.partition(_CODES)
     return unit, id_space, codes
 
 
@@ -186,7 +186,7 @@ def set_budget(connection: sa.Connection, account: Account, budget: Fraction) ->
 
 
 def set_unit(connection: sa.Connection, pinned: Account) -> Account:
-    """Pin an account's privacy unit and what goes with it; return the account."""
+    """Pin an account's privacy unit and the terms that go with it; return the account."""
     account, body = pinned, {"unit": pinned.pinned_unit}
     append(connection, "unit", account=account.name, body=body)
     connection.execute(sa.update(accounts).where(accounts.c.account == account.name).values(body))

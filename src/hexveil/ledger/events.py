@@ -161,14 +161,14 @@ def open_reservations(connection: sa.Connection, account: str, window: str) -> l
     query = sa.select(events).where(
         events.c.account == account, events.c.kind.in_(("reserved", "returned"))
     )
-    found: dict[tuple[str, str], list[Event]] = {}
+    reservations: dict[tuple[str, str], list[Event]] = {}
     for row in connection.execute(query.order_by(events.c.entry)):
-        reserved = found.setdefault((row.dataset, row.request), [])
+        reserved = reservations.setdefault((row.dataset, row.request), [])
         if row.kind == "returned":
             del reserved[-1:]
         else:
             reserved.append(parse_event(row))
-    every = (event for reserved in found.values() for event in reserved)
+    every = (event for reserved in reservations.values() for event in reserved)
     return [event for event in every if event.body["window"] == window]
 
 

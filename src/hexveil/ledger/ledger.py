@@ -114,9 +114,9 @@ class Ledger:
             existing = accounts.find(connection, dataset)
             is_new = existing is None and not events.read_head(connection).entry
             self._key = account_terms.holder_key(self._key_file, new=is_new)
-            known = accounts.list_accounts(connection)
+            existing_names = accounts.list_accounts(connection)
             opened = account_terms.open_with_terms(connection, existing, terms, self._key)
-            self._account, self.opened = opened.name, opened.name not in known
+            self._account, self.opened = opened.name, opened.name not in existing_names
             """`opened`: whether the account is new, with a budget of its own."""
 
     def __reduce__(self) -> NoReturn:

@@ -106,16 +106,16 @@ def spend_losses(
 def _fitted(
     connection: sa.Connection, account: Account, losses: Losses, balances: Balances, window: str
 ) -> Losses | None:
-    """Return losses that fit exactly, charged with what is left; None if some do not fit."""
-    parts, budget = losses.pico_epsilons, account.pico_epsilons
-    over = np.flatnonzero(balances + parts > budget)
+    """Return losses that fit exactly, charged with the rest; None if some do not fit."""
+    pico_epsilons, budget = losses.pico_epsilons, account.pico_epsilons
+    over = np.flatnonzero(balances + pico_epsilons > budget)
     # Each rounding adds less than one part: more of an excess is no matter of roundings.
-    excess = int((balances + parts)[over].max()) - budget
+    excess = int((balances + pico_epsilons)[over].max()) - budget
     if excess > events.read_head(connection).entry or (balances[over] >= budget).any():
         return None
     earlier = events.open_reservations(connection, account.name, window)
     places = {losses.hashes[row]: place for place, row in enumerate(over.tolist())}
-    exact = [_exact_loss(int(parts[row]), losses.limit, 0) for row in over.tolist()]
+    exact = [_exact_loss(int(pico_epsilons[row]), losses.limit, 0) for row in over.tolist()]
     for reserved in earlier:
         booked, body = booked_losses(reserved), reserved.body
         limit = Fraction(body["limit"]) if "limit" in body else None
@@ -123,28 +123,28 @@ def _fitted(
             if unit in places:
                 exact[places[unit]] += _exact_loss(loss, limit, body.get("spared", 0))
     # Of squares of μ the budget is itself rounded down.
-    whole = Fraction(budget, PICO_EPSILON) if account.delta else account.budget
-    if max(exact) > whole:
+    exact_budget = Fraction(budget, PICO_EPSILON) if account.delta else account.budget
+    if max(exact) > exact_budget:
         return None
-    charged = parts.copy()
+    charged = pico_epsilons.copy()
     charged[over] = budget - balances[over]
     return replace(losses, pico_epsilons=charged)
 
 
-def _exact_loss(parts: int, limit: Fraction | None, spared: int) -> Fraction:
-    """Return an exact bound on a unit's loss of which these parts were charged.
+def _exact_loss(charged: int, limit: Fraction | None, spared: int) -> Fraction:
+    """Return an exact bound on a unit's loss, from the rounded parts charged for it.
 
-    Every loss is at most the limit, and parts are less than the rounded loss by `spared` at most.
-    Only a unit under two spellings of its id is charged more than the limit: for both.
+    Every loss is at most the limit, and the charge is less than the rounded loss by `spared` at
+    most. Only a unit under two spellings of its id is charged more than the limit: for both.
     """
     top = 0 if limit is None else math.ceil(limit * PICO_EPSILON)
-    if limit is not None and top - spared <= parts <= top:
+    if limit is not None and top - spared <= charged <= top:
         return limit
-    return Fraction(parts + spared, PICO_EPSILON)
+    return Fraction(charged + spared, PICO_EPSILON)
 
 
 def exact_fields(losses: Losses, charged: Losses) -> dict[str, str | int]:
-    """Return what a reservation says of exact losses: nothing where none was rounded."""
+    """Return the fields of a reservation on exact losses: nothing where none was rounded."""
     fields: dict[str, str | int] = {}
     if losses.limit is not None and (losses.limit * PICO_EPSILON).denominator > 1:
         fields["limit"] = f"{losses.limit.numerator}/{losses.limit.denominator}"

@@ -124,17 +124,17 @@ def _parsed(given: object) -> Area:
         if geometry["type"] != "Polygon" or len(geometry["coordinates"]) != 1:
             raise ValueError("not a polygon of one ring")
         return Polygon(tuple((float(p[0]), float(p[1])) for p in geometry["coordinates"][0]))
-    if isinstance(given, (set, frozenset)) and not all(isinstance(one, str) for one in given):
+    if isinstance(given, (set, frozenset)) and not all(isinstance(item, str) for item in given):
         raise TypeError("degrees and corners have an order")
     given = [] if isinstance(given, str) else items_of(given)
     if not given:
         raise TypeError("not a sequence")
-    if all(isinstance(one, (list, tuple)) for one in given):
+    if all(isinstance(item, (list, tuple)) for item in given):
         return Polygon(tuple((float(lon), float(lat)) for lon, lat in given))
-    if len(given) == 4 and all(_is_degree(one) for one in given):
+    if len(given) == 4 and all(_is_degree(item) for item in given):
         west, south, east, north = map(float, given)
         return Polygon.of_box(west, south, east, north)
-    if not all(isinstance(one, str) for one in given):
+    if not all(isinstance(item, str) for item in given):
         raise TypeError("not names")
     return HexagonList(tuple(given))
 

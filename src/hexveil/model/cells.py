@@ -156,17 +156,17 @@ def _declared_values(
     if isinstance(values, Mapping):
         if set(values) != set(columns):
             raise InputError(f"values must {forms}; it names {', '.join(map(repr, values))}.")
-        listed = [values[column] for column in columns]
+        value_lists = [values[column] for column in columns]
     else:
-        listed = items_of(values)
+        value_lists = items_of(values)
         # One column: its values may be written without a list around them.
-        if len(columns) == 1 and not any(_is_list(one) for one in listed):
-            listed = [listed]
+        if len(columns) == 1 and not any(_is_list(value) for value in value_lists):
+            value_lists = [value_lists]
         elif isinstance(values, (set, frozenset)):
             raise InputError(f"values is a set of lists, which have no order; {forms}.")
-    if len(listed) != len(columns) or not all(map(_is_list, listed)):
+    if len(value_lists) != len(columns) or not all(map(_is_list, value_lists)):
         raise InputError(f"values must {forms}.")
-    texts = [tuple(map(str, items_of(column))) for column in listed]
+    texts = [tuple(map(str, items_of(column))) for column in value_lists]
     if not all(texts):
         raise InputError(f"values must {forms}; one of them is empty.")
     return tuple(tuple(sorted(column, key=natural_order)) for column in texts)

@@ -28,7 +28,7 @@ Facts = TypeVar("Facts", PublicMetadata, DeclaredFacts)
 
 
 class FactsByColumn(Generic[Facts]):
-    """Facts of each value column, and what they have in common.
+    """Facts of each value column, and the facts they have in common.
 
     Attributes
     ----------

@@ -125,8 +125,8 @@ def many_repeats(rules: Mapping[str, int]) -> tuple[int, int] | None:
     """Return how many of how many records repeats are; None where they are few, or kept."""
     if REPEATS not in rules:
         return None
-    before = list(rules)[1 : list(rules).index(REPEATS)]
-    records = rules["records read"] - sum(rules[name] for name in before)
+    earlier_rules = list(rules)[1 : list(rules).index(REPEATS)]
+    records = rules["records read"] - sum(rules[name] for name in earlier_rules)
     return (rules[REPEATS], records) if rules[REPEATS] > FEW_REPEATS * records else None
 
 

@@ -1,4 +1,4 @@
-"""Time zones by name, and what is meant by other names of them."""
+"""Time zones by name, and the meaning of other names of them."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def _hint(timezone: str, near: tuple[float, float] | None) -> str:
             # Letters alone resemble many names, none of which is meant.
             return 'write a name like "Europe/Warsaw".'
         ranked = sorted(meant, key=lambda name: _distance(name, near)) if near else meant
-        named = ", ".join(map(repr, ranked[:_MOST]))
+        examples = ", ".join(map(repr, ranked[:_MOST]))
         if len(meant) == 1:
-            return f"it is an abbreviation: write {named}."
-        more = f" or {len(meant) - _MOST} others" if len(meant) > _MOST else ""
-        where = f"; the hexagons lie nearest to {ranked[0]!r}" if near else ""
-        return f"it is an abbreviation of several: write {named}{more}{where}."
+            return f"it is an abbreviation: write {examples}."
+        remainder = f" or {len(meant) - _MOST} others" if len(meant) > _MOST else ""
+        nearest = f"; the hexagons lie nearest to {ranked[0]!r}" if near else ""
+        return f"it is an abbreviation of several: write {examples}{remainder}{nearest}."
     similar = difflib.get_close_matches(timezone, sorted(zoneinfo.available_timezones()), n=1)
     return f"did you mean {similar[0]!r}?" if similar else 'write a name like "Europe/Warsaw".'
 
@@ -88,8 +88,8 @@ def _hint(timezone: str, near: tuple[float, float] | None) -> str:
 def _abbreviated(letters: str) -> list[str]:
     """Return the time zones of an abbreviation, those that have it all year first."""
     names: Iterable[str] = sorted(_zone_places())
-    found = {name: _names_of(name).count(letters) for name in names}
-    return sorted((name for name in found if found[name]), key=lambda name: -found[name])
+    counts = {name: _names_of(name).count(letters) for name in names}
+    return sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
 
 
 def _names_of(name: str) -> list[str | None]:

@@ -440,7 +440,7 @@ def _of_column(
     options: MomentOptions,
     baseline_error: Number | Mapping[str, Number] | None,
 ) -> tuple[MomentOptions, Number | Mapping[str, Number] | None]:
-    """Return what is stated of the value column of a source; as it is for several columns."""
+    """Return the facts stated of the value column of a source; as it is for several columns."""
     facts = getattr(source, "public", source)
     if not isinstance(facts, (PublicMetadata, DeclaredFacts)):
         return options, baseline_error
@@ -459,7 +459,7 @@ def _refuse(options: MomentOptions, beside: str, **others: object) -> None:
 
 
 def _refuse_distribution_options(weights: object, estimator: object) -> None:
-    """Refuse what goes with quantiles, shares and histograms where none is asked for."""
+    """Refuse options of quantiles, shares and histograms where none is asked for."""
     if weights is not None or estimator is not None:
         from hexveil.planning.columns.column_options import without_distribution  # noqa: PLC0415  if used
 

@@ -1,4 +1,4 @@
-"""Numbers of a table rounded to what their intervals can carry, for CSV and GeoJSON.
+"""Numbers of a table rounded to digits that their intervals can carry, for CSV and GeoJSON.
 
 A digit is at most a twentieth of half of the narrowest interval, so 19.354014864810114 from 13.9 to
 24.8 is 19.4. Ends are rounded outwards; scales, biases and bounds keep one digit more and are
@@ -69,8 +69,8 @@ def _rounded(table: pa.Table, name: str, digits: int, rule: Callable[[Floats], F
     with np.errstate(all="ignore"):
         steps = _numbers(table, name) * 10.0**digits
         # A hair of tolerance: 0.3 * 10 is 3.0000000000000004, which is not to become 0.4.
-        whole = np.where(np.abs(steps - np.rint(steps)) < _HAIR, np.rint(steps), rule(steps))
-        numbers = np.round(whole / 10.0**digits, digits) + 0.0
+        multiples = np.where(np.abs(steps - np.rint(steps)) < _HAIR, np.rint(steps), rule(steps))
+        numbers = np.round(multiples / 10.0**digits, digits) + 0.0
     index = table.column_names.index(name)
     return table.set_column(index, table.schema.field(index), pa.array(numbers, from_pandas=True))
 

@@ -263,10 +263,10 @@ def _write_files(
         geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
     )
     tell_share(WRITING, 0.1)
-    shown = round_to_intervals(table)
-    csv_safety.write(shown, folder / "cells.csv")
+    rounded = round_to_intervals(table)
+    csv_safety.write(rounded, folder / "cells.csv")
     tell_share(WRITING, 0.2)
-    features = geometry.geojson(shown)
+    features = geometry.geojson(rounded)
     mapped = features is not None and len(features) <= GEOJSON_LIMIT
     if features is not None and mapped:
         (folder / "cells.geojson").write_bytes(features)

@@ -46,18 +46,18 @@ def with_places(
     """
     bare = without_places(table, manifest)
     labels = manifest["grid"].get("columns") or ()
-    made = {
+    place_columns = {
         k: v for k, v in _columns(bare, manifest, geography=geography).items() if k not in labels
     }
-    first = [name for name in PLACE if name in made or name in bare.column_names]
+    leading = [name for name in PLACE if name in place_columns or name in bare.column_names]
     # A label of one of these names stands with the labels.
-    first = [name for name in first if name not in labels or name == "cell"]
+    leading = [name for name in leading if name not in labels or name == "cell"]
     fields, arrays = [], []
-    for name in (*first, *(one for one in bare.column_names if one not in first)):
-        if name in made:
+    for name in (*leading, *(column for column in bare.column_names if column not in leading)):
+        if name in place_columns:
             text = render_sentence("columns.txt", "naming", name=name)
-            fields.append(pa.field(name, made[name].type, metadata={"description": text}))
-            arrays.append(made[name])
+            fields.append(pa.field(name, place_columns[name].type, metadata={"description": text}))
+            arrays.append(place_columns[name])
         else:
             fields.append(bare.schema.field(name))
             arrays.append(bare[name])

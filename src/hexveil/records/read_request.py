@@ -76,7 +76,7 @@ class RecordColumns:
             raise InputError("lat, lon and location cannot be combined: name one kind of place.")
 
     def _check_time(self) -> None:
-        """Refuse what names no column of times, nor two: of dates, and of times of day."""
+        """Refuse a time that is neither a column nor two: of dates, and of times of day."""
         names = self.time
         if isinstance(names, (list, tuple)) and len(names) == 1:
             (names,) = names

@@ -209,11 +209,13 @@ def similar_ids(users: pa.Array) -> int:
     others = [_number_text(text) for text in numeric.filter(pc.invert(is_plain)).to_pylist()]
     if not others:
         return 0
-    plain = numeric.filter(is_plain)
+    plain_ids = numeric.filter(is_plain)
     counts = Counter(others)
-    shared = pc.sum(pc.is_in(plain, pa.array(list(counts), plain.type))).as_py() or 0
-    known = {*plain.filter(pc.is_in(plain, pa.array(list(counts), plain.type))).to_pylist()}
-    return shared + sum(n for text, n in counts.items() if n > 1 or text in known)
+    shared = pc.sum(pc.is_in(plain_ids, pa.array(list(counts), plain_ids.type))).as_py() or 0
+    shared_ids = {
+        *plain_ids.filter(pc.is_in(plain_ids, pa.array(list(counts), plain_ids.type))).to_pylist()
+    }
+    return shared + sum(n for text, n in counts.items() if n > 1 or text in shared_ids)
 
 
 def _number_text(text: str) -> str:
@@ -224,8 +226,8 @@ def _number_text(text: str) -> str:
     if not stripped:
         return "0"
     power = int(exponent) + len(written) - len(stripped)
-    whole = f"{stripped}{'0' * power}" if 0 <= power <= _LONGEST else f"{stripped}e{power}"
-    return f"-{whole}" if sign else whole
+    magnitude = f"{stripped}{'0' * power}" if 0 <= power <= _LONGEST else f"{stripped}e{power}"
+    return f"-{magnitude}" if sign else magnitude
 
 
 def refuse_single_records(users: int, single: int, column: str) -> None:

@@ -116,7 +116,7 @@ class ComparableNumbers(ReadOnlyArrays):
         numbers = {"number": self.number, "below": self.below, "above": self.above}
         has_bias = bool(np.nansum(self.bias))
         columns: dict[str, list[Any] | None] = {
-            name: [float(one) if np.isfinite(one) else None for one in column]
+            name: [float(number) if np.isfinite(number) else None for number in column]
             for name, column in (numbers | {"bias": self.bias}).items()
         }
         # What all cells have in common is left out, also for the statistic chosen before.
@@ -208,21 +208,21 @@ def difference_of(table: pa.Table, view: ManifestView, first: str, second: str) 
     """
     names = table["cell"].to_pylist()
     numbers, unknown = ComparableNumbers.of(table, view), unknown_ends(table, view)
-    one, other = (_row_of(names, name, numbers) for name in (first, second))
-    if one == other:
+    first_row, second_row = (_row_of(names, name, numbers) for name in (first, second))
+    if first_row == second_row:
         raise InputError(f"both cells are {first!r}; name two cells of the column 'cell'.")
-    found = numbers.differ(np.array([one]), np.array([other]))
+    difference = numbers.differ(np.array([first_row]), np.array([second_row]))
     return CellDifference(
         first,
         second,
         view.statistic,
         view.unit_text,
-        round(float(found.value[0]), _PRINTED),
-        round(float(found.low[0]), _PRINTED),
-        round(float(found.high[0]), _PRINTED),
-        bool(found.is_told[0]),
-        bool(unknown[0][one] or unknown[1][other]),
-        bool(unknown[1][one] or unknown[0][other]),
+        round(float(difference.value[0]), _PRINTED),
+        round(float(difference.low[0]), _PRINTED),
+        round(float(difference.high[0]), _PRINTED),
+        bool(difference.is_told[0]),
+        bool(unknown[0][first_row] or unknown[1][second_row]),
+        bool(unknown[1][first_row] or unknown[0][second_row]),
     )
 
 

@@ -55,8 +55,8 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     low, high = view.shown_limits(table)
     qualities = table[f"{view.statistic}_quality"].to_pylist()
     numbers = (view.shown_numbers(table), low, high)
-    said = _described(view, numbers, unknown_ends(table, view))
-    return draw_bars(names, numbers, qualities, view.amount, view.interval, said)
+    descriptions = _described(view, numbers, unknown_ends(table, view))
+    return draw_bars(names, numbers, qualities, view.amount, view.interval, descriptions)
 
 
 def _described(

@@ -31,11 +31,11 @@ def describe_repeats(manifest: Mapping[str, Any]) -> str:
     if manifest.get("model") == "presence":
         is_dropped = str(manifest["dataset"].get("repeats", "")).startswith("drop")
         return render_sentence("accuracy.txt", "repeats", dropped="") if is_dropped else ""
-    found = many_repeats(manifest.get("rules") or {})
-    if found is None:
+    repeats = many_repeats(manifest.get("rules") or {})
+    if repeats is None:
         return ""
-    dropped, records = (f"{number:,}" for number in found)
-    share = f"{found[0] / found[1]:.0%}"
+    dropped, records = (f"{number:,}" for number in repeats)
+    share = f"{repeats[0] / repeats[1]:.0%}"
     return render_sentence("accuracy.txt", "repeats", dropped=dropped, records=records, share=share)
 
 

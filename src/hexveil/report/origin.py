@@ -68,11 +68,11 @@ def period(days: Days | None, clock: str, *, brief: bool = False) -> str:
     'The publisher declared no period of the records'
     """
     ends = [] if days is None else [date.fromisoformat(day) for day in days]
-    parts = [
-        {"weekday": one.weekday(), "day": one.day, "month": one.month, "year": one.year}
-        for one in (ends[:1] if len(set(ends)) == 1 else ends)
+    calendar_days = [
+        {"weekday": end.weekday(), "day": end.day, "month": end.month, "year": end.year}
+        for end in (ends[:1] if len(set(ends)) == 1 else ends)
     ]
-    return render_sentence(_TEMPLATE, "period", days=parts, clock=clock, brief=brief)
+    return render_sentence(_TEMPLATE, "period", days=calendar_days, clock=clock, brief=brief)
 
 
 def describe_manifest(manifest: Mapping[str, Any]) -> dict[str, str]:

@@ -99,10 +99,10 @@ def shown_statistic(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     numbers = (view.shown_numbers(table), view.half_widths(table), *view.shown_limits(table))
     compared = ComparableNumbers.of(table, view) if "hexagon" in table.column_names else None
     grades = table[f"{view.statistic}_quality"].to_pylist()
-    shown = describe_numbers(view, numbers, grades, compared)
+    described = describe_numbers(view, numbers, grades, compared)
     for name in ("users", "records"):
-        shown["columns"][name] = [int(n) for n in table[name].to_pylist()]
-    return shown
+        described["columns"][name] = [int(n) for n in table[name].to_pylist()]
+    return described
 
 
 def describe_numbers(

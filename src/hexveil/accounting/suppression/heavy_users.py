@@ -1,4 +1,4 @@
-"""Users of most cells, and what CLIP-USER must know of all others, where pairs are distributed.
+"""Users of most cells, and the facts CLIP-USER needs of all others, where pairs are distributed.
 
 The stage of degree d treats users of at least d cells, from the largest d down, and the run halts
 at the first user who can be suppressed nowhere. So users of fewer cells than the last stage are

@@ -148,9 +148,9 @@ def _plan_series(
     """Print which days of a series pass, and a grid for all of them."""
     from hexveil.cli import day_series  # noqa: PLC0415  for --from alone
 
-    given = [name for name, is_given in others.items() if is_given]
-    if given:
-        raise InputError(f"{given[0]} is about one plan; leave it out, or --from and --to.")
+    option_names = [name for name, is_given in others.items() if is_given]
+    if option_names:
+        raise InputError(f"{option_names[0]} is about one plan; leave it out, or --from and --to.")
     if arguments.is_presence_private(run):
         raise InputError(
             '--from has no use with protect = "presence": a plan follows from declarations, so it '

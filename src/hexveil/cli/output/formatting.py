@@ -130,14 +130,14 @@ def terminal_width() -> int:
 
 def compared_errors(errors: Sequence[StatisticError], unit: str) -> str:
     """Return the predicted error of each statistic beside that of one number for all cells."""
-    parts = []
-    for one in errors:
-        own = unit_of_statistic(one.statistic, unit)
-        parts.append(
-            f"{one.plural} off by {measured(one.error, own)}, one number for all cells by "
-            f"{measured(one.baseline_error, own)}"
+    texts = []
+    for error in errors:
+        statistic_unit = unit_of_statistic(error.statistic, unit)
+        texts.append(
+            f"{error.plural} off by {measured(error.error, statistic_unit)}, "
+            f"one number for all cells by {measured(error.baseline_error, statistic_unit)}"
         )
-    return f"{'; '.join(parts)}."
+    return f"{'; '.join(texts)}."
 
 
 def warning_lines(warnings: Sequence[str]) -> list[str]:

@@ -121,20 +121,22 @@ def comparable_plans(run: Run) -> Iterator[DeclaredPlan]:
     cells = options["cells"]
     if not isinstance(cells, Cells):
         return
-    own, tried = cells.resolution, 0
+    own_resolution, n_tried = cells.resolution, 0
     # Names of hexagons have one resolution.
-    candidates = [own] if hasattr(cells.area, "names") else range(FINEST + 1)
+    candidates = [own_resolution] if hasattr(cells.area, "names") else range(FINEST + 1)
     in_window = True
     with show_progress(OTHER_GRIDS):
         for resolution in candidates:
             grid = replace(cells, resolution=resolution)
-            if resolution != own and (not in_window or _n_hexagons(options, grid) < MIN_HEXAGONS):
+            if resolution != own_resolution and (
+                not in_window or _n_hexagons(options, grid) < MIN_HEXAGONS
+            ):
                 continue
             plans = [plan for slot in _slots(cells) if (plan := _plan_on(run, options, grid, slot))]
             yield from plans
-            tried += 1
+            n_tried += 1
             usable = any(plan.refusal is None for plan in plans)
-            in_window = in_window and usable and tried < MOST_RESOLUTIONS
+            in_window = in_window and usable and n_tried < MOST_RESOLUTIONS
 
 
 def _slots(cells: Cells) -> tuple[str | None, ...]:

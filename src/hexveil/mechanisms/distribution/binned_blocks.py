@@ -168,7 +168,7 @@ class PooledBlockStage(DrawnRow, ReadOnlyArrays):
         return (self.law.request(np.repeat(self.scales, self.n_bins)),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return what each unit of full weight moves: all bins have one scale."""
+        """Return the change by each unit of full weight: all bins have one scale."""
         weight = np.full(self.n_users, PARTS, dtype=np.int64)
         return (self.law.report(np.arange(self.n_users), np.zeros_like(weight), weight),)
 
@@ -237,7 +237,7 @@ def _scored(
     work: Callable[..., Ints],
     scores: Ints,
 ) -> Ints:
-    """Return what the work makes of sums of scores. PRIVATE."""
+    """Return the result of the work on sums of scores. PRIVATE."""
     total = np.zeros(pairs.n.size, dtype=np.int64)
     np.add.at(total, bins.pair, bins.count * scores[bins.bin])
     return work(pairs, total, None, *arguments)

@@ -47,8 +47,8 @@ class PooledDensity(ReadOnlyArrays):
         """Return the bin of each fine bin, among bins of nearly equal width."""
         # By the end of a bin: fine bins are narrower than wide ones, thresholds divide them only.
         # The first one may end at the lower bound itself.
-        last = np.maximum(self.edges - 1, 0)
-        return np.asarray(np.minimum(last * n_bins // int(self.edges[-1]), n_bins - 1))
+        last_bin = np.maximum(self.edges - 1, 0)
+        return np.asarray(np.minimum(last_bin * n_bins // int(self.edges[-1]), n_bins - 1))
 
     def at_quantiles(self, shares: Floats, n_bins: int) -> Ints:
         """Return the bin of each fine bin, among bins of nearly equal share."""

@@ -63,8 +63,8 @@ class ShapeStatistics:
     @property
     def is_quantile(self) -> NDArray[np.bool_]:
         """Which columns are quantiles; shape (n_columns,)."""
-        own = [isinstance(term, Quantile) for term in self.terms for _ in column_names(term)]
-        return np.array([False, *own] if self.has_mean else own)
+        of_terms = [isinstance(term, Quantile) for term in self.terms for _ in column_names(term)]
+        return np.array([False, *of_terms] if self.has_mean else of_terms)
 
     @property
     def limits(self) -> Floats:
@@ -84,9 +84,9 @@ class ShapeStatistics:
             Bin of each fine bin in the finest measurement of the pooled shape, rising.
         """
         lower, quantum = float(self.lattice.lower), float(self.lattice.quantum)
-        last = np.append(np.flatnonzero(np.diff(place)), place.size - 1)
-        ends = lower + quantum * self.bins.ends[last]
-        starts = lower + quantum * self.bins.starts[np.append(0, last[:-1] + 1)]
+        last_fine_bin = np.append(np.flatnonzero(np.diff(place)), place.size - 1)
+        ends = lower + quantum * self.bins.ends[last_fine_bin]
+        starts = lower + quantum * self.bins.starts[np.append(0, last_fine_bin[:-1] + 1)]
         first_bin = np.minimum(np.searchsorted(ends, low, side="right"), ends.size - 1)
         last_bin = np.minimum(np.searchsorted(ends, high, side="left"), ends.size - 1)
         return (

@@ -179,5 +179,5 @@ def decode_counts(noisy: Ints, law: MapNoise, is_open: NDArray[np.bool_]) -> Uni
     """Return the numbers of units of open cells by their noisy numbers, in parts."""
     margin = law.quantile(MISS / 2)
     columns = [np.maximum((noisy + shift) / PARTS, 0.0) for shift in (0, -margin, margin)]
-    shown = (np.where(is_open, column, np.nan) for column in (*columns, noisy / PARTS))
-    return UnitCountMap(is_open, *shown)
+    open_columns = (np.where(is_open, column, np.nan) for column in (*columns, noisy / PARTS))
+    return UnitCountMap(is_open, *open_columns)

@@ -158,7 +158,7 @@ def part_name(number: int) -> str:
 
 
 def check_stated(path: Path, stated: str, epsilon: Fraction, requested: Fraction) -> None:
-    """Refuse a loss over all columns that is another than is stated, or above what was asked."""
+    """Refuse a loss over all columns other than the stated one, or above the requested one."""
     with understood(path):
         if stated != decimal_text(epsilon):
             raise InputError("it states a loss that the plans of its columns do not have.")

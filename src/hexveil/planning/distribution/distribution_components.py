@@ -85,8 +85,8 @@ def predicted_level_error(component: DistributionComponent, pooled: PooledShape 
     Beside the cell's own error that of the pooled shape, by which quantiles are read off: of its
     bins half lie below the middle.
     """
-    own = predicted_share_error(component)
-    return own if pooled is None else math.hypot(own, pooled.level_error)
+    share_error = predicted_share_error(component)
+    return share_error if pooled is None else math.hypot(share_error, pooled.level_error)
 
 
 def predicted_share_error(component: DistributionComponent) -> float:

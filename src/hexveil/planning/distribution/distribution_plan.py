@@ -161,12 +161,12 @@ class DistributionPlan(PartsBooking):
     @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
-        for one in self.statistic_errors:
-            if not one.beats_constant:
+        for error in self.statistic_errors:
+            if not error.beats_constant:
                 return (
-                    f"{one.plural} are predicted to be off by {one.error:.3g} on average, as much "
-                    f"as one number for all cells ({one.baseline_error:.3g}); ask for larger cells "
-                    "or more epsilon."
+                    f"{error.plural} are predicted to be off by {error.error:.3g} on average, "
+                    f"as much as one number for all cells ({error.baseline_error:.3g}); ask for "
+                    "larger cells or more epsilon."
                 )
         return None
 
@@ -273,7 +273,7 @@ class DistributionPlan(PartsBooking):
             "weights": {name: float(weight) for name, weight in sorted(self.weights.items())},
             "components": self.component_epsilons(),
             "expected_error": self.expected_error,
-            "statistic_errors": [one.to_json() for one in self.statistic_errors],
+            "statistic_errors": [error.to_json() for error in self.statistic_errors],
             "refusal": self.refusal,
         }
 

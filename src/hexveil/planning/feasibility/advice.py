@@ -55,10 +55,12 @@ class GridTooFineWarning(UserWarning):
 def describe_repeats(facts: PublicMetadata | ColumnFacts) -> str | None:
     """Return how many records are left out as repeats, with the way out; None if few are."""
     columns = facts.columns.values() if isinstance(facts, ColumnFacts) else (facts,)
-    found = next((many for one in columns if (many := many_repeats(one.rules))), None)
-    if found is None:
+    counts = next(
+        (many for column_facts in columns if (many := many_repeats(column_facts.rules))), None
+    )
+    if counts is None:
         return None
-    repeats, records = found
+    repeats, records = counts
     return (
         f"{repeats:,} of {records:,} records ({repeats / records:.0%}) have the user and time of "
         "another and are left out: one place of each group counts, with its average. If the times "
@@ -155,8 +157,8 @@ def epsilon_needed(plan: Plan) -> float | None:
     # Of distributed pairs each plan tried would be a search of its own; predictions of other grids
     # are those of Laplace noise.
     if not plan.occupancy.is_local or plan.delta:
-        asked = plan.requested_epsilon or Fraction(1)
-        return _scaled_to(plan, plan.support.baseline_error * UNDER, asked)
+        requested = plan.requested_epsilon or Fraction(1)
+        return _scaled_to(plan, plan.support.baseline_error * UNDER, requested)
     if (plan.method, plan.request.objective) == ("joint", "mean"):
         epsilon = _by_newton(plan)
     else:  # what is made small is not what is judged: only that it falls is known
@@ -241,8 +243,10 @@ def finest_useful(plan: Plan) -> Plan | None:
         counts = kept(grids, facts.privacy_unit)
         # The same number of cells would be the same map by another name, or a finer one.
         cells = [
-            0 if one is None or not _is_coarser(one, facts) else one.occupancy.n_cells
-            for one in counts
+            0
+            if metadata is None or not _is_coarser(metadata, facts)
+            else metadata.occupancy.n_cells
+            for metadata in counts
         ]
     # Finest first: the first that is useful is the answer, and coarse ones are never planned.
     finest_first = sorted(range(len(grids)), key=lambda number: -cells[number])
@@ -257,10 +261,10 @@ def finest_useful(plan: Plan) -> Plan | None:
     return None
 
 
-def _is_coarser(counts: PublicMetadata, own: PublicMetadata) -> bool:
+def _is_coarser(counts: PublicMetadata, facts: PublicMetadata) -> bool:
     """Return whether counts are of a map with fewer cells than a data set's own."""
     places = counts.cells.n_places or 0
-    return places >= MIN_HEXAGONS and counts.occupancy.n_cells < own.occupancy.n_cells
+    return places >= MIN_HEXAGONS and counts.occupancy.n_cells < facts.occupancy.n_cells
 
 
 def _useful(plan: Plan, candidate: PublicMetadata) -> Plan | None:

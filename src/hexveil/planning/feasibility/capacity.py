@@ -219,7 +219,7 @@ def capacity(  # noqa: PLR0913  a public door
             "capacity counts records on other grids, which needs public presence; under private "
             "presence plan on each declared grid (hv.plan, hexveil inspect)."
         )
-    asked = (resolutions, timeslots, levels)
+    grid_options = (resolutions, timeslots, levels)
     places = isinstance(facts.cells.grid, Cells)
     # For its refusals, before a plan is made: which resolutions there are depends on the plan.
     grids_to_try(facts, (resolutions or ()) if places else resolutions, timeslots, levels)
@@ -233,8 +233,8 @@ def capacity(  # noqa: PLR0913  a public door
     result = plan_moments(facts, epsilon=epsilon, options=options, baseline_error=baseline_error)
     grids = (
         None
-        if asked == (None, None, None)
-        else grids_to_try(facts, *asked, most_cells=most_cells_of(result))
+        if grid_options == (None, None, None)
+        else grids_to_try(facts, *grid_options, most_cells=most_cells_of(result))
     )
     return assess_grids(result, privacy_units=privacy_units, grids=grids, search=search)
 
@@ -272,7 +272,7 @@ def assess_grids(
         raise InputError("grids are compared for a data set, not for a bare occupancy.")
     if not isinstance(made.request.limit, WithinEpsilon):
         made = replace(made, request=made.request.within(made.requested_epsilon))
-    listed = grids is not None
+    has_grids = grids is not None
     if grids is None:
         grids = grids_to_try(facts, most_cells=most_cells_of(made))
     offers: list[GridAssessment] = []
@@ -284,18 +284,27 @@ def assess_grids(
             raise InputError(
                 f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {privacy_unit!r}."
             )
-        one_by_one = maps_to_assess(facts, grids, privacy_unit, every=listed)
+        one_by_one = maps_to_assess(facts, grids, privacy_unit, every=has_grids)
         for number in range(len(grids)):
             exact = search and not cheapest
             begin, end = ((place + part) / all_parts for part in share_of_grid(number, len(grids)))
             with share_of_work(OTHER_GRIDS, begin, end, COUNTING):
-                found = next(one_by_one, None)
-                if found is None:
+                candidate = next(one_by_one, None)
+                if candidate is None:
                     break
-                offered.append(found[1])
-                own = (privacy_unit, found[1]) == (facts.privacy_unit, facts.cells.grid)
-                offers.append(_offer(made, found[1], privacy_unit, found[2], own=own, search=exact))
-                del found  # its pairs are freed before the next grid is counted
+                offered.append(candidate[1])
+                is_own_grid = (privacy_unit, candidate[1]) == (facts.privacy_unit, facts.cells.grid)
+                offers.append(
+                    _offer(
+                        made,
+                        candidate[1],
+                        privacy_unit,
+                        candidate[2],
+                        own=is_own_grid,
+                        search=exact,
+                    )
+                )
+                del candidate  # its pairs are freed before the next grid is counted
     if cheapest:
         with share_of_work(OTHER_GRIDS, len(units) / all_parts, 1.0, SEARCH):
             offers = _with_cheapest(made, offers, offered)

@@ -67,8 +67,8 @@ class GridAssessment:
         if self.labels is not None:
             return " x ".join(self.labels)
         slots = "" if self.timeslot is None else f" in {self.timeslot} slots"
-        whole = ", one number for the whole area" if self.hexagons == 1 else ""
-        return f"resolution {self.resolution}{slots}{whole}"
+        remark = ", one number for the whole area" if self.hexagons == 1 else ""
+        return f"resolution {self.resolution}{slots}{remark}"
 
     @property
     def kilometres(self) -> float | None:

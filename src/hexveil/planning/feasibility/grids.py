@@ -107,13 +107,13 @@ def most_cells_of(made: Plan) -> float:
 def resolutions_to_try(facts: PublicMetadata, grid: Cells, most_cells: float) -> list[int]:
     """Return the resolutions from a map of few hexagons to one beyond the finest usable."""
     counts = _hexagons_by_resolution(facts, grid)
-    known = max(counts)
-    coarsest = min((r for r in counts if counts[r] >= MIN_HEXAGONS), default=known)
-    growth = counts[known] / counts.get(known - 1, counts[known])
+    finest_known = max(counts)
+    coarsest = min((r for r in counts if counts[r] >= MIN_HEXAGONS), default=finest_known)
+    growth = counts[finest_known] / counts.get(finest_known - 1, counts[finest_known])
     growth = min(max(growth, 2.0), 7.0)
     finest = coarsest
     while finest < min(FINEST, coarsest + MOST_RESOLUTIONS - 1):
-        cells = counts.get(finest, counts[known] * growth ** (finest - known))
+        cells = counts.get(finest, counts[finest_known] * growth ** (finest - finest_known))
         if cells > most_cells:
             break
         finest += 1
@@ -123,18 +123,18 @@ def resolutions_to_try(facts: PublicMetadata, grid: Cells, most_cells: float) ->
 def _hexagons_by_resolution(facts: PublicMetadata, grid: Cells) -> dict[int, int]:
     """Return how many hexagons have records at each resolution, up to one that shows where."""
     assert facts.cells.hexagon is not None  # noqa: S101  of a grid of hexagons
-    found, resolution = np.unique(facts.cells.hexagon), grid.resolution
-    while found.size < MIN_HEXAGONS and resolution < FINEST and facts.recount is not None:
+    cells, resolution = np.unique(facts.cells.hexagon), grid.resolution
+    while cells.size < MIN_HEXAGONS and resolution < FINEST and facts.recount is not None:
         resolution = min(resolution + PROBED, FINEST)
         finer = replace(grid, resolution=resolution, timeslot=None)
         (counts,) = facts.recount((finer,), facts.privacy_unit)
         # So fine that every cell is left out by selection: what is known has to do.
         if counts is None or counts.cells.hexagon is None:
             break
-        found = np.unique(counts.cells.hexagon)
-    finest = hexagons.resolution_of(int(found[0]))
-    return {r: np.unique(hexagons.parents(found, r)).size for r in range(finest)} | {
-        finest: found.size
+        cells = np.unique(counts.cells.hexagon)
+    finest = hexagons.resolution_of(int(cells[0]))
+    return {r: np.unique(hexagons.parents(cells, r)).size for r in range(finest)} | {
+        finest: cells.size
     }
 
 
@@ -217,16 +217,16 @@ def maps_to_assess(
         Whether grids are listed too that are the same map as the data set's own, or as one before
         them: places far apart have as many hexagons at several resolutions.
     """
-    own = facts.cells.grid if unit == facts.privacy_unit else None
-    seen = set() if every or own is None else {_map_of(facts)}
+    own_grid = facts.cells.grid if unit == facts.privacy_unit else None
+    map_names = set() if every or own_grid is None else {_map_of(facts)}
     one_by_one = counted(facts, grids, unit)
     for number, grid in enumerate(grids):
         metadata = next(one_by_one)
         name = None if metadata is None or every else _map_of(metadata)
-        if name is None or grid == own or name not in seen:
+        if name is None or grid == own_grid or name not in map_names:
             yield number, grid, metadata
         if name is not None:
-            seen.add(name)
+            map_names.add(name)
         del metadata  # its pairs are freed before the next grid is counted
 
 

@@ -214,12 +214,12 @@ def _search(
     one_by_one = maps_to_assess(facts, grids, unit, every=False)
     for number in range(len(grids)):
         with share_of_work(OTHER_GRIDS, *share_of_grid(number, len(grids)), COUNTING):
-            found = next(one_by_one, None)
-            if found is None:
+            candidate = next(one_by_one, None)
+            if candidate is None:
                 break
             # Under no name afterwards: its pairs are freed before the next grid is counted.
-            offers = list(_offers(made, _proposable(found[2], min_cells), min_users, factors))
-            del found
+            offers = list(_offers(made, _proposable(candidate[2], min_cells), min_users, factors))
+            del candidate
         yield from offers
 
 

@@ -97,16 +97,16 @@ def shape_errors(
     median_baseline : float
         What one median for all cells misses, in value units.
     """
-    made = []
+    errors = []
     for term in terms:
         if isinstance(term, Quantile):
             normal = NormalDist()
             thin = normal.pdf(0.0) / normal.pdf(normal.inv_cdf(float(term.level)))
             missed = thin * median_baseline
-            made.append(StatisticError(term.text, missed * levels / baseline, missed))
+            errors.append(StatisticError(term.text, missed * levels / baseline, missed))
         else:
-            made.append(StatisticError(term.text, shares, baseline))
-    return tuple(made)
+            errors.append(StatisticError(term.text, shares, baseline))
+    return tuple(errors)
 
 
 @dataclass(frozen=True)

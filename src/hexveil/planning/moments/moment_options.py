@@ -231,10 +231,10 @@ def _form_of_clip_user(
     epsilon, cell_epsilon = losses
     is_printed = form == "printed"
     if is_printed and epsilon is not None:
-        given = 1 if cell_epsilon is None else cell_epsilon
+        stated_epsilon = 1 if cell_epsilon is None else cell_epsilon
         raise InputError(
             'clip_user="printed" takes the loss of one cell in place of epsilon, which follows '
-            f"from it: leave out epsilon={epsilon} and give cell_epsilon={given}."
+            f"from it: leave out epsilon={epsilon} and give cell_epsilon={stated_epsilon}."
         )
     if is_printed != (cell_epsilon is not None):
         raise InputError(

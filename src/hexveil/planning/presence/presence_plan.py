@@ -155,7 +155,7 @@ class PresencePlan:
                 "cells_per_unit": fleet.cells_per_unit,
             },
             "prediction": self.figures(),
-            "statistic_errors": [one.to_json() for one in self.statistic_errors],
+            "statistic_errors": [error.to_json() for error in self.statistic_errors],
             "refusal": self.refusal,
             "with_delta": self._gain_json(),
         }

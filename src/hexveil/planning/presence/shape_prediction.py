@@ -92,8 +92,8 @@ class ShapePrediction:
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful map."""
         refusals = (
-            grid_refusal(one.plural, one.error, one.baseline_error, self.open_traffic)
-            for one in self.statistic_errors
+            grid_refusal(error.plural, error.error, error.baseline_error, self.open_traffic)
+            for error in self.statistic_errors
         )
         return next((text for text in refusals if text is not None), None)
 

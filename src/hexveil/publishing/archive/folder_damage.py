@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def list_damage(read: Reader, signer: SigningKey | None = None, prefix: str = "") -> Iterator[str]:
-    """Yield what is wrong with the files of a folder, and of the value columns inside it.
+    """Yield the faults of the files of a folder, and of the value columns inside it.
 
     Parameters
     ----------

@@ -89,8 +89,8 @@ def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
             files.write(column_folder, signer)
             for file in column_folder.iterdir():
                 atomic_files.fsync(file)
-        named = {column: contents[prefixes[column]].table for column in releases}
-        _write_common(temporary, join_columns(named), manifest, contents)
+        tables = {column: contents[prefixes[column]].table for column in releases}
+        _write_common(temporary, join_columns(tables), manifest, contents)
         if signer is not None:
             signer.write(temporary)
     return Path(folder)

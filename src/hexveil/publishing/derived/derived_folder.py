@@ -113,15 +113,15 @@ def _write_files(
     context: dict[str, Any] | None,
 ) -> None:
     kind = statement["kind"]
-    named = with_places(table, statement)
-    shown = round_to_intervals(named)
-    csv_safety.write(shown, folder / "cells.csv")
+    placed = with_places(table, statement)
+    rounded = round_to_intervals(placed)
+    csv_safety.write(rounded, folder / "cells.csv")
     tell_share(WRITING, 0.2)
     pyarrow.parquet.write_table(
-        geometry.with_geometry(named), folder / "cells.parquet", compression="zstd"
+        geometry.with_geometry(placed), folder / "cells.parquet", compression="zstd"
     )
     tell_share(WRITING, 0.4)
-    features = geometry.geojson(shown)
+    features = geometry.geojson(rounded)
     if features is not None:
         (folder / "cells.geojson").write_bytes(features)
     versions = {

@@ -130,21 +130,28 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> _CellShapes:
         shares = component.scores.shares(outputs)
         ranks = component.scores.points.ranks(shares)
         fit = _rank_tilts(shares, ranks, _scores(plan, plan.component.plan, outputs))
-        own, pooled = shape.outputs(outputs), shape.plan
-        even, place = pooled.even_shares(own), pooled.measured_place(own)
+        cell_outputs, pooled = shape.outputs(outputs), shape.plan
+        even, place = pooled.even_shares(cell_outputs), pooled.measured_place(cell_outputs)
         return _CellShapes(shares, even, place, fit, RANK_INFLATION)
     component = allocation.component(SHAPE)
-    binned, own = component.plan, component.outputs(outputs)
+    binned, cell_outputs = component.plan, component.outputs(outputs)
     assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPlan
     weight, off = weight_variance(binned.weights)
     variance = (binned.law.deviation / weight) ** 2 + off
-    shares = binned.shares(own)
+    shares = binned.shares(cell_outputs)
     groups = plan.facts.cells.groupings()
-    fit = fit_bins(shares, binned.noisy_bins(own), binned.place(own), weight, variance, groups)
+    fit = fit_bins(
+        shares,
+        binned.noisy_bins(cell_outputs),
+        binned.place(cell_outputs),
+        weight,
+        variance,
+        groups,
+    )
     inflation = GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
-    place = binned.shape.measured_place(own)
+    place = binned.shape.measured_place(cell_outputs)
     fit = TiltFit(fit.alpha, inflation * fit.covariance)
-    return _CellShapes(shares, binned.shape.even_shares(own), place, fit, inflation)
+    return _CellShapes(shares, binned.shape.even_shares(cell_outputs), place, fit, inflation)
 
 
 def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:

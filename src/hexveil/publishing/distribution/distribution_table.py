@@ -139,8 +139,8 @@ def deviation_of_estimates(estimate: Floats, error: Floats, half: float) -> floa
     if estimate.size == 1:
         return None
     # Where values lie within a bin is not known, and the same for all cells.
-    own = np.sqrt(np.maximum(error**2 - half**2, 0.0))
-    return float(between_cells(estimate, own))
+    own_deviation = np.sqrt(np.maximum(error**2 - half**2, 0.0))
+    return float(between_cells(estimate, own_deviation))
 
 
 def grade_estimates(low: Floats, high: Floats, between: float | None, width: float) -> list[str]:

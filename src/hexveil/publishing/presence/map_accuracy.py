@@ -60,7 +60,7 @@ def mean_accuracy(lattice: ValueLattice, decoded: PresenceMap) -> Statement:
 
 def stated_deviations(statements: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
     """Return the deviation between cells of each column, by statements on accuracy."""
-    return {one["statistic"]: one["between_cells"] for one in statements}
+    return {statement["statistic"]: statement["between_cells"] for statement in statements}
 
 
 def _statement(name: str, errors: Floats, between: float) -> Statement:

@@ -111,7 +111,7 @@ def _sums_of(dataset: PrivateDataset | PrivateColumns) -> PrivateSums:
 
 
 def booked_stages(plan: DeclaredPlan) -> BookedStages:
-    """Return the stages of a plan, and what is booked for them."""
+    """Return the stages of a plan, and the losses booked for them."""
     if isinstance(plan, DeclaredColumnPlans):
         shares = AddedSquares(plan.booked_limit) if plan.delta else PureShares(plan.epsilon)
         return BookedStages(plan.allocation(), shares, plan.delta)

@@ -60,8 +60,8 @@ def check_decoded(table: pa.Table, numbers: dict[str, Floats], manifest: Json) -
         yield from compare_columns(
             table,
             {
-                name: pa.array(np.where(is_open, one, np.nan), from_pandas=True)
-                for name, one in columns.items()
+                name: pa.array(np.where(is_open, column, np.nan), from_pandas=True)
+                for name, column in columns.items()
             },
             "weight",
         )
@@ -78,7 +78,7 @@ def check_decoded(table: pa.Table, numbers: dict[str, Floats], manifest: Json) -
     # It borrows from cells whose noisy numbers are not published.
     del columns[SMOOTHED]
     if "balance_noisy" not in numbers:
-        columns = {name: one for name, one in columns.items() if name.startswith("weight")}
+        columns = {name: column for name, column in columns.items() if name.startswith("weight")}
     elif not _is_stated(manifest, mean_accuracy(lattice, decoded)):
         yield "the accuracy of mean does not follow from the noisy numbers of the cells."
     yield from compare_columns(table, columns, "weight")
@@ -100,33 +100,33 @@ def _is_stated(manifest: Json, expected: Json) -> bool:
 
 def in_parts(numbers: dict[str, Floats], name: str) -> Ints:
     """Return noisy numbers in parts; of earlier versions those cut at 0, or zeros."""
-    cut = numbers.get(name, np.zeros(1))
-    return _whole(numbers.get(f"{name}_noisy", cut) * PARTS)
+    truncated = numbers.get(name, np.zeros(1))
+    return _whole(numbers.get(f"{name}_noisy", truncated) * PARTS)
 
 
 def _whole(numbers: NDArray[Any]) -> Ints:
     """Return whole numbers that stay so in every sum; 0 for those of closed cells."""
-    whole: Ints = np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
-    return whole
+    integers: Ints = np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
+    return integers
 
 
 def compare_columns(table: pa.Table, expected: dict[str, pa.Array], counted: str) -> Iterator[str]:
     """Yield columns that are not those expected; where noise was cut at 0, none of an interval."""
     is_cut = f"{counted}_noisy" not in table.column_names
-    known = np.ones(table.num_rows, dtype=bool)
+    is_known = np.ones(table.num_rows, dtype=bool)
     if is_cut:
-        known = np.asarray(table[counted].to_numpy(), dtype=np.float64) > 0.0
+        is_known = np.asarray(table[counted].to_numpy(), dtype=np.float64) > 0.0
     for name, column in expected.items():
         if name not in table.column_names:
             continue
         if pa.types.is_string(column.type):
             same = is_cut or column.to_pylist() == table[name].to_pylist()
         else:
-            stated, made = (
-                np.asarray(one.to_numpy(zero_copy_only=False), dtype=np.float64)[known]
-                for one in (table[name].combine_chunks(), column)
+            stated, decoded = (
+                np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)[is_known]
+                for array in (table[name].combine_chunks(), column)
             )
-            same = np.allclose(stated, made, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+            same = np.allclose(stated, decoded, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
         if not same:
             yield f"{name} does not follow from the noisy numbers of the cells."
 

@@ -1,4 +1,4 @@
-"""Checks of what a folder states of losses and errors, each fact against the others.
+"""Checks of a folder's statements on losses and errors, each fact against the others.
 
 Losses have to lie within the limits that scales, biases, bounds and counts leave them
 (recomputed_losses.py). Facts that are stated twice have to agree: `epsilon_spent` is `losses.max`,

@@ -95,8 +95,8 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
             yield f"cells.parquet has no column {name!r}."
             return
     labels = manifest["grid"].get("columns", [])
-    known = {*needed, OPEN, *PLACE, *labels, "geometry"}
-    strange = sorted({*table.column_names} - known)
+    known_names = {*needed, OPEN, *PLACE, *labels, "geometry"}
+    strange = sorted({*table.column_names} - known_names)
     if strange:
         yield f"cells.parquet has a column {strange[0]!r}, which no such release has."
         return
@@ -296,13 +296,13 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
 
 def _accuracy_faults(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
     """Yield statements on accuracy that contradict the cells or themselves."""
-    stated = [one["statistic"] for one in manifest["accuracy"]]
+    stated = [statement["statistic"] for statement in manifest["accuracy"]]
     if stated != list(estimated_columns(manifest["plan"]["statistics"])):
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
-    for one in manifest["accuracy"]:
-        error, between = one["typical_error"], one["between_cells"]
-        if one["beats_constant"] != beats_constant(error, between):
+    for statement in manifest["accuracy"]:
+        error, between = statement["typical_error"], statement["between_cells"]
+        if statement["beats_constant"] != beats_constant(error, between):
             yield "accuracy/beats_constant is not that of the error and the deviation."
         if (error is None) == is_open.any() or (between is None) != (is_open.sum() < MIN_COMPARED):
             yield "the accuracy in manifest.json is not that of so many open cells."

@@ -45,19 +45,19 @@ def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
     if (users < 1).any() or (records < users).any():
         yield "a cell has fewer records than users, or no users."
     rules = manifest["rules"]
-    first = next(iter(rules), None)
-    if first != "records read" or not rules.keys() >= KEPT:
+    first_rule = next(iter(rules), None)
+    if first_rule != "records read" or not rules.keys() >= KEPT:
         return
     if rules["records left"] != int(records.sum()):
         yield "rules/records left is not the sum of the records of the cells."
-    left_out = {name: n for name, n in rules.items() if name not in KEPT and name != first}
-    known = sum(n for name, n in left_out.items() if name.startswith(EXCLUSIVE))
+    left_out = {name: n for name, n in rules.items() if name not in KEPT and name != first_rule}
+    n_exclusive = sum(n for name, n in left_out.items() if name.startswith(EXCLUSIVE))
     # Counts that this version does not know may be of records that were kept.
-    most = rules[first] - known
-    least = most - sum(left_out.values()) + known
+    upper_limit = rules[first_rule] - n_exclusive
+    lower_limit = upper_limit - sum(left_out.values()) + n_exclusive
     if rules["cells left out by selection"]:
-        least = 0
-    if not least <= rules["records left"] <= most:
+        lower_limit = 0
+    if not lower_limit <= rules["records left"] <= upper_limit:
         yield "the counts of rules do not add up to the records read."
     n_cells = rules["cells before selection"] - rules["cells left out by selection"]
     if n_cells != table.num_rows:

@@ -222,8 +222,8 @@ class _FolderCheck:
 
     def __init__(self, folder: Path, names: set[str], key: signing.VerificationKey | None) -> None:
         self.folder, self.names = folder, names
-        required, known = frozenset(REQUIRED_FILES), frozenset(KNOWN_FILES)
-        self.files = CheckedFiles(folder, names, key, required=required, known=known)
+        required, known_files = frozenset(REQUIRED_FILES), frozenset(KNOWN_FILES)
+        self.files = CheckedFiles(folder, names, key, required=required, known=known_files)
         self.manifest: Json = {}
         self.table: pa.Table | None = None
 
@@ -248,8 +248,8 @@ class _FolderCheck:
 
     def describe_losses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the figures that were recomputed, and those that could not be."""
-        known, unknown = _kind_of(self.manifest).describe(self.manifest, self.table)
-        return known, (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
+        stated, unknown = _kind_of(self.manifest).describe(self.manifest, self.table)
+        return stated, (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
 
     def _describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""
@@ -278,7 +278,7 @@ class _FolderCheck:
         return [*issues, "the tables and manifest.json cannot be compared."]
 
     def _differences(self, table: pa.Table) -> Iterator[str]:
-        """Yield the differences: of the table first, then of what is made of it."""
+        """Yield the differences: of the table first, then of the files made of it."""
         kind, manifest = _kind_of(self.manifest), self.manifest
         issues = [*kind.check_table(table, manifest)]
         yield from issues
@@ -315,7 +315,7 @@ class _FolderCheck:
 
 
 class _Kind(NamedTuple):
-    """What is checked of a kind of release: its schema first, then its table, then its numbers."""
+    """Checks of a kind of release: its schema first, then its table, then its numbers."""
 
     schema: Callable[[], Json]
     check_table: Callable[[pa.Table, Json], Iterator[str]]
@@ -324,7 +324,7 @@ class _Kind(NamedTuple):
 
 
 def _kind_of(manifest: Json) -> _Kind:
-    """Return the checks of a release, by what its manifest says it is."""
+    """Return the checks of a release, by the kind in its manifest."""
     if manifest.get("model") == MODEL:
         return _Kind(
             presence_schema,

@@ -124,7 +124,7 @@ def _named(dataset: OneValue, column: str) -> OneValue:
 
 
 def _check_common(by_column: Mapping[str, OneValue]) -> None:
-    """Refuse data sets that differ in what a release has once."""
+    """Refuse data sets that differ in a fact that a release has once."""
     leading_name, leading = next(iter(by_column.items()))
     for column, dataset in by_column.items():
         pairs = zip(_common_facts(dataset.public), _common_facts(leading.public), strict=False)

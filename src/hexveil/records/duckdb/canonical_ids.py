@@ -102,9 +102,9 @@ def _json_id(document: JsonDocument, path: tuple[str | int, ...]) -> CanonicalId
     value, is_float = document.scalar(path), document.written_as_float(path)
     number = _float_id(f"TRY_CAST({value} AS DOUBLE)", JSON_FLOAT_BITS)
     written = without_zeros(f"nullif({value}, '')")
-    other = f"CASE WHEN {document.written_as_boolean(path)} THEN NULL ELSE {written} END"
+    other_text = f"CASE WHEN {document.written_as_boolean(path)} THEN NULL ELSE {written} END"
     return CanonicalId(
-        f"CASE WHEN {is_float} THEN {number.text} ELSE {other} END",
+        f"CASE WHEN {is_float} THEN {number.text} ELSE {other_text} END",
         f"CASE WHEN {is_float} THEN {number.inexact} ELSE false END",
     )
 

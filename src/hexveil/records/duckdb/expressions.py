@@ -247,7 +247,7 @@ def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
 
 
 def _or_typed(expression: str, ref: ColumnRef, ending: str) -> str:
-    """Return what is read from a text, or the typed column beside it where that is not null."""
+    """Return the value read from a text, or the typed column beside it where that is not null."""
     return (
         f"coalesce({identifier(ref.column + ending)}, {expression})"
         if ref.kind.typed
@@ -301,9 +301,9 @@ def instant(ref: ColumnRef, naive: str | None, document: JsonDocument | None) ->
         return Instant(_from_epoch(f"CAST({typed_column(ref)} AS DOUBLE)"))
     if kind not in ("text", "json"):
         raise InputError(f"time: the column {ref.column!r} holds {kind} values, not times.")
-    found = from_text(text(ref, document), naive)
-    wall = _or_typed(found.wall, ref, WALL) if naive is not None else found.wall
-    return Instant(_or_typed(found.utc, ref, UTC), wall)
+    parsed = from_text(text(ref, document), naive)
+    wall = _or_typed(parsed.wall, ref, WALL) if naive is not None else parsed.wall
+    return Instant(_or_typed(parsed.utc, ref, UTC), wall)
 
 
 def step_function(microseconds: str, steps: UtcOffsets) -> str:

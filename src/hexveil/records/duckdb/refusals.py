@@ -185,7 +185,7 @@ def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest)
         return f"; times must have the declared time_format {request.format.time_format!r}"
     forms = (DAY_FIRST, NO_DAY, MICROSECONDS, NANOSECONDS)
     counted = "".join(f", count(*) FILTER (WHERE time_form = {form})" for form in forms)
-    early, late, *found = (
+    early, late, *form_counts = (
         int(str(n))
         for n in session.rows(
             "SELECT count(*) FILTER (WHERE time_us < 0), "
@@ -193,8 +193,8 @@ def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest)
             f"FROM ({source.raw})"
         )[0]
     )
-    if any(found):
-        return _TIME_HINTS[forms[found.index(max(found))]]
+    if any(form_counts):
+        return _TIME_HINTS[forms[form_counts.index(max(form_counts))]]
     if early or late:
         return f"; {early} times are before 1970 and {late} after 2100, check the time column"
     if request.rules.naive is None:

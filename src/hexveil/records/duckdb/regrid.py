@@ -115,7 +115,7 @@ class DuckDBRegridder:
 
 
 def _engine_memory(memory: str) -> str:
-    """Return what the engine may use of the memory: the rest is for pairs beside it."""
+    """Return the memory that the engine may use: the rest is for pairs beside it."""
     size = memory_size(memory)
     return f"{min(size, max(size / 4.0, LEAST_ENGINE)) / 1000.0:.0f}KB"
 

@@ -1,4 +1,4 @@
-"""Relations of records: their query, their columns, and what may be said of a missing column.
+"""Relations of records: their query, their columns, and hints on a missing column.
 
 Names of columns are shown only where they cannot be records themselves.
 """
@@ -183,10 +183,10 @@ def _list_hint(schema: Schema, column: str) -> str | None:
     if not lists:
         return None
     # Only keys that are known to be no data are shown, those of a list with the column first.
-    known = [
+    envelopes = [
         (find_column(column, inner) is None, path) for path, inner in lists if is_envelope(path)
     ]
-    return _ENVELOPE.format(min(known)[1] if known else "results")
+    return _ENVELOPE.format(min(envelopes)[1] if envelopes else "results")
 
 
 def _unconfirmed_hint(number: int) -> str:

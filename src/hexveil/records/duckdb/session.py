@@ -234,7 +234,7 @@ class Session:
             )
         except HexveilError as error:
             # What a stream says of its files is known here alone: the engine has it as text.
-            failure = next((one.failure for one in self._streams if one.failure), error)
+            failure = next((stream.failure for stream in self._streams if stream.failure), error)
         raise failure
 
     def _percent_done(self) -> float:

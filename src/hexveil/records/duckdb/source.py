@@ -124,7 +124,7 @@ def _open_csv(
     columns = [dict.fromkeys(sorted(file_names), "text") for file_names in names]
     uncommon = uncommon_columns(source, columns, configured, record_format)
     schema: Schema = {
-        name: ColumnType("text") for one in names for name in one if name not in uncommon
+        name: ColumnType("text") for of_file in names for name in of_file if name not in uncommon
     }
     for path in source.paths:
         used = used_names([name for name in headers[path].fields if name], configured)

@@ -231,7 +231,7 @@ def _json_steps(
 
 
 def record_lists(schema: Schema, stem: str = "") -> Iterator[tuple[str, Schema]]:
-    """Yield the path of each list of objects in documents, and what is in these objects."""
+    """Yield the path of each list of objects in documents, and the schema of these objects."""
     for name, kind in schema.items():
         if kind.element is not None and kind.element.fields:
             yield stem + name, dict(kind.element.fields)

@@ -196,24 +196,24 @@ def _lines(
     text = b"".join(as_text([data], record_format)).removeprefix(codecs.BOM_UTF8)
     quoted = record_format.quoted_newlines
     blocks = whole_lines([text], FIRST_BYTES, quoted_newlines=quoted)
-    found: list[bytes] = []
+    lines: list[bytes] = []
     for block, _ in blocks:
-        rest = block
+        remainder = block
         # One by one, as a line end in quotes may end none.
-        while rest and len(found) < number:
-            line, rest = next_line(rest, quoted_newlines=quoted)
-            found += [line] if line else []
-    if not found:
+        while remainder and len(lines) < number:
+            line, remainder = next_line(remainder, quoted_newlines=quoted)
+            lines += [line] if line else []
+    if not lines:
         return ",", []
-    mark = _separator(found[0])
+    mark = _separator(lines[0])
     if mark == SPACE:
-        found = [single_spaces(line).strip(b" ") for line in found]
+        lines = [single_spaces(line).strip(b" ") for line in lines]
     # Quotes within fields tell of a first line that is none, which is refused by its fields.
-    return mark, [split_line(line, mark) or line.split(mark.encode()) for line in found]
+    return mark, [split_line(line, mark) or line.split(mark.encode()) for line in lines]
 
 
 def _separator(header: bytes) -> str:
-    """Return the separator of a first line: what it has most of outside of quotes."""
+    """Return the separator of a first line: the mark most frequent outside of quotes."""
     outside = re.sub(rb'"[^"]*"', b"", header).decode("latin-1")
     # Of equal counts the first of MARKS; a line without any is a single column.
     mark = max(MARKS, key=outside.count)

@@ -127,13 +127,13 @@ def calendar(kind: pa.DataType) -> tuple[int, int] | None:
     if pa.types.is_time(kind):
         return 0, 86400 * _PARTS[kind.unit]
     if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms"):
-        last = (2**63 - 1) // (_PARTS["us"] // _PARTS[kind.unit])
-        return -last, last
+        limit = (2**63 - 1) // (_PARTS["us"] // _PARTS[kind.unit])
+        return -limit, limit
     return None
 
 
 def _may_be_unreadable(kind: pa.DataType) -> bool:
-    """Return whether an engine could fail on what is in a column of some type."""
+    """Return whether an engine could fail on values of a column of some type."""
     if pa.types.is_dictionary(kind):
         return _may_be_unreadable(kind.value_type)
     return (
@@ -150,22 +150,22 @@ def _readable(column: pa.Array) -> pa.Array:
     if (ends := calendar(kind)) is not None:
         number = column.view(pa.int32() if kind.bit_width == _SHORT else pa.int64())
         fits = pc.and_(pc.greater_equal(number, ends[0]), pc.less_equal(number, ends[1]))
-        near = pc.if_else(fits, number, None).view(kind)
-        return near.cast(pa.timestamp("us", kind.tz)) if pa.types.is_timestamp(kind) else near
+        within = pc.if_else(fits, number, None).view(kind)
+        return within.cast(pa.timestamp("us", kind.tz)) if pa.types.is_timestamp(kind) else within
     if pa.types.is_struct(kind):
         # Flattened: the fields of a missing struct are missing, too.
-        parts = [_readable(part) for part in column.flatten()]
-        fields = [pa.field(kind.field(i).name, part.type) for i, part in enumerate(parts)]
-        return pa.StructArray.from_arrays(parts, fields=fields, mask=column.is_null())
+        children = [_readable(child) for child in column.flatten()]
+        fields = [pa.field(kind.field(i).name, child.type) for i, child in enumerate(children)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
     if pa.types.is_dictionary(kind):
         values = _readable(column.dictionary)
         return pa.DictionaryArray.from_arrays(column.indices, values)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         # Whole again: offsets of a slice go with no mask.
-        whole = pa.concat_arrays([column])
+        combined = pa.concat_arrays([column])
         lists = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
-        mask = whole.is_null() if whole.null_count else None
-        return lists.from_arrays(whole.offsets, _readable(whole.values), mask=mask)
+        mask = combined.is_null() if combined.null_count else None
+        return lists.from_arrays(combined.offsets, _readable(combined.values), mask=mask)
     if not _is_valid(column):
         texts = [
             None if value is None else bytes(value).decode(errors=_MARKED)

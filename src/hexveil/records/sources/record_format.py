@@ -109,15 +109,15 @@ class RecordFormat:
             raise InputError(
                 f"quoted_newlines must be true or false, got {self.quoted_newlines!r}."
             )
-        for name, least in (("max_line", MIN_LINE), ("max_unpacking", 1)):
+        for name, minimum in (("max_line", MIN_LINE), ("max_unpacking", 1)):
             number = getattr(self, name)
             if (
                 isinstance(number, bool)
                 or not isinstance(number, int)
-                or not (least <= number < _LARGEST_NUMBER)
+                or not (minimum <= number < _LARGEST_NUMBER)
             ):
                 raise InputError(
-                    f"{name} must be a whole number of at least {least}, and below "
+                    f"{name} must be a whole number of at least {minimum}, and below "
                     f"{_LARGEST_NUMBER}, got {number!r}."
                 )
 
@@ -145,7 +145,7 @@ class RecordFormat:
 
 
 def _encoding_name(encoding: object) -> str | None:
-    """Return the one name of an encoding, None for UTF-8; refuse what is none."""
+    """Return the one name of an encoding, None for UTF-8; refuse unknown ones."""
     if isinstance(encoding, str):
         try:
             name = codecs.lookup(encoding).name

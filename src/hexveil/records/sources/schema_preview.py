@@ -97,11 +97,13 @@ def inspect_schema(
     resolved = resolve_source(source)
     with Session(_MEMORY) as session:
         opened = open_source(session, resolved, known_columns, record_format)
-        found = None
+        envelope_path = None
         if opened.documents and record_format.record_path is None:
-            found = next((p for p, _ in record_lists(opened.schema) if is_envelope(p)), None)
-        if found is not None:
-            inside = replace(record_format, record_path=found)
+            envelope_path = next(
+                (p for p, _ in record_lists(opened.schema) if is_envelope(p)), None
+            )
+        if envelope_path is not None:
+            inside = replace(record_format, record_path=envelope_path)
             opened = open_source(session, resolved, known_columns, inside)
         if isinstance(resolved, Files):
             # One file shows whether these are feeds at all; all of them could be thousands.
@@ -121,7 +123,9 @@ def inspect_schema(
 
             pair, formats = time_formats.guess(session, opened)
     units = VALUE_UNITS if feed else {}
-    return SourceSchema(opened.schema, opened.documents, units, constant_ids, found, pair, formats)
+    return SourceSchema(
+        opened.schema, opened.documents, units, constant_ids, envelope_path, pair, formats
+    )
 
 
 def _constant_ids(session: Session, relation: Relation) -> frozenset[str]:

@@ -131,43 +131,43 @@ def whole_lines(
 
     Nothing longer than a chunk and the longest line is ever held.
     """
-    rest, dropping = b"", False
+    remainder, dropping = b"", False
     for chunk in chunks:
-        text = rest + chunk
+        text = remainder + chunk
         if dropping:
             text = chunk[chunk.find(b"\n") % (len(chunk) + 1) :]
             dropping = not text
-        cut = _last_end(text, quoted=quoted_newlines)
-        lines, rest, n_long = text[:cut], text[cut:], 0
-        while len(rest) > max_line:
+        line_end = _last_end(text, quoted=quoted_newlines)
+        lines, remainder, n_long = text[:line_end], text[line_end:], 0
+        while len(remainder) > max_line:
             n_long += 1
             # Of a quote that does not end, the line in which it begins.
-            end = rest.find(b"\n")
+            end = remainder.find(b"\n")
             dropping = end < 0
-            rest = b"" if dropping else rest[end + 1 :]
-            cut = _last_end(rest, quoted=quoted_newlines)
-            lines, rest = lines + rest[:cut], rest[cut:]
+            remainder = b"" if dropping else remainder[end + 1 :]
+            line_end = _last_end(remainder, quoted=quoted_newlines)
+            lines, remainder = lines + remainder[:line_end], remainder[line_end:]
         yield lines, n_long
-    text = rest + b"\n" if rest else b""
+    text = remainder + b"\n" if remainder else b""
     while text:
-        cut = _last_end(text, quoted=quoted_newlines)
-        unbalanced = not cut
+        line_end = _last_end(text, quoted=quoted_newlines)
+        unbalanced = not line_end
         if unbalanced:
-            cut = text.find(b"\n") + 1
-        yield (b"", 1) if unbalanced else (text[:cut], 0)
-        text = text[cut:]
+            line_end = text.find(b"\n") + 1
+        yield (b"", 1) if unbalanced else (text[:line_end], 0)
+        text = text[line_end:]
 
 
 def without_header(
     blocks: Iterable[tuple[bytes, int]], *, quoted_newlines: bool
 ) -> Iterator[tuple[bytes, int]]:
     """Yield blocks of lines without the first line of a file."""
-    found = False
+    is_past_header = False
     for block, n_long in blocks:
         text = block
-        if not found:
+        if not is_past_header:
             text = text.removeprefix(_BYTE_ORDER_MARK).lstrip(b"\n")
-            found = bool(text)
+            is_past_header = bool(text)
             _, text = next_line(text, quoted_newlines=quoted_newlines)
         yield text.lstrip(b"\n"), n_long
 
@@ -264,16 +264,16 @@ def sort_lines(text: bytes, mark: str, n_fields: int, record_format: RecordForma
     size = ends - starts
     fits = (size > 0) & (size <= record_format.max_line)
     surplus = (n_marks == n_fields) & (data[ends - 1] == ord(mark))
-    kept = fits & ~is_odd & ((n_marks == n_fields - 1) | surplus)
-    found = [
+    is_kept = fits & ~is_odd & ((n_marks == n_fields - 1) | surplus)
+    split_lines = [
         split_line(text[starts[i] : ends[i]], mark, n_fields) for i in np.flatnonzero(fits & is_odd)
     ]
-    rows = [fields for fields in found if fields is not None]
-    if not kept.all() or surplus.any():
-        chosen = np.repeat(kept, size + 1)
-        chosen[ends[surplus] - 1] = False
-        text = data[: chosen.size][chosen].tobytes()
-    malformed = int(np.count_nonzero(size) - np.count_nonzero(kept)) - len(rows)
+    rows = [fields for fields in split_lines if fields is not None]
+    if not is_kept.all() or surplus.any():
+        is_text = np.repeat(is_kept, size + 1)
+        is_text[ends[surplus] - 1] = False
+        text = data[: is_text.size][is_text].tobytes()
+    malformed = int(np.count_nonzero(size) - np.count_nonzero(is_kept)) - len(rows)
     return LineBlock(text, rows, malformed, bool(unbalanced.any()))
 
 
@@ -287,17 +287,17 @@ def _has_odd_quotes(
     """Return which quotes stand at no end of a field, nor beside another within one."""
     borders = _borders(mark)
     opens = (np.arange(quotes.size) - quotes_before) % 2 == 0
-    before, after = data[quotes - 1], data[(quotes + 1) % data.size]
-    return np.where(opens, ~borders[before], ~borders[after])
+    previous, following = data[quotes - 1], data[(quotes + 1) % data.size]
+    return np.where(opens, ~borders[previous], ~borders[following])
 
 
 def single_spaces(text: bytes) -> bytes:
     """Return text without spaces beside others or at the ends of lines, outside of quotes."""
     if b'"' not in text:
         return re.sub(rb" *\n *", b"\n", re.sub(rb"  +", b" ", text)).lstrip(b" ")
-    parts = re.split(rb'("[^"\n]*"|\n)', text)
-    parts[::2] = [re.sub(rb"  +", b" ", part) for part in parts[::2]]
-    return re.sub(rb" ?\n ?", b"\n", b"".join(parts)).lstrip(b" ")
+    segments = re.split(rb'("[^"\n]*"|\n)', text)
+    segments[::2] = [re.sub(rb"  +", b" ", segment) for segment in segments[::2]]
+    return re.sub(rb" ?\n ?", b"\n", b"".join(segments)).lstrip(b" ")
 
 
 def split_line(line: bytes, mark: str, n_fields: int | None = None) -> list[bytes] | None:

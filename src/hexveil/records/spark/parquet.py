@@ -91,7 +91,7 @@ def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
 
 
 def refused_parquet(text: str, label: str) -> InputError:
-    """Return what to say of files that Spark does not read, by the words of its error."""
+    """Return the message on files that Spark does not read, by the words of its error."""
     if "NANOS" in text:
         return InputError(
             f"source: {label!r} has times in nanoseconds, which Spark does not read; write them in "

@@ -1,4 +1,4 @@
-"""Sessions on the driver and sessions of Spark Connect: what the two do not have in common.
+"""Sessions on the driver and sessions of Spark Connect: differences of the two.
 
 A client of Spark Connect has no JVM beside it: no Spark context, hence no broadcast variables, and
 no numbers of partitions. What tasks need then travels with the task's own function, and frames are

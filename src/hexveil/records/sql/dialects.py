@@ -130,7 +130,7 @@ class Dialect:
         A float that names no vehicle exactly is null, and so are true and false, since a query
         cannot refuse them.
         """
-        whole = self.matches.format(t=text, pattern=self.literal(f"^{WHOLE_WITH_ZEROS}$"))
+        integer_id = self.matches.format(t=text, pattern=self.literal(f"^{WHOLE_WITH_ZEROS}$"))
         number = self.parsed.format(t=text)
         integer = self.integral.format(x=number)
         return "\n  ".join(
@@ -141,7 +141,7 @@ class Dialect:
                 f"WHEN {kind} = 0 THEN {self.trimmed.format(t=text)}",
                 f"WHEN {kind} < 0 THEN NULL",
                 # Text that went through a column of floats or decimals.
-                f"WHEN {whole}",
+                f"WHEN {integer_id}",
                 f"  THEN COALESCE(NULLIF(REGEXP_REPLACE({text}, '[.]0+$', ''), '-0'), '0')",
                 f"ELSE NULLIF({text}, '') END",
             )

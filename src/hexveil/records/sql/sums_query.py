@@ -368,14 +368,14 @@ class _Writer:
     def _options(self) -> str:
         """Return the arguments of `from_sums` that depend on the privacy model, as Python."""
         select, terms = self._rules.select, [term.text for term in self._rules.terms]
-        asked = f", statistics={terms!r}" if terms else ""
+        arguments = f", statistics={terms!r}" if terms else ""
         # An account takes sums and records of the same ids.
-        asked += f", id_space={self._query.request.id_space!r}"
+        arguments += f", id_space={self._query.request.id_space!r}"
         if self._query.is_private:
             dates = "" if select.dates is None else f", dates={select.dates!r}"
-            return f'protect="presence"{dates}{asked}'
+            return f'protect="presence"{dates}{arguments}'
         top = "" if select.top is None else f", top={select.top}"
-        return f"min_users={select.min_users}{top}{asked}"
+        return f"min_users={select.min_users}{top}{arguments}"
 
 
 def _unused_name(name: str, used_names: Iterable[str]) -> str:

@@ -158,8 +158,8 @@ def render_columns(
     values |= frame_values(origin, manifest, data, chart, context, description, files)
     values["one_number"] = [
         f"{column}: {text}"
-        for column, (_, own) in columns.items()
-        for text in describe_one_number(own)
+        for column, (_, column_view) in columns.items()
+        for text in describe_one_number(column_view)
     ]
     return render_template("report.html", values)
 

@@ -53,8 +53,12 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
 def _origin(identities: Sequence[Mapping[str, Any]], roles: Sequence[str]) -> dict[str, str]:
     """Return the lines under the title: periods and publishers of the releases."""
     names = [f"{role}: " if len(roles) > 1 else "" for role in roles]
-    periods = [f"{name}{one['period']}" for name, one in zip(names, identities, strict=True)]
-    publishers = dict.fromkeys(one["publisher"] for one in identities if one["publisher"])
+    periods = [
+        f"{name}{identity['period']}" for name, identity in zip(names, identities, strict=True)
+    ]
+    publishers = dict.fromkeys(
+        identity["publisher"] for identity in identities if identity["publisher"]
+    )
     return {
         "period": "; ".join(periods),
         "brief_period": "",

@@ -114,12 +114,12 @@ def _payload(
     table: pa.Table, view: ManifestView, context: dict[str, Any] | None, *, geography: bool
 ) -> dict[str, Any]:
     """Return everything that the page's scripts need."""
-    shown = _described(table, view)
+    described = _described(table, view)
     return {
-        **shown,
-        "columns": {**label_texts(table, view), **shown["columns"], **weight_columns(table)},
+        **described,
+        "columns": {**label_texts(table, view), **described["columns"], **weight_columns(table)},
         **weight_words(table),
-        **frame_data(table, view, shown["columns"]["quality"], context, geography=geography),
+        **frame_data(table, view, described["columns"]["quality"], context, geography=geography),
     }
 
 

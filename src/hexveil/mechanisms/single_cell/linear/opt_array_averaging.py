@@ -53,8 +53,8 @@ class OptArrayAveraging(CellMechanism):
 
     def __post_init__(self) -> None:
         if self.objective not in get_args(Objective):
-            known = ", ".join(get_args(Objective))
-            raise InputError(f"objective must be one of {known}; got {self.objective!r}.")
+            objectives = ", ".join(get_args(Objective))
+            raise InputError(f"objective must be one of {objectives}; got {self.objective!r}.")
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ArrayAverage:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""

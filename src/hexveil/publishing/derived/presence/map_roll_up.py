@@ -100,19 +100,23 @@ def roll_up_map(source: ReleaseSource, column: str, group: Ints) -> RolledUpMap:
     if column == USERS:
         law = published_noise(source.manifest, COUNT_MAP)
         numbers = unit_numbers(source)
-        most = units * most_per_unit(group, law, _cell_cap(source))
+        largest_count = units * most_per_unit(group, law, _cell_cap(source))
         if f"{USERS}_noisy" not in source.table.column_names:
             numbers = with_cut(numbers, law.scale / PARTS, group)
-        return RolledUpMap(column, add_units(numbers, law.scale / PARTS, group, most=most), None)
+        return RolledUpMap(
+            column, add_units(numbers, law.scale / PARTS, group, most=largest_count), None
+        )
     cells = open_cells(source, column)
-    most = units * most_per_unit(group, cells.noise)
-    return RolledUpMap(column, average_open_cells(cells, group), add_weights(cells, group, most))
+    largest_count = units * most_per_unit(group, cells.noise)
+    return RolledUpMap(
+        column, average_open_cells(cells, group), add_weights(cells, group, largest_count)
+    )
 
 
 def _cell_cap(source: ReleaseSource) -> float:
     """Return in how many cells a unit counts fully, by the sensitivity of their stage."""
     stages = source.manifest["plan"]["stages"]
-    stage = next(one for one in stages if one["stage"] == COUNT_MAP)
+    stage = next(entry for entry in stages if entry["stage"] == COUNT_MAP)
     cap = stage["sensitivity"] / PARTS
     return float(cap**2 if stage["noise"] == GAUSSIAN else cap)
 

@@ -116,7 +116,7 @@ def average_open_cells(cells: OpenCells, group: Ints) -> CellNumbers:
 
 def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     """Return the averages of groups by their sums, each group as a cell of its own."""
-    n, radius, (least, largest) = np.bincount(group), sums.radius, cells.limits
+    n, radius, (lower_limit, largest) = np.bincount(group), sums.radius, cells.limits
     deviation = cells.noise.sum_deviation / PARTS
     noisy, weight = _add(group, cells.weight_noisy), add_weights(cells, group)
     divisor = np.maximum(noisy, deviation * np.sqrt(n))
@@ -124,23 +124,27 @@ def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     # Around the centre of the group, so that no digits cancel.
     offset = sums.centre - centre[group]
     total = _add(group, offset * cells.weight_noisy + radius * sums.balance)
-    middle = np.clip(total / divisor, least - centre, largest - centre)
+    middle = np.clip(total / divisor, lower_limit - centre, largest - centre)
     low, high = _fieller(
         noisy, total, _noise_bound(cells.noise) ** 2, n, _add(group, offset**2) + n * radius**2
     )
     clipping = GAUSSIAN_CLIPPING if isinstance(cells.noise, GaussianMapNoise) else CLIPPING
     model = NORMAL_95 * radius * np.sqrt(WEIGHTING**2 / np.maximum(weight.low, 1.0) + clipping**2)
-    below, above = (np.hypot(np.maximum(one, 0.0), model) for one in (middle - low, high - middle))
+    below, above = (
+        np.hypot(np.maximum(side, 0.0), model) for side in (middle - low, high - middle)
+    )
     ratio = _add(group, sums.balance) / divisor
     number = centre + middle
     sure = np.minimum(cells.weight_low, np.maximum(cells.weight_noisy, 0.0)) / divisor[group]
     excess = _excess(cells) * (offset - middle[group]) / divisor[group]
-    slack = _SLACK * (largest - least)
-    far_low = sure * np.where(cells.low <= least + slack, cells.number - least, 0.0)
+    slack = _SLACK * (largest - lower_limit)
+    far_low = sure * np.where(cells.low <= lower_limit + slack, cells.number - lower_limit, 0.0)
     far_high = sure * np.where(cells.high >= largest - slack, largest - cells.number, 0.0)
     return CellNumbers(
         number,
-        np.where(ratio - below / radius <= -SATURATION, np.maximum(number - least, 0.0), below),
+        np.where(
+            ratio - below / radius <= -SATURATION, np.maximum(number - lower_limit, 0.0), below
+        ),
         np.where(ratio + above / radius >= SATURATION, np.maximum(largest - number, 0.0), above),
         _add(group, far_low + np.maximum(excess, 0.0)),
         _add(group, far_high + np.maximum(-excess, 0.0)),
@@ -173,22 +177,22 @@ def _noise_bound(law: MapNoise) -> float:
 def _average_intervals(cells: OpenCells, group: Ints) -> CellNumbers:
     """Return the averages of groups by intervals that are taken to err everywhere alike."""
     deviation = cells.noise.number_deviation * np.sqrt(cells.terms) / PARTS
-    least = deviation * np.sqrt(np.bincount(group))
-    share = cells.weight_noisy / np.maximum(_add(group, cells.weight_noisy), least)[group]
+    noise_floor = deviation * np.sqrt(np.bincount(group))
+    share = cells.weight_noisy / np.maximum(_add(group, cells.weight_noisy), noise_floor)[group]
     # What noise took below 0 has no interval of its own.
     positive = np.maximum(cells.weight_noisy, np.finfo(np.float64).tiny)
     positive = positive / _add(group, positive)[group]
     middle = _add(group, positive * cells.number)
     number = middle + _add(group, share * (cells.number - middle[group]))
     number = np.clip(number, *cells.limits)
-    shift = (cells.number - number[group]) / np.maximum(_add(group, cells.weight_noisy), least)[
-        group
-    ]
+    shift = (cells.number - number[group]) / np.maximum(
+        _add(group, cells.weight_noisy), noise_floor
+    )[group]
     excess = _excess(cells)
     moved = np.sqrt(_add(group, np.where(excess > 0.0, 0.0, shift * _margin(cells)) ** 2))
     below, above = (
-        np.hypot(_add(group, positive * one), moved)
-        for one in (cells.number - cells.low, cells.high - cells.number)
+        np.hypot(_add(group, positive * side), moved)
+        for side in (cells.number - cells.low, cells.high - cells.number)
     )
     too_high, too_low = (
         _add(group, np.maximum(sign * shift * excess, 0.0)) for sign in (1.0, -1.0)
@@ -213,7 +217,7 @@ def add_weights(cells: OpenCells, group: Ints, most: Floats | float = np.inf) ->
     weight, around = _add(group, cells.weight_noisy), _margin(cells) * np.sqrt(np.bincount(group))
     low = np.maximum(weight - around - _add(group, _excess(cells)), 0.0)
     most = np.where(low > most, np.inf, most)
-    weight, high = (np.clip(one, 0.0, most) for one in (weight, weight + around))
+    weight, high = (np.clip(bound, 0.0, most) for bound in (weight, weight + around))
     return GroupWeights(weight, low, high)
 
 
@@ -262,8 +266,10 @@ def add_units(
 
 def with_cut(numbers: CellNumbers, scale: float, group: Ints) -> CellNumbers:
     """Return numbers of units with what an earlier version cut at 0 as bias; see the module."""
-    least = np.maximum(numbers.number - numbers.noise_low, 0.0)
-    at_zero = np.where(np.bincount(group)[group] > 1, scale / 2.0 * np.exp(-least / scale), 0.0)
+    lower_limit = np.maximum(numbers.number - numbers.noise_low, 0.0)
+    at_zero = np.where(
+        np.bincount(group)[group] > 1, scale / 2.0 * np.exp(-lower_limit / scale), 0.0
+    )
     return replace(numbers, bias_low=numbers.bias_low + at_zero)
 
 

@@ -55,7 +55,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class CellSums(ReadOnlyArrays):
-    """What averages of open cells are made of, in value units: m + r D / W.
+    """Sums behind the averages of open cells, in value units: m + r D / W.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ def uncut(source: ReleaseSource, name: str) -> Floats:
 
 
 def _sums(source: ReleaseSource) -> CellSums | None:
-    """Return what the averages of a map are made of, where it was published."""
+    """Return the sums behind the averages of a map, where it was published."""
     if "balance_noisy" not in source.table.column_names:
         return None
     view = ManifestView.from_manifest(source.manifest)

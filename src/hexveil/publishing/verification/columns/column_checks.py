@@ -249,10 +249,10 @@ def _compare_descriptions(
     files = {name: file_names(folder / name) for name in folders}
     expected = render_whole_metadata(joined, statements, names, files)
     yield from file_comparison.compare_descriptions(folder, names, expected, "the columns say")
-    shown = {
+    descriptions = {
         name: (file_comparison.as_released(check.table), check.manifest)
         for name, check in zip(folders, columns.values(), strict=True)
         if check.table is not None
     }
-    page = partial(render_columns_page, joined, statements, shown, expected, names)
+    page = partial(render_columns_page, joined, statements, descriptions, expected, names)
     yield from compare_page(folder, page)

@@ -65,7 +65,7 @@ def compare_csv(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.csv does not hold the table's rows, rounded to their intervals."""
     content = untrusted_files.read_content(folder / "cells.csv")
     # Earlier versions wrote all digits.
-    if not any(_is_csv(content, shown) for shown in _shown_tables(table)):
+    if not any(_is_csv(content, rounded) for rounded in _shown_tables(table)):
         yield "cells.csv and cells.parquet do not have the same rows."
 
 
@@ -231,8 +231,8 @@ def check_columns(
         Columns of quantiles, shares and histograms.
     """
     labels = [*manifest["grid"].get("columns", []), *sorted(further)]
-    known = {*ALL_COLUMNS, *places.PLACE, *labels}
-    strange = sorted({*without_geometry(table).column_names} - known)
+    known_names = {*ALL_COLUMNS, *places.PLACE, *labels}
+    strange = sorted({*without_geometry(table).column_names} - known_names)
     if strange:
         yield f"cells.parquet has a column {strange[0]!r}, which no release has."
     for name in (*_needed_columns(manifest), *labels):

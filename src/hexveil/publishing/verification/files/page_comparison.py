@@ -59,19 +59,19 @@ def compare_page(folder: Path, render: Callable[..., str]) -> Iterator[str]:
 
 def _differs_in_layer(page: str, expected: str) -> bool:
     """Return whether two pages differ in the parts of the layer alone."""
-    before, data, after = _split(page)
+    head, data, tail = _split(page)
     own_before, own_data, own_after = _split(expected)
     # Sizes first: parsed, a page takes many times its size.
-    if (before, after) != (own_before, own_after) or len(data) > MOST_TIMES * len(
+    if (head, tail) != (own_before, own_after) or len(data) > MOST_TIMES * len(
         own_data
     ) + MAX_CONTEXT_BYTES:
         return False
-    drawn, own = (json.loads(text)["map"] for text in (data, own_data))
-    if not isinstance(drawn, dict) or drawn.keys() != own.keys():
+    drawn, own_map = (json.loads(text)["map"] for text in (data, own_data))
+    if not isinstance(drawn, dict) or drawn.keys() != own_map.keys():
         return False
-    whole = json.loads(own_data)
-    whole["map"] |= {key: drawn[key] for key in OF_LAYER}
-    return script_json(whole) == data
+    own_payload = json.loads(own_data)
+    own_payload["map"] |= {key: drawn[key] for key in OF_LAYER}
+    return script_json(own_payload) == data
 
 
 def _read(folder: Path) -> str:
@@ -80,6 +80,6 @@ def _read(folder: Path) -> str:
 
 def _split(page: str) -> tuple[str, str, str]:
     """Return the data of a page's scripts, with the text before and after it."""
-    before, _, rest = page.partition(DATA)
-    data, _, after = rest.partition("</script>")
-    return before, data, after
+    head, _, remainder = page.partition(DATA)
+    data, _, tail = remainder.partition("</script>")
+    return head, data, tail

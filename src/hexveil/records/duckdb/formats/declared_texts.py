@@ -233,10 +233,10 @@ def _form(
     return _cases(text(ref, document), missing, forms) if is_text(ref, document) else "0"
 
 
-def _cases(expression: str, missing: str, forms: Mapping[str, int], other: str = "0") -> str:
+def _cases(expression: str, missing: str, forms: Mapping[str, int], default: str = "0") -> str:
     cases = " ".join(
         f"WHEN regexp_full_match({expression}, {literal(pattern)}) THEN {form}"
         for pattern, form in forms.items()
     )
     # Patterns are slow: only the texts that are unusable are compared with them.
-    return f"CASE WHEN {missing} THEN CASE {cases} ELSE {other} END ELSE 0 END"
+    return f"CASE WHEN {missing} THEN CASE {cases} ELSE {default} END ELSE 0 END"

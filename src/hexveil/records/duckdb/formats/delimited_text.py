@@ -57,7 +57,7 @@ class TextFile:
 
 @dataclass
 class LineCounts:
-    """What scans found of lines that are malformed.
+    """Counts by scans of lines that are malformed.
 
     Attributes
     ----------
@@ -115,14 +115,14 @@ class TextSource:
         typed: TypedFields | None = None,
     ) -> TextStream:
         """Return the records of some files as a stream; see `query`."""
-        chosen = [file for file in self.files if paths is None or file.path in paths]
+        files = [file for file in self.files if paths is None or file.path in paths]
         names = self.columns if columns is None else columns
-        return TextStream(chosen, names, self.session.memory, typed, self._found)
+        return TextStream(files, names, self.session.memory, typed, self._found)
 
     def skipped(self, paths: Collection[str] | None = None) -> int:
         """Return how many malformed lines the last scans of files found."""
-        listed = [file.path for file in self.files if paths is None or file.path in paths]
-        return sum(self._found.malformed.get(path, 0) for path in listed)
+        scanned = [file.path for file in self.files if paths is None or file.path in paths]
+        return sum(self._found.malformed.get(path, 0) for path in scanned)
 
     def hint(self) -> str:
         """Return the declaration that malformed lines may lack; nothing of a line is shown."""
@@ -214,8 +214,8 @@ class TextStream:
         self.failure = None
         try:
             for number, file in enumerate(self._files):
-                for part, batch in self._records(file):
-                    self.share = (number + part) / len(self._files)
+                for share, batch in self._records(file):
+                    self.share = (number + share) / len(self._files)
                     yield batch
         except InputError as error:
             self.failure = error
@@ -227,9 +227,9 @@ class TextStream:
         """Yield the records of a file, each with the share that is read; count malformed lines."""
         declared, n_malformed, n_read = file.format, 0, 0
         size = max(unpacked_size(file.path), 1)
-        among = [one.path for one in self._files]
+        paths = [text_file.path for text_file in self._files]
         blocks = whole_lines(
-            decoded_text(file.path, among, declared, self._block_size),
+            decoded_text(file.path, paths, declared, self._block_size),
             # The first line may be as long as a reader of headers takes it.
             max(declared.max_line, FIRST_BYTES),
             quoted_newlines=declared.quoted_newlines,
@@ -247,7 +247,10 @@ class TextStream:
     def _conformed(self, columns: Columns) -> pa.Table:
         """Return all columns of the schema; those that are not there are null."""
         n_rows = len(next(iter(columns.values())))
-        arrays = [columns.get(one.name, pa.nulls(n_rows, one.type)) for one in self._schema]
+        arrays = [
+            columns.get(schema_field.name, pa.nulls(n_rows, schema_field.type))
+            for schema_field in self._schema
+        ]
         return pa.table(arrays, schema=self._schema)
 
 
@@ -275,8 +278,10 @@ class _BlockParser:
         table = self._parsed(lines.text, {}, pa.binary())
         if lines.rows:
             columns = zip(*lines.rows, strict=True)
-            found = [pa.array([one or None for one in column], pa.binary()) for column in columns]
-            rows = pa.table({name: found[place] for name, place in self._places.items()})
+            arrays = [
+                pa.array([cell or None for cell in column], pa.binary()) for column in columns
+            ]
+            rows = pa.table({name: arrays[place] for name, place in self._places.items()})
             table = pa.concat_tables([table, rows])
         texts, n_bad = _of_utf8(table)
         self._found.undecoded |= n_bad > 0
@@ -285,15 +290,15 @@ class _BlockParser:
         return typed if texts.num_rows else {}, lines.malformed + n_bad
 
     def _of_simple(self, text: bytes) -> Columns:
-        first = self._first_fields(text)
-        kinds = {name: self._typed.wanted(name, first[name]) for name in self._places}
-        wanted = {name: kind for name, kind in kinds.items() if kind is not None}
+        first_fields = self._first_fields(text)
+        kinds = {name: self._typed.wanted(name, first_fields[name]) for name in self._places}
+        typed_names = {name: kind for name, kind in kinds.items() if kind is not None}
         with contextlib.suppress(pa.ArrowInvalid):
-            columns = self._in_types(self._parsed(text, wanted), first)
-            if not columns.keys() & wanted.keys():
+            columns = self._in_types(self._parsed(text, typed_names), first_fields)
+            if not columns.keys() & typed_names.keys():
                 return columns
         # Some field is none of its type: text, where it still can be of its column's type.
-        return self._in_types(self._parsed(text, {}), first)
+        return self._in_types(self._parsed(text, {}), first_fields)
 
     def _first_fields(self, text: bytes) -> Mapping[str, bytes]:
         """Return the fields of the first line by column."""
@@ -301,11 +306,11 @@ class _BlockParser:
         fields = split_line(text[:end], self._mark, self._n_fields)
         return {n: b"" if fields is None else fields[i] for n, i in self._places.items()}
 
-    def _in_types(self, table: pa.Table, first: Mapping[str, bytes]) -> Columns:
+    def _in_types(self, table: pa.Table, first_fields: Mapping[str, bytes]) -> Columns:
         """Return columns, those with a declared type where all of their fields have it."""
         columns: Columns = {}
         for name in table.column_names:
-            typed = self._typed.typed(name, table[name], first[name])
+            typed = self._typed.typed(name, table[name], first_fields[name])
             columns |= typed or {name: table[name]}
         return columns
 
@@ -347,7 +352,7 @@ def _of_utf8(table: pa.Table) -> tuple[pa.Table, int]:
         with contextlib.suppress(pa.ArrowInvalid):
             column.cast(pa.string())
             continue
-        invalid |= [not _is_utf8(one) for one in column.to_pylist()]
+        invalid |= [not _is_utf8(text) for text in column.to_pylist()]
     n_bad = int(np.count_nonzero(invalid))
     if n_bad:
         table = table.take(to_arrow(np.flatnonzero(~invalid)))

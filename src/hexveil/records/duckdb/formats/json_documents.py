@@ -88,7 +88,7 @@ class DocumentFiles:
         self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {self.select(self._paths)}")
 
     def _schema(self, path: str) -> Schema:
-        """Return the keys of a file's first documents; what is damaged among them is left out."""
+        """Return the keys of a file's first documents; damaged ones are left out."""
         with contextlib.suppress(InputError):
             return document_schema(self._session, self.select([path]))
         self._mend(path)
@@ -119,8 +119,8 @@ class DocumentFiles:
         copy = self._session.folder / f"documents{len(self._scans)}.ndjson"
         open_safely(path, self._paths, partial(_copy_lines, path, copy))
         query = _read(str(copy), LINES)
-        found = f"SELECT 1 FROM ({query}) WHERE json_type({DOCUMENT}) = 'OBJECT' LIMIT 1"
-        if not self._session.rows(found):
+        object_query = f"SELECT 1 FROM ({query}) WHERE json_type({DOCUMENT}) = 'OBJECT' LIMIT 1"
+        if not self._session.rows(object_query):
             raise InputError(
                 f"source: {safe_path(path, self._paths)} could not be read to its end; it may be "
                 "truncated, malformed or not what its name says. Of an array, write one element a "
@@ -164,10 +164,10 @@ def _has_long_line(path: str) -> bool:
     length = 0
     with _opened(path) as file:
         while block := file.read(_BLOCK):
-            first, last = block.find(b"\n"), block.rfind(b"\n")
-            if length + (len(block) if first < 0 else first) > _OBJECT_SIZE:
+            first_end, last_end = block.find(b"\n"), block.rfind(b"\n")
+            if length + (len(block) if first_end < 0 else first_end) > _OBJECT_SIZE:
                 return True
-            length = length + len(block) if first < 0 else len(block) - last - 1
+            length = length + len(block) if first_end < 0 else len(block) - last_end - 1
     return False
 
 
@@ -179,7 +179,7 @@ def _copy_lines(path: str, copy: Path) -> None:
     with _opened(path) as file, copy.open("wb") as target:
         while line := file.readline(_OBJECT_SIZE):
             if not line.endswith(b"\n") and len(line) == _OBJECT_SIZE:
-                while (more := file.readline(_OBJECT_SIZE)) and not more.endswith(b"\n"):
+                while (chunk := file.readline(_OBJECT_SIZE)) and not chunk.endswith(b"\n"):
                     pass
                 target.write(_BROKEN)
             elif document := line.strip(_AROUND):

@@ -68,7 +68,7 @@ def open_parquet(
     # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
 
-    near = _near_copies(session, timed)
+    copies = _near_copies(session, timed)
 
     # One scan per set of columns where some are left out: their types may have no common one.
     layouts: dict[frozenset[str], list[str]] = {}
@@ -85,7 +85,7 @@ def open_parquet(
         wanted = frozenset(paths)
         scans = [
             f"{select_without(excluded)} FROM read_parquet("
-            f"{file_list([near.get(p, p) for p in alike if p in wanted])}, {options})"
+            f"{file_list([copies.get(p, p) for p in alike if p in wanted])}, {options})"
             for excluded, alike in layouts.items()
             if not wanted.isdisjoint(alike)
         ]
@@ -115,9 +115,9 @@ def _timed_columns(
         column = schema.column(i)
         stated = json.loads(column.logical_type.to_json())
         kind = _TIMES.get((stated["Type"], stated.get("timeUnit", "")))
-        known = None if kind is None else calendar(kind)
-        if known is not None and any(_is_within(column.path, name) for name in configured):
-            ends[i] = known
+        limits = None if kind is None else calendar(kind)
+        if limits is not None and any(_is_within(column.path, name) for name in configured):
+            ends[i] = limits
     return ends
 
 
@@ -144,10 +144,10 @@ def _near_copies(
     for path, ends in timed.items():
         metadata = pq.read_metadata(path)
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        if all(_is_near(group.column(i), known) for i, known in ends.items() for group in groups):
+        if all(_is_near(group.column(i), limits) for i, limits in ends.items() for group in groups):
             continue
         # In folders like the file's own, since folders can be columns.
-        folders = [part for part in Path(path).parts[:-1] if "=" in part]
+        folders = [folder for folder in Path(path).parts[:-1] if "=" in folder]
         copy = session.folder.joinpath(f"near{len(copies)}", *folders, "records.parquet")
         copy.parent.mkdir(parents=True)
         _copy_near(path, copy)
@@ -161,10 +161,10 @@ def _is_within(path: str, name: str) -> bool:
 
 def _is_near(column: pq.ColumnChunkMetaData, ends: tuple[int, int]) -> bool:
     """Return whether a file's statistics promise that the engine knows all its times."""
-    found = column.statistics
-    if found is None or not found.has_min_max:
-        return found is not None and found.null_count == column.num_values
-    return bool(ends[0] <= found.min_raw <= found.max_raw <= ends[1])
+    statistics = column.statistics
+    if statistics is None or not statistics.has_min_max:
+        return statistics is not None and statistics.null_count == column.num_values
+    return bool(ends[0] <= statistics.min_raw <= statistics.max_raw <= ends[1])
 
 
 def _copy_near(path: str, copy: Path) -> None:

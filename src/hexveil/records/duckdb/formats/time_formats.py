@@ -40,8 +40,10 @@ def guess(
 ) -> tuple[tuple[str, str] | None, dict[str, tuple[str, ...]]]:
     """Return columns of dates and times of day, and the formats of columns named like times."""
     document = JsonColumn(DOCUMENT) if relation.documents else None
-    found = {name: find_column(name, relation.schema) for name in all_names(relation.schema)}
-    refs = {name: ref for name, ref in found.items() if ref and vocabulary.is_time_name(name)}
+    refs_by_name = {name: find_column(name, relation.schema) for name in all_names(relation.schema)}
+    refs = {
+        name: ref for name, ref in refs_by_name.items() if ref and vocabulary.is_time_name(name)
+    }
     if not refs:
         return None, {}
     columns = sorted({ref.column for ref in refs.values()})
@@ -75,8 +77,8 @@ def _formats(session: Session, records: str, texts: dict[str, str]) -> dict[str,
     for name, written in texts.items():
         usual = f"regexp_full_match(x, {literal(f'({OFFSET_TEXT})|({NAIVE_TEXT})')})"
         parsed = ", ".join(
-            f"count(*) FILTER (WHERE try_strptime(x, {literal(one)}) IS NULL) = 0"
-            for one in FORMATS
+            f"count(*) FILTER (WHERE try_strptime(x, {literal(pattern)}) IS NULL) = 0"
+            for pattern in FORMATS
         )
         rows = (
             f"SELECT trim({written}) AS x FROM ({records}) "
@@ -90,10 +92,10 @@ def _formats(session: Session, records: str, texts: dict[str, str]) -> dict[str,
         if not n or in_usual:
             continue
         by_unit = "ns" if size >= 1e16 else "us" if size >= 1e13 else ""
-        named = [one for one, fit in zip(FORMATS, fits, strict=True) if fit]
+        patterns = [pattern for pattern, fit in zip(FORMATS, fits, strict=True) if fit]
         # Numbers that have as many digits as a date are dates.
-        if named:
-            formats[name] = tuple(named)
+        if patterns:
+            formats[name] = tuple(patterns)
         elif by_unit:
             formats[name] = (by_unit,)
     return formats

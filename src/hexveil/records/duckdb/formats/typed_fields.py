@@ -57,11 +57,11 @@ class TypedFields:
     @classmethod
     def of_roles(cls, used: Sequence[tuple[str, ColumnRef]], written: RecordFormat) -> Self:
         """Return the columns by their roles; none with two, nor one of which a part is read."""
-        listed = [ref.column for _, ref in used]
+        columns = [ref.column for _, ref in used]
         alone = {
             role: ref.column
             for role, ref in used
-            if not ref.path and ref.point is None and listed.count(ref.column) == 1
+            if not ref.path and ref.point is None and columns.count(ref.column) == 1
         }
         roles = {"lat", "lon", "value"} if written.decimal == "." else set()
         if written.unit_suffix is not None:
@@ -71,10 +71,10 @@ class TypedFields:
 
     def fields(self) -> list[tuple[str, pa.DataType]]:
         """Return the names and types of the typed columns, null where a field stays text."""
-        found = [(name + NUMBER, pa.float64()) for name in sorted(self.numbers)]
+        typed_columns = [(name + NUMBER, pa.float64()) for name in sorted(self.numbers)]
         if self.time is not None:
-            found += [(self.time + ending, pa.int64()) for ending in (UTC, WALL)]
-        return found
+            typed_columns += [(self.time + ending, pa.int64()) for ending in (UTC, WALL)]
+        return typed_columns
 
     def wanted(self, name: str, first: bytes) -> pa.DataType | None:
         """Return the type in which a column is parsed, by its first field; None for text."""
@@ -98,10 +98,10 @@ class TypedFields:
             if kind is not None:
                 fixed = column.cast(pa.binary()).cast(kind) if column.type != kind else column
                 chunks = [_instants(chunk, first) for chunk in fixed.chunks]
-                found = [chunk for chunk in chunks if chunk is not None]
-                if len(found) == len(chunks):
+                parsed = [chunk for chunk in chunks if chunk is not None]
+                if len(parsed) == len(chunks):
                     ending = UTC if _has_offset(first) else WALL
-                    return {name + ending: pa.chunked_array(found, pa.int64())}
+                    return {name + ending: pa.chunked_array(parsed, pa.int64())}
         return {}
 
 
@@ -141,10 +141,10 @@ def _has_form(texts: np.ndarray, form: bytes) -> bool:
     lowest, reach, data = np.tile(lowest, rows), np.tile(reach, rows), texts.reshape(-1)
     above, is_beyond = np.empty_like(lowest), np.empty(lowest.size, dtype=np.bool_)
     for start in range(0, data.size, lowest.size):
-        part = data[start : start + lowest.size]
-        end = part.size
+        column = data[start : start + lowest.size]
+        end = column.size
         # One comparison: subtracting the lowest byte wraps below it.
-        np.subtract(part, lowest[:end], out=above[:end])
+        np.subtract(column, lowest[:end], out=above[:end])
         if np.greater(above[:end], reach[:end], out=is_beyond[:end]).any():
             return False
     if not has_sign:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _PLACES = (
-    "Km wide: average width of a hexagon. Hexagons: how many of them have cells; with one, a map "
+    "Km: average width of a hexagon. Hexagons: how many of them have cells; with one, a map "
     "is one number for the whole area, in each slot. "
 )
 
@@ -25,7 +25,7 @@ def show(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
     several = len({offer.privacy_unit for offer in table.offers}) > 1
     labels = any(offer.labels is not None for offer in table.offers)
     printed = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
-    places = ["Labels"] if labels else ["Resolution", "Km wide", "Hexagons", "Timeslot"]
+    places = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
     for name in ["Unit"] * several + places:
         printed.add_column(name, justify="left" if name in ("Unit", "Labels") else "right")
     for name in ("Cells", "Users", "Floor", "Error", "Baseline"):
@@ -58,7 +58,7 @@ def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
         cells = [str(offer.resolution), wide, places, offer.timeslot or "none"]
     cells.append(f"{offer.cells:,}")
     if not offer.cells:
-        return [*cells, "0", "-", "-", "-", "no", "no cell left"]
+        return [*cells, "0", "-", "-", "-", "no", "no cell"]
     return [
         *cells,
         f"{offer.users:,}",

@@ -67,7 +67,8 @@ def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
         ("" if offer.planned else "> ") + formatting.number_text(offer.predicted_error),
         formatting.number_text(offer.baseline_error),
         "yes" if offer.beats_constant else "no",
-        _half(offer) + (", proposed" if proposed else ""),
+        # A proposed grid is always below half.
+        "proposed" if proposed else _half(offer),
     ]
 
 

@@ -24,7 +24,8 @@ def show(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
     """Print the error of each grid for a fleet, and the proposed grid unless told otherwise."""
     several = len({offer.privacy_unit for offer in table.offers}) > 1
     labels = any(offer.labels is not None for offer in table.offers)
-    printed = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
+    between = 1 if several else 2
+    printed = Table(box=None, pad_edge=False, header_style="", padding=(0, between, 0, 0))
     places = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
     for name in ["Unit"] * several + places:
         printed.add_column(name, justify="left" if name in ("Unit", "Labels") else "right")

@@ -42,7 +42,7 @@ def read(table, privacy_unit="user", timezone="Asia/Kolkata", **select):
     return hv.read(
         table, user="bus", value="v", lat="lat", lon="lon", time="at", bounds=(0, 60),
         privacy_unit=privacy_unit, cells=hv.Cells(6, None), timezone=timezone,
-        select=hv.Select(min_users=1, **select),
+        select=hv.Select(min_users=1, **select), max_repeats=1,
     )  # fmt: skip
 
 

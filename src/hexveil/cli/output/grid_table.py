@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _PLACES = (
-    "Km wide: average width of a hexagon. Hexagons: how many of them have cells; with one, a map "
+    "Km: average width of a hexagon. Hexagons: how many of them have cells; with one, a map "
     "is one number for the whole area, in each slot. "
 )
 
@@ -24,8 +24,9 @@ def show(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
     """Print the error of each grid for a fleet, and the proposed grid unless told otherwise."""
     several = len({offer.privacy_unit for offer in table.offers}) > 1
     labels = any(offer.labels is not None for offer in table.offers)
-    printed = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
-    places = ["Labels"] if labels else ["Resolution", "Km wide", "Hexagons", "Timeslot"]
+    between = 1 if several else 2
+    printed = Table(box=None, pad_edge=False, header_style="", padding=(0, between, 0, 0))
+    places = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
     for name in ["Unit"] * several + places:
         printed.add_column(name, justify="left" if name in ("Unit", "Labels") else "right")
     for name in ("Cells", "Users", "Floor", "Error", "Baseline"):
@@ -58,7 +59,7 @@ def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
         cells = [str(offer.resolution), wide, places, offer.timeslot or "none"]
     cells.append(f"{offer.cells:,}")
     if not offer.cells:
-        return [*cells, "0", "-", "-", "-", "no", "no cell left"]
+        return [*cells, "0", "-", "-", "-", "no", "no cell"]
     return [
         *cells,
         f"{offer.users:,}",
@@ -67,7 +68,8 @@ def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
         ("" if offer.planned else "> ") + formatting.number_text(offer.predicted_error),
         formatting.number_text(offer.baseline_error),
         "yes" if offer.beats_constant else "no",
-        _half(offer) + (", proposed" if proposed else ""),
+        # A proposed grid is always below half.
+        "proposed" if proposed else _half(offer),
     ]
 
 

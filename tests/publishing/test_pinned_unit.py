@@ -36,6 +36,7 @@ def read(times, timezone=None, privacy_unit="user-day", **more):
     arguments = {
         "user": "bus", "value": "v", "lat": "lat", "lon": "lon", "time": "at", "bounds": (0, 60),
         "privacy_unit": privacy_unit, "cells": hv.Cells(5, "1d", WARSAW), "timezone": timezone,
+        "max_repeats": 1,
         "select": hv.Select(min_users=1),
     }  # fmt: skip
     return hv.read(pa.table(rows), **arguments | more)

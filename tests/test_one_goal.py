@@ -56,7 +56,7 @@ def request_for(read=None, plan=None):
 @pytest.fixture(scope="module")
 def dataset():
     """Return the records with public presence."""
-    return hv.read(TABLE, **READ, statistics=SHAPED)
+    return hv.read(TABLE, **READ, max_repeats=1, statistics=SHAPED)
 
 
 def planned(dataset, **plan):

@@ -137,7 +137,8 @@ def _frame(
 ) -> DataFrame:
     """Return the records as a frame."""
     if isinstance(source, Frame):
-        return source.data
+        frame: DataFrame = source.data
+        return frame
     by_file = request.cache is not None
     if isinstance(source, Remote):
         return remote_parquet(spark, source, by_file=by_file)

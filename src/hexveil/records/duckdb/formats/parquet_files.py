@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,27 +46,8 @@ def open_parquet(
     record_format: RecordFormat | None,
 ) -> Relation:
     """Return the records of Parquet files; see `open_source`."""
-    first: pq.ParquetSchema | None = None
-    columns: list[dict[str, str]] = []
-    timed: dict[str, dict[int, tuple[int, int]]] = {}
-    is_foreign = False
-    for path in source.paths:
-        read = _parquet_schema(path, first)
-        if read is None:
-            raise InputError(
-                f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
-                "be truncated."
-            )
-        schema, fields = read
-        first = schema if first is None else first
-        if ends := _timed_columns(schema, configured):
-            timed[path] = ends
-        if fields is None:
-            columns.append(columns[0])
-            continue
-        is_foreign |= any(map(_is_foreign, _logical_types(schema)))
-        check_names(partial(safe_path, path, source.paths), fields.names)
-        columns.append({f.name: str(f.type) for f in fields})
+    found = _columns_of_files(source, configured)
+    columns, timed = found.columns, found.timed
     one_schema = all(file_columns is columns[0] for file_columns in columns)
     uncommon = uncommon_columns(source, columns, configured, record_format)
     # Decided over all files, not over those of one query: a column must not come and go.
@@ -110,10 +92,55 @@ def open_parquet(
         query,
         typed,
         select_files=select_files,
-        pack_file=pack_file if timed or is_foreign else None,
+        pack_file=pack_file if timed or found.is_foreign else None,
         respelled=_respelled(typed, file_schemas),
         one_schema=one_schema,
     )
+
+
+@dataclass(frozen=True)
+class _FileColumns:
+    """What files say of their columns.
+
+    Attributes
+    ----------
+    columns : sequence of mapping of str to str
+        The type of each column, by file; the same object where files have one schema.
+    timed : mapping of str to mapping of int to (int, int)
+        By path: numbers of used columns that the engine may fail on, and the times it knows.
+    is_foreign : bool
+        Whether Spark's reader refuses one of the files.
+    """
+
+    columns: Sequence[dict[str, str]]
+    timed: Mapping[str, dict[int, tuple[int, int]]]
+    is_foreign: bool
+
+
+def _columns_of_files(source: Files, configured: Collection[str]) -> _FileColumns:
+    """Return what files say of their columns; refuse one that cannot be read."""
+    first: pq.ParquetSchema | None = None
+    columns: list[dict[str, str]] = []
+    timed: dict[str, dict[int, tuple[int, int]]] = {}
+    is_foreign = False
+    for path in source.paths:
+        read = _parquet_schema(path, first)
+        if read is None:
+            raise InputError(
+                f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
+                "be truncated."
+            )
+        schema, fields = read
+        first = schema if first is None else first
+        if ends := _timed_columns(schema, configured):
+            timed[path] = ends
+        if fields is None:
+            columns.append(columns[0])
+            continue
+        is_foreign |= any(map(_is_foreign, _logical_types(schema)))
+        check_names(partial(safe_path, path, source.paths), fields.names)
+        columns.append({f.name: str(f.type) for f in fields})
+    return _FileColumns(columns, timed, is_foreign)
 
 
 def unpack_file(session: Session, packed: str) -> str:

@@ -154,7 +154,7 @@ def _open_files(
     request: ReadRequest,
     memory: str,
 ) -> TaskRecords:
-    """Return files of which each is for one task, which opens it just as the driver does."""
+    """Return files, one for each task, which opens it just as the driver does."""
     if relation.documents and request.cache is None:
         relation.load_files()
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")

@@ -46,8 +46,8 @@ def open_parquet(
     record_format: RecordFormat | None,
 ) -> Relation:
     """Return the records of Parquet files; see `open_source`."""
-    found = _columns_of_files(source, configured)
-    columns, timed = found.columns, found.timed
+    declared = _declared_columns(source, configured)
+    columns, timed = declared.columns, declared.timed
     one_schema = all(file_columns is columns[0] for file_columns in columns)
     uncommon = uncommon_columns(source, columns, configured, record_format)
     # Decided over all files, not over those of one query: a column must not come and go.
@@ -92,15 +92,15 @@ def open_parquet(
         query,
         typed,
         select_files=select_files,
-        pack_file=pack_file if timed or found.is_foreign else None,
+        pack_file=pack_file if timed or declared.is_foreign else None,
         respelled=_respelled(typed, file_schemas),
         one_schema=one_schema,
     )
 
 
 @dataclass(frozen=True)
-class _FileColumns:
-    """What files say of their columns.
+class _DeclaredColumns:
+    """Columns that files declare.
 
     Attributes
     ----------
@@ -117,21 +117,21 @@ class _FileColumns:
     is_foreign: bool
 
 
-def _columns_of_files(source: Files, configured: Collection[str]) -> _FileColumns:
-    """Return what files say of their columns; refuse one that cannot be read."""
-    first: pq.ParquetSchema | None = None
+def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredColumns:
+    """Return the columns that files declare; refuse an unreadable file."""
+    first_schema: pq.ParquetSchema | None = None
     columns: list[dict[str, str]] = []
     timed: dict[str, dict[int, tuple[int, int]]] = {}
     is_foreign = False
     for path in source.paths:
-        read = _parquet_schema(path, first)
+        read = _parquet_schema(path, first_schema)
         if read is None:
             raise InputError(
                 f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
                 "be truncated."
             )
         schema, fields = read
-        first = schema if first is None else first
+        first_schema = schema if first_schema is None else first_schema
         if ends := _timed_columns(schema, configured):
             timed[path] = ends
         if fields is None:
@@ -140,7 +140,7 @@ def _columns_of_files(source: Files, configured: Collection[str]) -> _FileColumn
         is_foreign |= any(map(_is_foreign, _logical_types(schema)))
         check_names(partial(safe_path, path, source.paths), fields.names)
         columns.append({f.name: str(f.type) for f in fields})
-    return _FileColumns(columns, timed, is_foreign)
+    return _DeclaredColumns(columns, timed, is_foreign)
 
 
 def unpack_file(session: Session, packed: str) -> str:
@@ -150,9 +150,9 @@ def unpack_file(session: Session, packed: str) -> str:
     copies = _near_copies(session, {path: ends}) if ends else {}
     query = query.replace(file_list([path]), file_list([copies.get(path, path)]))
     # The engine merges columns whose names differ in capitals alone.
-    there = {name.lower() for name in session.types(query)}
+    own_names = {name.lower() for name in session.types(query)}
     columns = (
-        f"TRY_CAST({identifier(name) if name.lower() in there else 'NULL'} AS {kind}) "
+        f"TRY_CAST({identifier(name) if name.lower() in own_names else 'NULL'} AS {kind}) "
         f"AS {identifier(name)}"
         for name, kind in kinds.items()
     )

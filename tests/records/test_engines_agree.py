@@ -238,7 +238,9 @@ def test_every_type_of_value_is_read_or_refused_alike(spark, name):
     )
 
 
-@pytest.mark.parametrize("name", ["decimal", "long", "float", "bytes", "date", "big"])
+@pytest.mark.parametrize(
+    "name", ["decimal", "long", "float", "bytes", "date", "big", "boolean", "map"]
+)
 def test_every_type_of_id_is_the_same_text(spark, name):
     """What a column's values are as text does not depend on the engine."""
     rows = table(user=numbers()[name])
@@ -254,6 +256,7 @@ ID_COLUMNS = {
         [*map(Decimal, ("7", "-3")), None, Decimal(0)] * 10, pa.decimal128(18, 9)
     ),
     "text": pa.array(["7", "-3", None, "0"] * 10),
+    "text of floats": pa.array(["7.0", "-3.00", "", "0.0"] * 10),
 }
 """The same users, by columns of every type of number."""
 EXACT_REFUSED = [

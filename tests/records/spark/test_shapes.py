@@ -1,16 +1,16 @@
 """Shapes and odd records that Spark reads as DuckDB does."""
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from cli.test_record_shapes import APART, SHAPES, TIME
-from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sources.record_format import RecordFormat
 from records.engines import PANDAS, agree
-from records.test_odd_records import COLUMNS, with_odd
+from records.test_odd_records import COLUMNS, SECONDS, with_odd
 
 pytestmark = [pytest.mark.filterwarnings(PANDAS)]
 FORMATS = ("time_format", "record_path")
@@ -53,31 +53,59 @@ def test_shapes_are_read_alike(spark, tmp_path, shape):
     "odd", [name for name in COLUMNS if "UTF-8" in name or "calendars" in name or "NUL" in name]
 )
 def test_odd_records_are_read_alike(spark, tmp_path, odd):
-    """From a file and from memory; no byte and no time stops a reading, but one that is stated.
-
-    Spark itself fails on milliseconds beyond its calendar in a file (docs/how-to/spark.md).
-    """
+    """From a file and from memory; no byte and no time stops a reading."""
     _, rows = with_odd(*COLUMNS[odd])
     pq.write_table(rows, tmp_path / "r.parquet")
-    sources = [rows, *[str(tmp_path / "r.parquet")] * ("milliseconds" not in odd)]
-    for source in sources:
+    for source in (rows, str(tmp_path / "r.parquet")):
         told = agree(
             read, source, spark, user="bus", value="speed", bounds=(0, 65), time="time",
             timezone="UTC", cells=Labels("ward"), select=Select(min_users=1), max_bad_rows=0.5,
+            max_repeats=0.5,
         )  # fmt: skip
         assert len(told["ids"]) >= 3, told
 
 
-def test_milliseconds_are_refused_by_type_under_private_presence(spark, tmp_path):
-    """Spark fails on one beyond its calendar: whether there is one must not be told."""
-    plain, odd = with_odd(*COLUMNS["milliseconds beyond calendars"])
+def foreign_files(folder):
+    """Write files of which Spark reads none: times of day, nanoseconds, odd milliseconds."""
+    _, odd = with_odd(*COLUMNS["milliseconds beyond calendars"])
+    seconds = [SECONDS + i for i in range(7)]
+    clock = pa.array([i * 10**6 for i in range(7)], pa.time64("us"))
+    fine = pa.array([t * 10**9 for t in seconds], pa.timestamp("ns", "UTC"))
+    for day, rows in enumerate((odd, odd.set_column(3, "time", fine))):
+        there = folder / f"day={day}"
+        there.mkdir(parents=True)
+        pq.write_table(rows.append_column("clock", clock), there / "r.parquet")
+    return sorted(folder.rglob("*.parquet"))
+
+
+def test_files_that_spark_does_not_read_are_read_by_tasks(spark, tmp_path):
+    """Each by one: with columns of folders, with other types, and with a cache."""
+    source = foreign_files(tmp_path / "days")
+    given = {
+        "user": "bus", "value": "speed", "bounds": (0, 65), "time": "time", "timezone": "UTC",
+        "cells": Labels("day"), "select": Select(min_users=1), "max_bad_rows": 0.5,
+        "max_repeats": 1,
+    }  # fmt: skip
+    told = agree(read, source, spark, **given)
+    assert told["labels"] == {"day": ("0", "1")}
+    cached = given | {"cache": tmp_path / "cache", "version": "1"}
+    assert agree(read, source, spark, **cached)["totals"] == told["totals"]
+
+
+def test_no_time_stops_a_reading_under_private_presence(spark, tmp_path):
+    """Whether a file has times in milliseconds beyond calendars is not told."""
     told = []
-    for rows in (plain, odd):
+    for rows in with_odd(*COLUMNS["milliseconds beyond calendars"]):
         pq.write_table(rows, tmp_path / "r.parquet")
-        with pytest.raises(InputError, match="has times in milliseconds") as caught:
+        found = [
             read(
-                tmp_path / "r.parquet", engine=spark, protect="presence", user="bus", value="speed",
-                bounds=(0, 65), time="time", cells=Labels("ward", values=["x", "y"]),
-            )  # fmt: skip
-        told.append(str(caught.value))
+                tmp_path / "r.parquet", engine=engine, protect="presence", user="bus",
+                value="speed", bounds=(0, 65), time="time", cells=Labels("ward", values=["x", "y"]),
+            )
+            for engine in (None, spark)
+        ]  # fmt: skip
+        there = found[1].pairs.collect()
+        assert sorted(there.mean) == sorted(found[0].pairs.mean)
+        told.append(sorted(there.mean))
+        found[1].close()
     assert told[0] == told[1]

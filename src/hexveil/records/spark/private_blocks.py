@@ -23,14 +23,12 @@ from hexveil.base.errors import HexveilError
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.bin_number import bins_of_lists
-from hexveil.records.duckdb.formats.parquet_files import refuse_milliseconds
 from hexveil.records.duckdb.private_reading import NUMBER, declared_table
 from hexveil.records.duckdb.reading import rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
-from hexveil.records.sources.source_files import Files
 from hexveil.records.spark import tasks
 from hexveil.records.spark.blocks import BINS, NO_BLOCK, PACKED, join_pieces, to_pieces
 from hexveil.records.spark.caching.cached_counting import count_cached
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.duckdb import aggregation
     from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.source_files import Frame, MemoryTable, Remote
+    from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 
     Ints = NDArray[np.int64]
     Batches = Iterator[pa.RecordBatch]
@@ -77,8 +75,6 @@ def read_private_blocks(
     InputError
         If the source or a column cannot be used, whatever the records are.
     """
-    if isinstance(source, Files) and source.kind == "parquet":
-        refuse_milliseconds(source, request.column_names)
     with (
         show_progress("Reading records"),
         Session(request.memory, scratch=request.scratch) as session,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
     from hexveil.records.read_request import ReadRequest
+    from hexveil.records.spark.tasks import Feed
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,9 +93,10 @@ def open_records(
         records = validate_records(session, relation, request)
         streams = to_stream_rows(spark, source.data)
         return TaskRecords(streams, TaskInput("tables", memory), records, n_cores(spark), relation)
-    if isinstance(source, Files) and source.kind != "parquet":
-        return _open_files(spark, session, source, request, memory)
-    frame, files = _frame(spark, session, source, request)
+    files = _open_local(session, source, request) if isinstance(source, Files) else None
+    if isinstance(source, Files) and files is not None and _is_for_tasks(source, files):
+        return _open_files(spark, session, source, files, request, memory)
+    frame = _frame(spark, session, source, files, request)
     frame = with_arrow_types(frame)
     columns = frame if request.cache is None else frame.drop(PATH)
     # Nothing runs: Spark's optimizer puts an empty relation in place of what makes the columns.
@@ -111,29 +113,48 @@ def open_records(
     return TaskRecords(rows, task_input, records, n_partitions(rows), relation, by_file, files)
 
 
-def _frame(
-    spark: SparkSession, session: Session, source: Files | Frame | Remote, request: ReadRequest
-) -> tuple[DataFrame, Relation | None]:
-    """Return the records as a frame, and local files also as the driver reads them."""
-    if isinstance(source, Frame):
-        return source.data, None
-    by_file = request.cache is not None
-    if isinstance(source, Remote):
-        return remote_parquet(spark, source, by_file=by_file), None
-    relation = open_source(session, source, request.column_names, request.format)
-    return local_parquet(spark, source, relation, session, by_file=by_file), relation
-
-
-def _open_files(
-    spark: SparkSession, session: Session, source: Files, request: ReadRequest, memory: str
-) -> TaskRecords:
-    """Return text files, one for each task, which opens it just as the driver does."""
+def _open_local(session: Session, source: Files, request: ReadRequest) -> Relation:
+    """Return local files as the driver reads them."""
     if source.kind == "gtfs-realtime":
         # Executors would need the bindings, and snapshots are small: one machine reads a month.
         raise InputError(
             "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does."
         )
-    relation = open_source(session, source, request.column_names, request.format)
+    return open_source(session, source, request.column_names, request.format)
+
+
+def _is_for_tasks(source: Files, files: Relation) -> bool:
+    """Return whether tasks open the files themselves, since Spark's own reader cannot."""
+    return source.kind != "parquet" or files.pack_file is not None
+
+
+def _frame(
+    spark: SparkSession,
+    session: Session,
+    source: Files | Frame | Remote,
+    files: Relation | None,
+    request: ReadRequest,
+) -> DataFrame:
+    """Return the records as a frame."""
+    if isinstance(source, Frame):
+        frame: DataFrame = source.data
+        return frame
+    by_file = request.cache is not None
+    if isinstance(source, Remote):
+        return remote_parquet(spark, source, by_file=by_file)
+    assert files is not None  # noqa: S101  local files were opened
+    return local_parquet(spark, source, files, session, by_file=by_file)
+
+
+def _open_files(
+    spark: SparkSession,
+    session: Session,
+    source: Files,
+    relation: Relation,
+    request: ReadRequest,
+    memory: str,
+) -> TaskRecords:
+    """Return files, one for each task, which opens it just as the driver does."""
     if relation.documents and request.cache is None:
         relation.load_files()
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
@@ -143,14 +164,17 @@ def _open_files(
     scans = [_scan(relation, path) for path in source.paths]
     rows = from_arrow(spark, pa.table({"scan": pa.array(scans, pa.string())}))
     rows = rows.repartition(len(scans))
-    task_input = TaskInput("files", memory, relation.text is not None)
+    feeds: dict[str, Feed] = {"csv": "text", "parquet": "parquet"}
+    task_input = TaskInput(feeds.get(source.kind, "files"), memory)
     by_file = ScanRows(rows, dict(zip(source.paths, scans, strict=True)))
     return TaskRecords(rows, task_input, records, len(scans), relation, by_file, relation)
 
 
 def _scan(relation: Relation, path: str) -> str:
-    """Return the query of a file of documents, or how one of text is read."""
+    """Return the query of a file of documents, or how one of text or Parquet is read."""
     if relation.text is not None:
         return relation.text.stream([path]).pack()
+    if relation.pack_file is not None:
+        return relation.pack_file(path)
     assert relation.select_files is not None  # noqa: S101  every relation of files has parts
     return relation.select_files([path])

@@ -25,6 +25,7 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.records.bin_number import bin_number
 from hexveil.records.duckdb import aggregation, record_repeats
 from hexveil.records.duckdb.formats.delimited_text import TextStream
+from hexveil.records.duckdb.formats.parquet_files import unpack_file
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
@@ -46,7 +47,7 @@ REPEATS, FAILED = 100, 101
 _GOT = "records_of_users"
 _LOST = "a task of the Spark job failed while reading the records; its cause is not shown."
 
-Feed = Literal["columns", "tables", "files"]
+Feed = Literal["columns", "tables", "files", "text", "parquet"]
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,15 @@ class TaskInput:
 
     Attributes
     ----------
-    feed : "columns", "tables" or "files"
-        Columns of records; tables in Arrow's stream format, in a column `data`; or queries that
-        open a file each, in a column `scan`.
+    feed : "columns", "tables", "files", "text" or "parquet"
+        Columns of records; tables in Arrow's stream format, in a column `data`; or, in a column
+        `scan`, queries that open a file each, or how one of delimited text or Parquet is read.
     memory : str
         What DuckDB may use in a task.
-    is_text : bool
-        Whether files are delimited text: in place of a query stands how one is read.
     """
 
     feed: Feed
     memory: str
-    is_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -278,15 +276,17 @@ def _feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator
 
     Of delimited text the stream is yielded, which counts malformed lines.
     """
-    if task_input.feed == "files":
+    if task_input.feed in ("files", "text", "parquet"):
         for batch in batches:
             for scan in batch["scan"].to_pylist():
-                if task_input.is_text:
+                if task_input.feed == "text":
                     stream = TextStream.unpack(scan, session.memory)
                     session.register_stream(RECORDS, stream)
                     yield stream
                 else:
-                    session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {scan}")
+                    is_packed = task_input.feed == "parquet"
+                    query = unpack_file(session, scan) if is_packed else scan
+                    session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {query}")
                     yield None
     elif _register(session, batches if task_input.feed == "columns" else _unpack_tables(batches)):
         yield None

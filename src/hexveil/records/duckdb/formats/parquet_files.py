@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import file_list, select_without
+from hexveil.records.duckdb.expressions import file_list, identifier, select_without
 from hexveil.records.duckdb.formats.column_types import check_names, typed_schema
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.sources.common_columns import uncommon_columns
@@ -20,7 +22,7 @@ from hexveil.records.sources.memory_tables import calendar, readable_table
 from hexveil.records.sources.source_files import safe_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from hexveil.records.duckdb.session import Session
     from hexveil.records.sources.columns import Schema
@@ -44,25 +46,8 @@ def open_parquet(
     record_format: RecordFormat | None,
 ) -> Relation:
     """Return the records of Parquet files; see `open_source`."""
-    first: pq.ParquetSchema | None = None
-    columns: list[dict[str, str]] = []
-    timed: dict[str, dict[int, tuple[int, int]]] = {}
-    for path in source.paths:
-        read = _parquet_schema(path, first)
-        if read is None:
-            raise InputError(
-                f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
-                "be truncated."
-            )
-        schema, fields = read
-        first = schema if first is None else first
-        if ends := _timed_columns(schema, configured):
-            timed[path] = ends
-        if fields is None:
-            columns.append(columns[0])
-            continue
-        check_names(partial(safe_path, path, source.paths), fields.names)
-        columns.append({f.name: str(f.type) for f in fields})
+    declared = _declared_columns(source, configured)
+    columns, timed = declared.columns, declared.timed
     one_schema = all(file_columns is columns[0] for file_columns in columns)
     uncommon = uncommon_columns(source, columns, configured, record_format)
     # Decided over all files, not over those of one query: a column must not come and go.
@@ -81,7 +66,7 @@ def open_parquet(
     # A byte that is not UTF-8 would stop the reading.
     options += ", utf8_validation='replace'"
 
-    def select_files(paths: Sequence[str]) -> str:
+    def select_files(paths: Sequence[str], copies: Mapping[str, str] = near) -> str:
         wanted = frozenset(paths)
         scans = [
             f"{select_without(excluded)} FROM read_parquet("
@@ -97,13 +82,81 @@ def open_parquet(
     file_schemas = (
         () if alike else (typed_schema(session, select_files([path])) for path in source.paths)
     )
+
+    kinds = {name: str(kind) for name, kind in session.types(query).items()}
+
+    def pack_file(path: str) -> str:
+        return json.dumps([path, select_files([path], {}), kinds, timed.get(path, {})])
+
     return Relation(
         query,
         typed,
         select_files=select_files,
+        pack_file=pack_file if timed or declared.is_foreign else None,
         respelled=_respelled(typed, file_schemas),
         one_schema=one_schema,
     )
+
+
+@dataclass(frozen=True)
+class _DeclaredColumns:
+    """Columns that files declare.
+
+    Attributes
+    ----------
+    columns : sequence of mapping of str to str
+        The type of each column, by file; the same object where files have one schema.
+    timed : mapping of str to mapping of int to (int, int)
+        By path: numbers of used columns that the engine may fail on, and the times it knows.
+    is_foreign : bool
+        Whether Spark's reader refuses one of the files.
+    """
+
+    columns: Sequence[dict[str, str]]
+    timed: Mapping[str, dict[int, tuple[int, int]]]
+    is_foreign: bool
+
+
+def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredColumns:
+    """Return the columns that files declare; refuse an unreadable file."""
+    first_schema: pq.ParquetSchema | None = None
+    columns: list[dict[str, str]] = []
+    timed: dict[str, dict[int, tuple[int, int]]] = {}
+    is_foreign = False
+    for path in source.paths:
+        read = _parquet_schema(path, first_schema)
+        if read is None:
+            raise InputError(
+                f"source: {safe_path(path, source.paths)} is not a readable Parquet file; it may "
+                "be truncated."
+            )
+        schema, fields = read
+        first_schema = schema if first_schema is None else first_schema
+        if ends := _timed_columns(schema, configured):
+            timed[path] = ends
+        if fields is None:
+            columns.append(columns[0])
+            continue
+        is_foreign |= any(map(_is_foreign, _logical_types(schema)))
+        check_names(partial(safe_path, path, source.paths), fields.names)
+        columns.append({f.name: str(f.type) for f in fields})
+    return _DeclaredColumns(columns, timed, is_foreign)
+
+
+def unpack_file(session: Session, packed: str) -> str:
+    """Return the query of a file that `Relation.pack_file` packed, in the types of all files."""
+    path, query, kinds, timed = json.loads(packed)
+    ends = {int(i): (first, last) for i, (first, last) in timed.items()}
+    copies = _near_copies(session, {path: ends}) if ends else {}
+    query = query.replace(file_list([path]), file_list([copies.get(path, path)]))
+    # The engine merges columns whose names differ in capitals alone.
+    own_names = {name.lower() for name in session.types(query)}
+    columns = (
+        f"TRY_CAST({identifier(name) if name.lower() in own_names else 'NULL'} AS {kind}) "
+        f"AS {identifier(name)}"
+        for name, kind in kinds.items()
+    )
+    return f"SELECT {', '.join(columns)} FROM ({query})"
 
 
 def _timed_columns(
@@ -111,29 +164,25 @@ def _timed_columns(
 ) -> dict[int, tuple[int, int]]:
     """Return the numbers of used columns that the engine may fail on, and the times it knows."""
     ends = {}
-    for i in range(len(schema)):
-        column = schema.column(i)
-        stated = json.loads(column.logical_type.to_json())
-        kind = _TIMES.get((stated["Type"], stated.get("timeUnit", "")))
+    for i, stated in enumerate(_logical_types(schema)):
+        kind = _TIMES.get(stated)
         limits = None if kind is None else calendar(kind)
-        if limits is not None and any(_is_within(column.path, name) for name in configured):
+        path = schema.column(i).path
+        if limits is not None and any(_is_within(path, name) for name in configured):
             ends[i] = limits
     return ends
 
 
-def refuse_milliseconds(source: Files, configured: Collection[str]) -> None:
-    """Refuse files whose type of times Spark fails on if one is beyond its calendar.
+def _logical_types(schema: pq.ParquetSchema) -> Iterator[tuple[str, str]]:
+    """Yield the type that a file states of each column, and the unit if it is a time's."""
+    for i in range(len(schema)):
+        stated = json.loads(schema.column(i).logical_type.to_json())
+        yield stated["Type"], stated.get("timeUnit", "")
 
-    By the type, whatever the times are: a refusal by a record would tell of it.
-    """
-    for path in source.paths:
-        read = _parquet_schema(path, None)
-        if read is not None and _timed_columns(read[0], configured):
-            raise InputError(
-                f"source: {safe_path(path, source.paths)} has times in milliseconds, of which "
-                "Spark fails on one that is beyond its calendar, so that a record could stop the "
-                'reading; write them in microseconds, or leave engine = "spark" out.'
-            )
+
+def _is_foreign(stated: tuple[str, str]) -> bool:
+    """Return whether Spark's reader refuses files with a column of a type, used or not."""
+    return stated[0] == "Time" or stated == ("Timestamp", "nanoseconds")
 
 
 def _near_copies(
@@ -148,8 +197,9 @@ def _near_copies(
             continue
         # In folders like the file's own, since folders can be columns.
         folders = [folder for folder in Path(path).parts[:-1] if "=" in folder]
-        copy = session.folder.joinpath(f"near{len(copies)}", *folders, "records.parquet")
-        copy.parent.mkdir(parents=True)
+        folder = Path(tempfile.mkdtemp(prefix="near", dir=session.folder))
+        copy = folder.joinpath(*folders, "records.parquet")
+        copy.parent.mkdir(parents=True, exist_ok=True)
         _copy_near(path, copy)
         copies[path] = str(copy)
     return copies

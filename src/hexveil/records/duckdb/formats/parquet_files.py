@@ -53,7 +53,7 @@ def open_parquet(
     # Decided over all files, not over those of one query: a column must not come and go.
     folders = _folder_columns(source.paths, {name for c in columns for name in c})
 
-    copies = _near_copies(session, timed)
+    near_copies = _near_copies(session, timed)
 
     # One scan per set of columns where some are left out: their types may have no common one.
     layouts: dict[frozenset[str], list[str]] = {}
@@ -66,7 +66,7 @@ def open_parquet(
     # A byte that is not UTF-8 would stop the reading.
     options += ", utf8_validation='replace'"
 
-    def select_files(paths: Sequence[str], copies: Mapping[str, str] = near) -> str:
+    def select_files(paths: Sequence[str], copies: Mapping[str, str] = near_copies) -> str:
         wanted = frozenset(paths)
         scans = [
             f"{select_without(excluded)} FROM read_parquet("

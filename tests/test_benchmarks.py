@@ -245,6 +245,7 @@ def test_what_is_there_is_not_measured_again(load, measuring, tmp_path, monkeypa
     assert ran == [asked[0], asked[1], asked[1], asked[0], asked[1]]
 
 
+@pytest.mark.slow
 def test_figure_has_time_and_memory_against_each_size(load, measuring):
     """Time above and memory below against what was measured; two floors of a part are one line."""
     limits = load("limits")
@@ -341,6 +342,7 @@ def limits(load, measuring, tmp_path, monkeypatch):
     return argparse.Namespace(run=run, files=tmp_path)
 
 
+@pytest.mark.slow
 def test_committed_ratios_are_compared_with_and_fail_nothing(limits, capsys):
     """Figures are committed with page and picture; a later run that is worse says so, exit 0."""
     assert limits.run(2.0, "--commit-figures") == 0

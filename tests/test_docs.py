@@ -147,6 +147,7 @@ def unknown(line):
     return [w for w in words if w.startswith("--") and w.split("=")[0] not in names]
 
 
+@pytest.mark.slow
 def test_commands_exist():
     """Every `hexveil` line of a page names a command and options that there are."""
     lines = [(named(page), line) for page in PAGES for line in said_commands(page)]
@@ -196,6 +197,7 @@ def test_the_job_in_code_runs(tmp_path, monkeypatch):
     assert hv.verify("map")["dataset"]["name"] == "flights"
 
 
+@pytest.mark.slow
 def test_readme_python_runs(tmp_path, monkeypatch):
     """The lines of Python in the README make a release of records in the columns it names."""
     monkeypatch.chdir(tmp_path)

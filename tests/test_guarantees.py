@@ -5,6 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 PROMISES, WEAKNESSES = (
     ROOT / "docs" / "understand" / name for name in ("guarantees.md", "weaknesses.md")
@@ -46,6 +48,7 @@ def is_there(test):
     return function in tests if function else bool(tests)
 
 
+@pytest.mark.slow
 def test_every_line_is_checked():
     """A promise names its tests; a weakness names what shows it, or why nothing can."""
     named = {line: re.findall(r"`(tests/[^`]+)`", line[-1]) for line in LINES}

@@ -184,6 +184,7 @@ def test_a_page_says_for_whom_it_is_and_what_is_next(page):
     assert text.rstrip().splitlines()[-1].startswith("**Next:** ")
 
 
+@pytest.mark.slow
 def test_what_is_not_printed_is_noticed(city):
     """A page that shows what no command printed fails."""
     reader = Reader(city, said="Price  1 (epsilon)\nMore")

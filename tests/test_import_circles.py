@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 from source_trees import parsed
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -55,6 +57,7 @@ def circles(graph):
     return sorted(groups)
 
 
+@pytest.mark.slow
 def test_imports_close_no_circle():
     """No module is imported by what it imports."""
     files = {path.relative_to(SOURCE): path for path in SOURCE.rglob("*.py")}

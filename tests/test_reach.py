@@ -77,6 +77,7 @@ def test_losing_records_are_as_named(kind, benchmark):
     assert (spread < 2) == (kind == "no structure")
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_releases(benchmark):
     """Errors of drawn maps are the plan's noise where that is all; every estimate has its own."""
     reach, losing = benchmark("reach"), benchmark("losing")
@@ -155,6 +156,7 @@ def test_rows_of_other_ways_are_kept(tmp_path, benchmark):
     assert kept == [old[0], old[1], new[1], old[3], old[4]]
 
 
+@pytest.mark.slow
 def test_table_and_figure(benchmark):
     """Table and figure hold errors by way and epsilon; a refusal is said, and others go on."""
     reach, losing = benchmark("reach"), benchmark("losing")

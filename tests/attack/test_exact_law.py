@@ -77,6 +77,7 @@ def test_what_is_lost_is_within_what_is_booked_and_not_far_below(name, record_pr
     assert LONG or middle >= KINDS[name].floor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHEAP)
 def test_a_small_world_loses_what_is_booked(name):
     """No more than that, and about as much: the unit that loses most, all outcomes of a world."""

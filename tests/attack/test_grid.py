@@ -238,6 +238,7 @@ NEAR = Setting(
 N = 40_000
 
 
+@pytest.mark.slow
 def test_every_whole_number_can_come_out_under_either_input(tmp_path):
     """Around both inputs' numbers, each whole number comes out under both: no gap, no offset.
 

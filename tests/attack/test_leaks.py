@@ -250,6 +250,7 @@ def test_records_in_the_wrong_place_are_not_quoted(places, call, arguments):
     clean(here, tmp, before)
 
 
+@pytest.mark.slow
 def test_a_plan_of_other_records_is_refused_in_silence(places, call):
     """The plan's people are others: that is said, and not who."""
     here, _ = places

@@ -78,6 +78,7 @@ DROPPED = (0.0, 30.0, 90.0)
 """Values that `drop_values` of the shared rules may name: having one of them is public."""
 
 
+@pytest.mark.slow
 @examples(12 * MORE, suppress_health_check=list(HealthCheck))
 @given(neighbours(test_read.records, 0, DROPPED), test_read.grids, test_read.rules)
 def test_values_change_no_public_fact(rows, grid, rule):
@@ -111,6 +112,7 @@ def counted(table):
     return sorted(map(repr, table.select(names).to_pylist()))
 
 
+@pytest.mark.slow
 @examples(12 * MORE, suppress_health_check=list(HealthCheck))
 @given(
     neighbours(test_sql.records, 1, (999.0, 1.0005)),
@@ -190,6 +192,7 @@ def read_fleet(table, scale):
 HUGE = ((0, 2**50 * Fraction(10**295 + 1, 10**300 + 7)), Fraction(10**295 + 1, 10**300 + 7))
 
 
+@pytest.mark.slow
 @examples(12 * MORE, suppress_health_check=list(HealthCheck))
 @given(scales(), st.lists(finite | st.sampled_from(UNUSABLE), min_size=1, max_size=12))
 @example(HUGE, [1.0, 1e300, -1e300])
@@ -235,6 +238,7 @@ def test_numbers_as_text_beyond_doubles_are_no_errors(text):
 QUERY = {"source": "trips", "user": "bus", "value": "v", "cells": Labels("w")}
 
 
+@pytest.mark.slow
 @examples(12 * MORE, suppress_health_check=list(HealthCheck))
 @given(scales(), st.lists(finite | st.sampled_from(UNUSABLE), min_size=1, max_size=12))
 def test_no_value_is_an_error_of_the_query(scale, values):

@@ -35,6 +35,7 @@ def test_other_columns_are_converted_by_pyarrow():
     assert table.to_pydict() == {"n": [1, 2], "name": ["a", "b"]}
 
 
+@pytest.mark.slow
 def test_reading_loads_no_pandas(tmp_path):
     path = tmp_path / "records.csv"
     lines = [f"bus {i % 30},{21 + i % 5 / 100},72.8,2024-02-19T10:{i % 60:02}:00Z,{i % 50}\n"

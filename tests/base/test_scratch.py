@@ -121,6 +121,7 @@ def interrupt_each_line():
     return 0
 
 
+@pytest.mark.slow
 def test_an_interruption_at_any_line_leaves_nothing(place):
     """While the folder is made, before its block is entered, and while it is removed."""
     # In a process of its own: an exception out of a trace function can leave the interpreter with

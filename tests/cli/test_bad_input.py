@@ -316,6 +316,7 @@ def test_smoothing_one_cell_spends_nothing(here, call):
     assert not (here / "map").exists()
 
 
+@pytest.mark.slow
 def test_a_ledger_that_exists_is_not_touched(here, call):
     """Bad input leaves what was booked before as it was."""
     assert call("release", "run.toml").code == 0

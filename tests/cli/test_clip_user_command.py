@@ -39,6 +39,7 @@ def buses(here):
     return here
 
 
+@pytest.mark.slow
 def test_plan_shows_k_the_stages_and_both_losses(buses, call):
     """In text and as JSON data: K, a stage's cells and users, the paper's loss and the exact."""
     said = call("plan", "run.toml", *PRINTED, "2")
@@ -56,6 +57,7 @@ def test_plan_shows_k_the_stages_and_both_losses(buses, call):
     assert [(stage["degree"], stage["suppressed"]) for stage in run["stages"]] == [(3, 2), (2, 0)]
 
 
+@pytest.mark.slow
 def test_suppressions_of_the_halted_stage_stay_or_are_undone(buses, call):
     """As printed they stay; undone, the paper's loss is the same and the exact one is not."""
     kept, undone = (
@@ -69,6 +71,7 @@ def test_suppressions_of_the_halted_stage_stay_or_are_undone(buses, call):
     assert "at most 10.7." in " ".join(undone.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["printed", "improved"])
 def test_it_is_released_and_verified(buses, call, form):
     """The ledger has the exact loss, the folder the form and its divisors; every check passes."""
@@ -115,6 +118,7 @@ def test_an_epsilon_beside_the_printed_form_is_refused(buses, call):
     assert "leave out epsilon=3 and give cell_epsilon=1" in " ".join(said.err.split())
 
 
+@pytest.mark.slow
 def test_the_comparison_has_both_forms_at_one_price(buses, call):
     """At a price between two exact losses of the printed form, too; its loss per cell is named."""
     options = ("--statistics", "mean,variance", "--epsilon", "4", "--compare")

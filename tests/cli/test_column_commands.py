@@ -60,6 +60,7 @@ def air(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_targets_by_column_are_planned_compared_saved_and_released(air, call):
     """File and options are one goal; the printed errors meet it, and the price is the sum."""
     said = call("plan", "run.toml")
@@ -86,6 +87,7 @@ def test_targets_by_column_are_planned_compared_saved_and_released(air, call):
     )
 
 
+@pytest.mark.slow
 def test_each_column_is_evaluated_at_its_part_of_a_release(air, call):
     """Numbers are those of the column alone at the part that a plan gives it."""
     both = call("evaluate", "run.toml", "--cell", "w1", "--epsilon", "1,3", *FEW, "--json")
@@ -104,6 +106,7 @@ def test_each_column_is_evaluated_at_its_part_of_a_release(air, call):
     assert columns["pm25"][1]["epsilon"] + columns["no2.air"][1]["epsilon"] <= 3
 
 
+@pytest.mark.slow
 def test_a_table_of_each_column_is_written(air, call):
     """The run's targets divide the loss; own records are private, simulated ones are not."""
     said = call("evaluate", "run.toml", "--cell", "w2", *FEW, "--out", "study")

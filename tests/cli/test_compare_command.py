@@ -3,7 +3,10 @@
 import json
 import re
 
+import pytest
 
+
+@pytest.mark.slow
 def test_two_folders_are_compared_and_rolled_up(here, call):
     """Exit 0 with verdicts, what is covered and the folder; the ledger has no new entry."""
     for out, epsilon in (("before", "3"), ("after", "2")):
@@ -32,6 +35,7 @@ def test_two_folders_are_compared_and_rolled_up(here, call):
     assert (here / "all" / "roll-up.json").is_file()
 
 
+@pytest.mark.slow
 def test_wrong_use_is_a_sentence(here, call):
     """Exit 2, with the place and the remedy, and nothing is written."""
     assert call("release", "run.toml", "--accept-noise").code == 0

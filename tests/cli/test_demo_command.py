@@ -132,6 +132,7 @@ def test_the_demo_says_where_it_may_not_write(tmp_path, monkeypatch, call):
     assert "demo-out" in said.err
 
 
+@pytest.mark.slow
 def test_the_demo_run_file_is_a_run_like_any_other(prepared, tmp_path):
     """Its text is valid and says what the output says."""
     text = tomllib.loads(flights_demo.RUN)

@@ -9,6 +9,7 @@ ASKED = ("--statistics", "mean,p50,share<10", "--estimator", "bins")
 DRAWN = ("run.toml", *ASKED, "--weights", "distribution=2,moments=1", "--epsilon", "2")
 
 
+@pytest.mark.slow
 def test_from_records_to_a_verified_folder(here, call):
     """The plan states one price for all; the release books it once, and the folder verifies."""
     planned = call("plan", *DRAWN, "--compare", "--save", "reviewed", "--json")
@@ -34,6 +35,7 @@ def test_from_records_to_a_verified_folder(here, call):
     assert "median and share below 10 of speed" in call("dossier", "map").out
 
 
+@pytest.mark.slow
 def test_a_delta_is_taken_only_if_asked(here, call):
     """A plan says what it would gain; the release, its account and `verify` name it."""
     few = ("--statistics", "p50,share<10", "--estimator", "bins", "--epsilon", "2")

@@ -51,6 +51,7 @@ def test_targets_of_several_statistics_are_drawn_in_their_parts(objective, monke
     assert min(errors) < 1 < max(errors)
 
 
+@pytest.mark.slow
 def test_a_plan_of_constants_has_no_point(monkeypatch):
     """On axes of logarithms nothing stands at 0: words say so in its place."""
     pytest.importorskip("matplotlib")
@@ -82,6 +83,7 @@ def test_the_words_stand_where_there_is_room():
     assert not error_curve._has_room_right(axes, 0.001, {"joint": line})
 
 
+@pytest.mark.slow
 def test_the_command_draws_two_new_files(here, call):
     """Both are named, and an existing one is not written over."""
     pytest.importorskip("matplotlib")

@@ -128,6 +128,7 @@ def test_a_cell_has_a_name_or_a_number(here, call):
     assert call(*OWN, *chosen).out == call("evaluate", "run.toml", "--cell", name, *chosen).out
 
 
+@pytest.mark.slow
 def test_a_cell_is_named_as_the_release_shows_it(here, call):
     """The hexagon of a release's table, and its slot, give what the cell's number gives."""
     slots = ("--timeslot", "1h", "--timezone", "Asia/Kolkata", "--slot", "pooled")
@@ -169,6 +170,7 @@ def test_a_table_of_two_columns_is_one_cell(here, call):
     assert [row["mae"] for row in told["rows"]] == pytest.approx(table["mae"].to_pylist())
 
 
+@pytest.mark.slow
 def test_one_cell_needs_no_name_and_has_one(here, call):
     """The switch, the name and the number all mean the one cell."""
     (here / "mine.csv").write_text(USERS_AND_VALUES)
@@ -202,6 +204,7 @@ def test_one_cell_of_own_records_is_planned_and_released(here, call):
     assert (row["cell"], row["users"]) == ("all", "12")
 
 
+@pytest.mark.slow
 def test_release_folders_stay_untouched(here, call):
     """Nothing of a study is written to a release's folder or below it, and nothing is read."""
     assert call("release", "run.toml", "--json").code == 0

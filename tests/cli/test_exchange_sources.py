@@ -93,6 +93,7 @@ ROWS = [
 """Four readings of each of nine buses, a minute apart."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["feed", "normalised", "simplified"])
 def test_a_few_records_of_an_exchange_are_drafted_and_planned(here, call, form):
     """The drafted run file names the columns of each form, and plans with its gaps filled in."""

@@ -36,6 +36,7 @@ def test_with_json_an_error_is_an_object(here, call, arguments, kind, code, hint
     assert plain.err == f"hexveil: {error['message']}\n"
 
 
+@pytest.mark.slow
 @given(st.text(), st.text())
 def test_the_hint_ends_the_message(problem, advice):
     """Whatever a message quotes, the hint is its end, or empty."""
@@ -75,6 +76,7 @@ def test_text_fits_the_terminal(monkeypatch, columns, width):
     assert max(map(len, lines)) > width - 12
 
 
+@pytest.mark.slow
 def test_a_plan_fits_a_narrow_terminal(here, call, monkeypatch):
     """No line of a plan and its comparison is longer than the terminal is wide."""
     monkeypatch.setenv("COLUMNS", "60")

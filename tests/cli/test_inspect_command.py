@@ -23,6 +23,7 @@ def test_inspect_shows_public_facts_and_the_table(here, call):
     assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "run.toml"]
 
 
+@pytest.mark.slow
 def test_inspect_shows_the_same_whatever_the_values(here, call):
     """Other values within or beyond the bounds change not one letter: no value is public."""
     before = call("inspect", "run.toml")
@@ -32,6 +33,7 @@ def test_inspect_shows_the_same_whatever_the_values(here, call):
     assert call("inspect", "run.toml") == before
 
 
+@pytest.mark.slow
 def test_without_epsilon_grids_are_compared_at_one(here, call):
     """The comparison needs no price of its own."""
     (here / "run.toml").write_text((here / "run.toml").read_text().replace("epsilon = 1", ""))
@@ -88,6 +90,7 @@ def test_a_query_is_made_for_one_source(here, call):
     assert call("inspect", "--sql", "spark").code == 2
 
 
+@pytest.mark.slow
 def test_labels_are_counted_by_each_choice_of_columns(here, call):
     """Levels of labels are in the table, and one of them is proposed."""
     use_labels(here, "lat", "lon")
@@ -101,6 +104,7 @@ def test_labels_are_counted_by_each_choice_of_columns(here, call):
     assert found["proposal"].startswith("proposed: l")
 
 
+@pytest.mark.slow
 def test_a_cache_stands_beside_the_run_file_and_changes_nothing(here, call):
     """With a cache the same facts are shown; without a version it is refused in one sentence."""
     before = call("inspect", "run.toml")
@@ -117,6 +121,7 @@ def test_a_cache_stands_beside_the_run_file_and_changes_nothing(here, call):
 CHOICES = ("finest", "balanced", "accurate")
 
 
+@pytest.mark.slow
 def test_three_runs_are_proposed_as_lines_of_a_run_file(here, call):
     """Each choice is named, with the errors of raw and smoothed estimates; lines are TOML."""
     said = call("inspect", "run.toml")
@@ -133,6 +138,7 @@ def test_three_runs_are_proposed_as_lines_of_a_run_file(here, call):
         assert run["fields"]["cells.resolution"] >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", CHOICES)
 def test_a_proposed_run_is_written_and_can_be_planned(here, call, choice):
     """The new file holds the run's own fields and the chosen ones, from any folder."""
@@ -169,6 +175,7 @@ def test_a_proposal_is_refused_before_records_are_read(here, call, options, matc
     assert match in said.err
 
 
+@pytest.mark.slow
 def test_where_no_run_would_do_none_is_written(here, call):
     """The text says what comes nearest; --propose is refused and leaves no file."""
     said = call("inspect", "run.toml", "--epsilon", "0.0001")

@@ -39,6 +39,7 @@ def given(text):
             for key, value in fields.items()}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_file_is_begun_and_can_be_run(here, call):
     """With its gaps filled in the file plans and releases, as it inspects below."""
     begun = call("inspect", "buses.parquet", "--init")
@@ -57,6 +58,7 @@ def test_a_run_file_is_begun_and_can_be_run(here, call):
     assert (here / "map" / "manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_gaps_are_refused_in_one_sentence(here, call):
     """Until the gaps are filled in every command says which there are; an option fills one, too."""
     (here / "new.toml").write_text(call("inspect", "buses.parquet", "--init").out)

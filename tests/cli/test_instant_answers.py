@@ -16,6 +16,7 @@ TOOL = Path(__file__).resolve().parents[2] / "tools" / "command_index.py"
 INDEX = json.loads((Path(hexveil.cli.__file__).parent / "command_index.json").read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_files_say_what_the_commands_say():
     """Run `python tools/command_index.py` after a change of a command or an option."""
     done = subprocess.run(

@@ -216,6 +216,7 @@ def test_a_process_of_its_own_exits_with_its_code(here, moment, number):
     assert (here / "map").exists() == finished
 
 
+@pytest.mark.slow
 def test_a_scratch_folder_goes_when_the_command_is_stopped(here, tmp_path, monkeypatch):
     """A stop by a scheduler in the midst of a query leaves no private file."""
     place = tmp_path / "scratch"
@@ -248,6 +249,7 @@ STUCK = (
 """A call of about a quarter of an hour in which Python takes no signal."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="only sockets are told of signals there")
 def test_a_library_that_holds_the_main_thread_is_ended(here, tmp_path, monkeypatch):
     """The guard ends it with the same code and words, and removes the private files."""

@@ -184,6 +184,7 @@ OTHER_PLANS = (
 """What a plan of one column's averages has no use for."""
 
 
+@pytest.mark.slow
 def test_a_command_loads_nothing_of_other_plans(tmp_path):
     """A process reads and plans without pandas, which pyarrow would load, and other plans' code."""
     records = tmp_path / "buses.csv"

@@ -118,6 +118,7 @@ def test_one_data_set_or_all(here, call):
     assert one["datasets"] == ["buses"]
 
 
+@pytest.mark.slow
 def test_a_release_stands_in_the_book(here, call):
     """A release says what is spent and left; it is listed, and the ledger hangs together."""
     said = call("release", "run.toml", "--accept-noise")
@@ -185,6 +186,7 @@ def test_a_damaged_book_is_said_with_exit_2(here, call):
     assert call("ledger", "verify", "ledger.sqlite", "--json").code == 2
 
 
+@pytest.mark.slow
 def test_a_receipt_shows_an_older_copy(here, call):
     """A ledger put back hangs together by itself; a release's receipt says that it is older."""
     assert call(*INIT).code == 0

@@ -118,6 +118,7 @@ def test_a_run_file_names_the_mechanism(here, call):
     assert 'for variances take method "joint"' in refused.err
 
 
+@pytest.mark.slow
 def test_one_cell_is_no_map(hat, call):
     """A plan of one cell speaks of no map, no worst cell and no grid; mechanisms are compared."""
     by = ("--epsilon", "2", "--method", "per-cell", "--mechanism", "Levy(gamma=0.2)")

@@ -53,6 +53,7 @@ def test_a_plan_stays_short_when_it_warns(here, call, unit, epsilon):
     assert said.err == ""
 
 
+@pytest.mark.slow
 def test_a_promise_with_a_delta_is_said_and_released(here, call):
     """Its sentence has the delta; a release verifies, and what compares pure plans is refused."""
     promise = ("run.toml", "--delta", "1e-6", "--clipping-range", "bounds", "--epsilon", "8")
@@ -71,6 +72,7 @@ def test_a_promise_with_a_delta_is_said_and_released(here, call):
     assert "0.000001" in json.dumps(manifest["guarantee"])
 
 
+@pytest.mark.slow
 def test_a_private_interval_is_said_and_released(here, call):
     """Its price and what is assumed of it; a release finds it, and the folder verifies."""
     said = call("plan", "run.toml", "--clipping-range", "private", "--epsilon", "8")
@@ -147,6 +149,7 @@ def test_a_coarser_grid_without_users_in_two_cells_is_planned_without_steps(here
     assert "too fine" in json.loads(said.out)["warning"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistics", ["mean,variance", "sd"])
 def test_variances_under_an_interval_are_said(here, call, statistics):
     """How far squares count, and what the mean has of a cell's loss."""
@@ -159,6 +162,7 @@ def test_variances_under_an_interval_are_said(here, call, statistics):
     assert "distances" not in plain
 
 
+@pytest.mark.slow
 def test_methods_beside_a_plan_with_an_interval_are_themselves(here, call):
     """The table of methods shows the others as they are without a clipping range."""
     asked = ("plan", "run.toml", "--epsilon", "8", "--compare", "--json")
@@ -170,6 +174,7 @@ def test_methods_beside_a_plan_with_an_interval_are_themselves(here, call):
     assert more[1:] == plain[1:]
 
 
+@pytest.mark.slow
 def test_json(here, call):
     """--json prints the same for machines, and names the proposed grid; --grids lists all."""
     said = json.loads(call("plan", "run.toml", "--json").out)
@@ -210,6 +215,7 @@ def test_labels_have_no_coarser_grid(here, call):
     assert "coarser" not in said.out
 
 
+@pytest.mark.slow
 def test_methods_are_compared_in_one_table(here, call):
     """--compare prints each method's price, errors and certificate."""
     said = call("plan", "run.toml", "--compare")
@@ -230,6 +236,7 @@ def test_methods_are_compared_in_one_table(here, call):
     assert found[1]["lower_bound"] <= found[1]["worst"]
 
 
+@pytest.mark.slow
 def test_prices_are_compared_at_the_same_errors(here, call):
     """With a target the joint plan's certificate is about its price, the least of all."""
     options = ("plan", "run.toml", "--compare", "--target-error", "2%")
@@ -240,6 +247,7 @@ def test_prices_are_compared_at_the_same_errors(here, call):
     assert re.search("joint, max .* price [0-9.]+ \\(gap [0-9.]+%\\)", call(*options).out)
 
 
+@pytest.mark.slow
 def test_a_method_that_cannot_is_said_in_the_table(here, call):
     """Its line has no figures, and a sentence below says why; the others stand."""
     options = ("--error", "sum", "--statistics", "mean,variance", "--target-error", "600")
@@ -272,6 +280,7 @@ def test_a_target_gives_the_price(here, call):
     assert "no plan of this class has a price" in " ".join(call("plan", "run.toml").out.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "needs"),
     [
@@ -291,6 +300,7 @@ def test_it_says_why_there_can_be_no_private_interval(here, call, option, needs)
     assert "although clipping_range" not in call("plan", "run.toml", "--no-grids", *option).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", [("--epsilon", "0.0001"), ("--target-error", "40")])
 def test_a_plan_of_constants_costs_nothing(here, call, goal):
     """Where no reading is used no factor and no month are told, and a release books nothing."""
@@ -307,6 +317,7 @@ def test_a_plan_of_constants_costs_nothing(here, call, goal):
     assert hv.Ledger("ledger.sqlite", dataset="buses", budget=2).spent == 0
 
 
+@pytest.mark.slow
 def test_paths_of_options_start_where_they_are_typed(here, call, monkeypatch):
     """A plan and a curve are written beside the reader, not beside the run file."""
     pytest.importorskip("matplotlib")
@@ -393,6 +404,7 @@ def test_a_plan_without_meaning_is_one_sentence(here, call, options, words):
     assert sorted(here.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_the_table_of_grids(here, call):
     """--grids prints it, --no-grids neither it nor a proposal."""
     said = call("plan", "run.toml", "--no-grids")

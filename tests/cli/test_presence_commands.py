@@ -102,6 +102,7 @@ def test_a_release_from_start_to_end(here, call):
     assert "any unit, present or not" in call("ledger", "show", "ledger.sqlite").out
 
 
+@pytest.mark.slow
 def test_a_promise_with_a_delta_from_start_to_end(here, call):
     """A plan says what a δ would gain; it is taken if asked; accounts of both kinds stay apart."""
     planned = " ".join(call("plan", "run.toml").out.split())
@@ -192,6 +193,7 @@ SEVERAL = ("--value", "speed", "--value", "load")
 CACHED = ("--cache", "kept", "--data-version", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [(), (*SEVERAL, *CACHED)])
 def test_days_are_published_from_declarations(here, call, columns):
     """A day is published once; later its request is known without its records."""
@@ -210,6 +212,7 @@ def test_days_are_published_from_declarations(here, call, columns):
     assert call("verify", folder).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["user-day", "user-week"])
 def test_units_of_days_are_booked_on_declared_days(here, call, unit):
     """Another day is another unit: its loss does not add up with that of the first."""
@@ -437,6 +440,7 @@ def with_load(text):
 SHAPES = ("--statistics", "p50,share<30")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "options"),
     [
@@ -468,6 +472,7 @@ def test_an_id_leaves_no_trace(here, call):
     assert len(texts) > 10
 
 
+@pytest.mark.slow
 def test_broken_twins_are_found(tmp_path, call, monkeypatch):
     """The comparison sees a plan whose fleet is counted, and a folder without its missing cells."""
     from hexveil.cli.presence import declared_release  # noqa: PLC0415  replaced below

@@ -57,6 +57,7 @@ def folders(where):
     return sorted(str(path.parent.relative_to(where)) for path in where.rglob("receipt.json"))
 
 
+@pytest.mark.slow
 def test_a_day_is_published_once(daily, call):
     """The folder stands under its day, both pointers name it, and the second time costs nothing."""
     first = call("publish", "run.toml", "--date", DAYS[0])
@@ -108,6 +109,7 @@ def test_days_are_published_in_steps(daily, call):
     assert (again.code, spent()) == (0, before)
 
 
+@pytest.mark.slow
 def test_a_range_is_a_day_at_a_time_until_the_budget_ends(daily, call):
     """The third day does not fit: it is refused with exit 3, and the first two stand."""
     said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2], "--json")
@@ -141,6 +143,7 @@ def test_an_older_day_does_not_become_the_newest(daily, call):
     assert json.loads((place / DAYS[0] / "latest.json").read_text())["day"] == DAYS[0]
 
 
+@pytest.mark.slow
 def test_late_records_wait_or_are_paid_for(daily, call):
     """What is published stands when more vehicles turn up; a revision costs, and then counts."""
     assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
@@ -170,6 +173,7 @@ def test_changed_values_are_the_same_request(daily, call):
     assert "published before" in again.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["write", "commit", "set_current"])
 def test_one_that_stopped_goes_on(daily, call, monkeypatch, step):
     """After a failure at any step the same command finishes with the same numbers, at one price."""
@@ -229,6 +233,7 @@ def test_a_damaged_folder_is_noticed_and_restored(daily, call, sentence, where):
     assert "published before" in call("publish", "run.toml", "--date", DAYS[0], *out).out
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_gone_is_written_again(daily, call):
     """Where all of a folder is deleted, or a crash came as it was exchanged, it is made anew."""
     assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
@@ -248,6 +253,7 @@ def contents(place):
     return {path.name: path.read_bytes() for path in place.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_damaged_folder_of_other_records_is_not_restored(daily, call):
     """Where records have changed since, a damaged folder fails with a sentence, nothing spent."""
     assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
@@ -262,6 +268,7 @@ def test_a_damaged_folder_of_other_records_is_not_restored(daily, call):
     assert "restore the folder from a copy" in words
 
 
+@pytest.mark.slow
 def test_a_restoration_draws_nothing(daily, call, monkeypatch):
     """Where the ledger has no numbers of a damaged folder it is refused, and nothing is booked."""
     assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
@@ -404,6 +411,7 @@ def test_days_are_local():
     assert at == datetime(2022, 1, 1, 18, 30, tzinfo=UTC)
 
 
+@pytest.mark.slow
 def test_a_catalogue_lists_what_was_published(daily, call):
     """After each run, also of a day that was published before; a dry run writes none."""
     call("publish", "run.toml", "--date", DAYS[0], "--dry-run")

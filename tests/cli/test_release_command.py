@@ -18,6 +18,7 @@ def test_a_release_writes_its_folder_and_says_so(here, call):
     assert said.err == ""
 
 
+@pytest.mark.slow
 def test_the_same_request_again_costs_nothing(here, call):
     """A repeated request returns the same numbers, books nothing and says so, under any title."""
     assert call("release", "run.toml").code == 0
@@ -39,6 +40,7 @@ def test_the_same_request_again_costs_nothing(here, call):
     assert last.drop_columns("name").equals(first.drop_columns("name"))
 
 
+@pytest.mark.slow
 def test_the_same_request_from_elsewhere_is_the_same(here, call, monkeypatch, tmp_path_factory):
     """Where a person stands when releasing does not make it another request."""
     assert call("release", "run.toml").code == 0
@@ -48,6 +50,7 @@ def test_the_same_request_from_elsewhere_is_the_same(here, call, monkeypatch, tm
     assert "at no cost" in said.out
 
 
+@pytest.mark.slow
 def test_the_budget_refuses_with_exit_3(here, call):
     """What would exceed the budget is refused in one sentence; nothing is written."""
     assert call("release", "run.toml").code == 0
@@ -123,6 +126,7 @@ def test_a_release_asks_for_ledger_and_budget(here, call):
     assert "--out" in said.err
 
 
+@pytest.mark.slow
 def test_json(here, call):
     """--json prints one object and nothing else."""
     said = call("release", "run.toml", "--json")
@@ -151,6 +155,7 @@ def test_ids_are_kept_apart_and_intact(here, call):
     assert json.loads(said.out)["users"] == len(IDS)
 
 
+@pytest.mark.slow
 def test_rows_without_a_place_are_dropped_by_rule(here, call):
     """NaN and latitude 95 among good rows are left out and counted, not an abort."""
     table = pq.read_table(here / "buses.parquet")

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from hexveil.ledger import Ledger
 
 
@@ -22,6 +24,7 @@ def test_nothing_is_booked_or_written(here, call):
     assert state(here) == before
 
 
+@pytest.mark.slow
 def test_it_says_what_the_release_does(here, call):
     """Price and files are those of the release that follows; then it would only replay."""
     dry = json.loads(call("release", "run.toml", "--dry-run", "--json").out)
@@ -39,6 +42,7 @@ def test_it_says_what_the_release_does(here, call):
     assert state(here) == before
 
 
+@pytest.mark.slow
 def test_it_foresees_refusals(here, call):
     """A price above the remaining budget is named, and a release's other refusals are its own."""
     assert call("release", "run.toml").code == 0

@@ -52,6 +52,7 @@ ACTIVITIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["plan", "comparison", "fine grid"])
 @pytest.mark.usefixtures("here")
 def test_shares_of_a_plan_are_told(call, told, command):
@@ -61,6 +62,7 @@ def test_shares_of_a_plan_are_told(call, told, command):
         assert len(between(told[activity])) >= 2, activity
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_shares_of_a_release_and_its_checks_are_told(call, told):
     """From the draws to the comparison of the folder and the events of the ledger."""

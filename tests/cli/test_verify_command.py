@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 
 def test_a_release_passes_and_a_changed_one_does_not(here, call):
     """Exit 0 with what was checked and what cannot be; exit 2 with what was changed."""
@@ -52,6 +54,7 @@ def test_a_signed_release_is_checked_with_the_holders_key(here, call):
     assert "does not show who made it" in " ".join(unsigned.out.split())
 
 
+@pytest.mark.slow
 def test_a_replay_is_signed_too(here, call):
     """The same request into another folder has the same files and the same signature."""
     assert call("ledger", "keygen", "signing.pem").code == 0

@@ -195,6 +195,7 @@ class FileMachine(Machine):
     file = True
 
 
+@pytest.mark.slow
 def test_any_order_of_steps_in_memory():
     """A book in memory does what the model does."""
     run_state_machine_as_test(Machine, settings=examples(20, stateful_step_count=20))

@@ -44,6 +44,7 @@ def module(tmp_path, monkeypatch):
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "before", "after", "call"),
     [
@@ -66,6 +67,7 @@ def test_a_change_is_that_of_a_module_loaded_anew(module, line, before, after, c
     assert call(module) == call(anew) != original
 
 
+@pytest.mark.slow
 def test_a_constant_changes_where_it_was_imported(module, monkeypatch):
     """Another module that holds the same constant gets the new value."""
     other = type(module)("other")
@@ -75,11 +77,13 @@ def test_a_constant_changes_where_it_was_imported(module, monkeypatch):
     assert (module.LIMIT, other.LIMIT) == (5, 5)
 
 
+@pytest.mark.slow
 def test_bodies_of_classes_are_left_alone(module):
     """An attribute of a class belongs to no function, and is no constant of the module."""
     assert not LoadedModule(module).can_change(18)
 
 
+@pytest.mark.slow
 def test_blocks_that_a_call_enters_are_recorded(module):
     """The branch that is taken is among them, the other is not, and results stay."""
     loaded = LoadedModule(module)

@@ -275,6 +275,7 @@ FINE = ValueLattice.of((0, 60), "0.01")
 COARSE = ValueLattice.of((0, 4), 1)
 
 
+@pytest.mark.slow
 def test_the_exact_law_of_a_cell_is_within_delta_and_close():
     """Outcome by outcome, lattice and all: δ at ε is at most what is promised, and 90% of it."""
     dataset = dataset_of([[1], [2], [3]], scale=ValueLattice.of((0, 60), "0.1"))

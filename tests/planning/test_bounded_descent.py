@@ -57,6 +57,7 @@ def test_results_are_those_of_minimize(objective, reach, rule):
         assert np.array_equal(direct, public)
 
 
+@pytest.mark.slow
 def test_the_step_loads_without_the_package_around_it_which_loads_after_it():
     """A process that only plans never loads scipy.optimize; one that does later still can."""
     code = (

@@ -159,6 +159,7 @@ def test_users_suffice_by_their_votes():
     assert 0.75 * 400 < votes <= 400
 
 
+@pytest.mark.slow
 def test_clipping_ranges_are_compared():
     """A row for each range at one price; a plan stands in its own row as it is."""
     plan = planned()

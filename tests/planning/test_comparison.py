@@ -126,6 +126,7 @@ def mechanism_rows():
     return {row.mechanism: row for row in hv.compare(plan).mechanisms}
 
 
+@pytest.mark.slow
 def test_mechanisms_are_compared_by_what_is_predicted_and_proven(mechanism_rows):
     """All of the papers' and ours; the best prediction first; a worst case where one is proven."""
     rows = list(mechanism_rows.values())

@@ -204,6 +204,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_targets_with_a_delta_are_met_after_few_questions(name, monkeypatch):
     """All pairs in the sample: the plan at hand. A seventh of them: targets met, ε near the least.
@@ -236,6 +237,7 @@ def test_targets_with_a_delta_that_no_noise_meets_are_refused(monkeypatch):
         planned(spread, target_error=1e-14, delta="1e-6")
 
 
+@pytest.mark.slow
 def test_comparisons_are_those_of_pairs_at_hand():
     """Methods, clipping ranges and mechanisms of one cell: the same rows, and no trouble but one.
 

@@ -262,6 +262,7 @@ def test_options_are_other_goals():
     assert str(usual) == texts[0]
 
 
+@pytest.mark.slow
 def test_the_improved_form_at_the_printed_ones_exact_loss():
     """On COMP's synthetic counts the improved form has less than half of the largest error."""
     occupancy = comp_setting(3, 0)

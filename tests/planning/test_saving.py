@@ -138,6 +138,7 @@ def assert_same_request(loaded, request):
         assert np.array_equal(loaded.target[name], asked)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(occupancies(), st.sampled_from(REQUESTS))
 def test_a_loaded_plan_is_the_saved_one(occupancy, way):

@@ -144,6 +144,7 @@ def steps_of(manifest):
     return manifest["plan"]["privacy_steps"]
 
 
+@pytest.mark.slow
 def test_a_folder_is_verified_and_changes_are_found(made, tmp_path):
     """A range, a flag or a step that was changed does not fit the losses or the first look."""
     folder, manifest = made[1], made[0].manifest

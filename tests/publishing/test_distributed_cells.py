@@ -89,6 +89,7 @@ def test_every_mechanism_of_a_cell_is_compared():
     assert compared == REGISTRY.keys() - {"Baseline", "OptimalClipping"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["FixedQuantile(candidates=32)", "Foresight()"])
 def test_a_release_books_and_shows_the_same(mechanism, tmp_path, monkeypatch):
     """Without noise both show one table and state one cost; the saved plan comes back."""
@@ -119,6 +120,7 @@ def test_a_release_books_and_shows_the_same(mechanism, tmp_path, monkeypatch):
     assert verify.find_problems(tmp_path / "out") == ()
 
 
+@pytest.mark.slow
 def test_what_comes_to_the_driver_is_bounded_by_cells_users_and_candidates(monkeypatch):
     """No answer of a plan and its stages is as large as the pairs; runs of users cost no bit."""
     counts = np.random.default_rng(9).poisson(3, (400, 12)) + 1

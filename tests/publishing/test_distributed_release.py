@@ -431,6 +431,7 @@ def test_a_plan_that_was_booked_is_read_back():
         np.testing.assert_array_equal(read.losses(), made.losses())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [None, "0.001"])
 def test_a_release_books_and_shows_the_same(delta, tmp_path, monkeypatch):
     """Without noise both show one table; both book the same losses of the same units."""

@@ -86,6 +86,7 @@ def test_sums_that_say_no_clock_are_of_none():
     assert unit_of(days.public) == "user-day (clock not named)"
 
 
+@pytest.mark.slow
 def test_one_reading_is_not_charged_to_two_days(tmp_path):
     """Naive times read on two clocks are two populations; the second is refused, both are named."""
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=100)

@@ -405,6 +405,7 @@ def test_only_what_was_asked_is_in_the_table(fleet, book, tmp_path, statistics):
     assert ("(km/h)\u00b2" in page) is (asked[0] == "variance")
 
 
+@pytest.mark.slow
 def test_other_statistics_are_another_request(fleet, book):
     """Asking for another set of statistics is another request, and is charged."""
     dataset, _ = fleet
@@ -611,6 +612,7 @@ def changed(dataset, **facts):
     return Dataset(public, dataset.sums, units)
 
 
+@pytest.mark.slow
 def test_every_public_fact_is_part_of_the_request(city, book):
     """Other bounds, quantum, names, units or rows of the plan are other requests, and charged."""
     plan = plan_of(city, [2, 2, 0], 1.5)

@@ -80,6 +80,7 @@ def test_the_last_look_at_a_cell_decides():
     assert made.expected_error[0] < alone.expected_error[0]
 
 
+@pytest.mark.slow
 def test_the_deviation_is_that_of_a_normal_map():
     """With hardly any noise it is the standard deviation between cells."""
     true = np.random.default_rng(8).normal(40.0, 6.0, 300)

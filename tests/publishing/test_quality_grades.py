@@ -50,6 +50,7 @@ def test_the_deviation_solves_its_equation():
     assert np.sum(weight * (numbers - centre) ** 2) == pytest.approx(59.0)
 
 
+@pytest.mark.slow
 def test_the_deviation_is_right_on_average():
     """Over 400 maps of 40 cells its square has the expectation 9, within four standard errors."""
     rng = np.random.default_rng(4)

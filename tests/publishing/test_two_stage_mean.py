@@ -274,6 +274,7 @@ def test_the_loss_is_that_of_the_most_expensive_way(user, noise):
     assert noise == 1 or lost["user_residuals"] > lost["single_stage"]
 
 
+@pytest.mark.slow
 @each_way
 def test_what_is_left_beside_interval_and_h_is_lost(way):
     """Over all neighbours: never more in any strategy, and nearly all of it by some user."""

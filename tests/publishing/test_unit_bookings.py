@@ -134,6 +134,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.slow
 def test_one_fleet_is_charged_whatever_the_type_of_its_ids(ledger):
     """The same buses by ids of every type spend from one budget, until it is gone."""
     book, spent = ledger(budget=3), []
@@ -230,6 +231,7 @@ def test_no_id_leaves(ledger, tmp_path, caplog, capfd):
         assert book.key.secret not in content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["begin_draw", "complete"])
 def test_a_stopped_release_is_not_drawn_for_other_vehicles(ledger, monkeypatch, step):
     """Same counts, other ids: the request is the same, but these were charged nothing."""

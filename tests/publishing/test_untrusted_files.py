@@ -172,6 +172,7 @@ def test_ordinary_json_is_read():
     }
 
 
+@pytest.mark.slow
 def test_a_broken_footer_never_ends_the_process(tmp_path):
     """Footers with a byte changed are read by our own parser first, and end in an error."""
     path = write(tmp_path, good())

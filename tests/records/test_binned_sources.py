@@ -109,6 +109,7 @@ def test_the_engine_and_packing_agree(records, expected, monkeypatch):
     assert max(expected["values", "keep"][0]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["packed", "grouped", "packs"])
 def test_a_cache_keeps_counts_by_bin(days, expected, tmp_path, monkeypatch, way):
     """Days that are added up, by this program or by the engine, and from packs of days."""

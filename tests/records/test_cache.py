@@ -151,6 +151,7 @@ SORTED, GROUPED = 1, 10**9
 """Records from which the pairs of a file are found by sorting: of every file, of none."""
 
 
+@pytest.mark.slow
 @examples(12, phases=[Phase.explicit, Phase.generate])
 @given(
     st.lists(records, min_size=1, max_size=3), utc_grids, rules, st.sampled_from([SORTED, GROUPED])
@@ -221,6 +222,7 @@ def test_every_unit_grid_and_way_with_repeats_agrees(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["user", "user-day"])
 def test_files_sorted_and_files_grouped_are_added_up(tmp_path, place, monkeypatch, unit):
     """An entry is the same whichever way its pairs were found: of one way, the other can go on."""
@@ -305,6 +307,7 @@ def test_many_local_days_are_read_once(days, place, scans):
     assert sorted(scans) == ["day0.parquet", "day1.parquet", "day2.parquet"]
 
 
+@pytest.mark.slow
 def test_a_new_day_costs_a_day(days, place, scans):
     """Only the file that came is read, and the second time none is."""
     ask(days, cache=place)
@@ -316,6 +319,7 @@ def test_a_new_day_costs_a_day(days, place, scans):
     assert scans == ["day3.parquet"]
 
 
+@pytest.mark.slow
 def test_files_that_meet_are_read_together(days, place, scans):
     """A late record that meets another day makes one entry of both, and repeats stay exact."""
     ask(days, cache=place)
@@ -374,6 +378,7 @@ def test_folders_that_are_columns_agree(tmp_path, place):
     agree(source, place, cells=Labels("part"), lat=None, lon=None)
 
 
+@pytest.mark.slow
 def test_listed_files_of_other_columns_agree(tmp_path, place, scans):
     """What a column is depends on all files, so files that differ are read together."""
     whole = day(1).set_column(0, "bus", [[float(i % 7) for i in range(60)]])
@@ -401,6 +406,7 @@ def test_files_declare_alike_only_with_the_same_outer_names(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_listed_twice_agrees(days, place):
     """It counts twice, as without a cache."""
     twice = [days / "day0.parquet", days / "day1.parquet", days / "day0.parquet"]
@@ -457,6 +463,7 @@ def test_the_version_that_is_stated_is_that_of_the_files_used(days, place):
     assert found.public.identity["version"] == "*.parquet=1"
 
 
+@pytest.mark.slow
 def test_a_file_that_grew_under_its_version_is_refused(days, place):
     """Another size under one version is told, and nothing stale is used."""
     ask(days, cache=place)
@@ -467,6 +474,7 @@ def test_a_file_that_grew_under_its_version_is_refused(days, place):
     same(ask(days, cache=place, version="2"), ask(days, version="2"))
 
 
+@pytest.mark.slow
 def test_a_file_that_was_touched_is_read_again(days, place, scans):
     """A time of change that differs is no reason to trust the entry, nor to refuse the file."""
     ask(days, cache=place)
@@ -531,6 +539,7 @@ def test_another_question_has_entries_of_its_own(days, place, other, scans):
     assert len(list(place.glob("*.entry"))) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other",
     [
@@ -677,6 +686,7 @@ def test_two_processes_fill_one_cache(days, place, scans):
     assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 3
 
 
+@pytest.mark.slow
 def test_the_faster_of_two_stands(days, place, monkeypatch):
     """An entry that came to be while the same file was read is used, and not replaced."""
     write, first = cached_reading._CachedReading._write, []
@@ -695,6 +705,7 @@ def test_the_faster_of_two_stands(days, place, monkeypatch):
     assert {path.name for path in place.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_merging_stays_within_memory(tmp_path, place):
     """With little memory the engine spills while adding up, and the result does not change."""
     source, rng = tmp_path / "days", np.random.default_rng(3)
@@ -718,6 +729,7 @@ def test_merging_stays_within_memory(tmp_path, place):
     assert sums_of(few) == sums_of(ask(source, memory="2GB"))
 
 
+@pytest.mark.slow
 def test_sums_too_large_are_refused_alike(days, place, scans):
     """A quantum too fine for the number of records is told with the number of all."""
     fine = {"bounds": (0, 4503), "quantum": "0.000000000001", "repeats": "keep"}

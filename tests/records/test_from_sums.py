@@ -62,6 +62,7 @@ def usable(row):
     return bool(cell and user and all(x is not None and math.isfinite(x) for x in numbers))
 
 
+@pytest.mark.slow
 @examples(80)
 @given(rows, scales)
 @example([("x", "7", 3, 1e300, -1e300), ("x", "7", 1, 0.0, 1.7e308)], ((100, 101), 1))
@@ -89,6 +90,7 @@ def test_no_sum_is_an_error_and_all_sums_are_possible(found, scale):
     assert rules["rows read"] == len(found) == dropped + len(kept)
 
 
+@pytest.mark.slow
 @examples(60)
 @given(rows, st.lists(st.tuples(sums, sums), min_size=25, max_size=25))
 def test_other_sums_of_one_user_change_that_user_alone(found, others):
@@ -136,6 +138,7 @@ def test_one_record_is_rounded_as_reading_rounds_it(value):
     assert from_sums(table, bounds=bounds, min_users=1).sums.total == known.sums.total
 
 
+@pytest.mark.slow
 def test_rows_of_one_pair_are_added_after_clamping():
     """Rows of the same cell and user are added up, each clamped by itself, in any order."""
     found = [("x", "a", 1, 100.0), ("x", "a", 2, -1.0), ("x", "b", 1, 7.0), ("x", "a", 1, 2.5)]

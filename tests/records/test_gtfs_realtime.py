@@ -77,6 +77,7 @@ POSITIONS = st.lists(
 )
 
 
+@pytest.mark.slow
 @examples(25)
 @given(
     snapshots=st.lists(POSITIONS, min_size=1, max_size=3), repeats=st.sampled_from(["drop", "keep"])
@@ -117,6 +118,7 @@ def test_endings_are_those_of_snapshots(tmp_path, suffix):
         assert found.occupancy.n_records == 2
 
 
+@pytest.mark.slow
 def test_a_folder_a_pattern_a_list_and_one_file(tmp_path):
     """Each way to name files gives the same; a list may name a file twice."""
     folder = write(tmp_path / "feed", [snapshot([position("a"), position("b", 5.0)])] * 2, ".pb")
@@ -232,6 +234,7 @@ def test_every_column_has_its_field(tmp_path):
     assert {name: float(text) for name, (text,) in labels.items()} == dict.fromkeys(row, 7)
 
 
+@pytest.mark.slow
 def test_a_cache_decodes_new_files_alone(tmp_path, monkeypatch):
     """Days that share no instant are entries of their own, and what is read is the same."""
     from hexveil.records.duckdb.formats import vehicle_positions  # noqa: PLC0415  the engine

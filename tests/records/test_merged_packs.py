@@ -53,6 +53,7 @@ def read_tables(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 def test_day_by_day_the_sums_are_those_of_reading_all(tmp_path, place, scans, read_tables):  # noqa: F811
     """Each day is read once; all but two of the tables are read as one."""
     source = fill(tmp_path / "days", 1)
@@ -71,6 +72,7 @@ def test_day_by_day_the_sums_are_those_of_reading_all(tmp_path, place, scans, re
     assert "day" not in heads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more", [{}, {"privacy_unit": "user-day", "statistics": ("mean", "histogram")}]
 )
@@ -106,6 +108,7 @@ def test_any_days_in_any_order_are_as_if_read_anew(tmp_path, monkeypatch, read_t
     assert taken > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "how"), [(".packed", "flipped"), (".pack", "flipped"),
                                              (".packed", "gone"), (".packed", "open")])  # fmt: skip
 def test_a_damaged_pack_is_made_anew(days, place, scans, ending, how):  # noqa: F811
@@ -150,6 +153,7 @@ def test_a_pack_stands_for_its_entries_alone(days, place, scans):  # noqa: F811
     assert len(scans) == 1
 
 
+@pytest.mark.slow
 def test_a_new_version_of_a_day_ends_its_packs(days, place):
     """Members are named by their digests: another content of a day is another member."""
     ask(days, cache=place)
@@ -161,6 +165,7 @@ def test_a_new_version_of_a_day_ends_its_packs(days, place):
         assert digests.issuperset(json.loads(path.read_text())["head"]["members"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_crash_or_a_full_disk_leaves_no_half_pack(days, place, monkeypatch, at):
     """Stopped before the table or the head has its name, and where no pack can be written."""
@@ -201,6 +206,7 @@ def test_the_closest_pack_is_chosen():
     assert packs[0].head != MergedPack("other", ("a", "b")).head
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0, 1])
 def test_days_with_equal_tables_count_twice(tmp_path, place, left, monkeypatch):
     """A day that came may equal one in a pack, or one that is taken away from it."""
@@ -231,6 +237,7 @@ def test_a_pack_of_an_earlier_layout_is_made_anew(days, place):
     same(ask(days, cache=place), plain)
 
 
+@pytest.mark.slow
 def test_pairs_that_memory_does_not_hold_are_read_without_the_pack(days, place, monkeypatch, scans):  # noqa: F811
     """The engine groups the tables of the entries; a damaged one that a pack stood for is read."""
     plain = ask(days, cache=place)

@@ -141,6 +141,7 @@ def test_each_form_is_the_same_data_set_as_a_flat_file(tmp_path_factory, rows, s
     check_forms(tmp_path_factory.mktemp("forms"), rows, suffix, FORMS)
 
 
+@pytest.mark.slow
 def test_nested_forms_are_the_data_set_of_a_flat_file(tmp_path):
     """A few records, with an id that is JSON text, a place that is none and a repeat."""
     moments = ("2024-01-01T10:00:00+05:30", "2024-01-01T04:30:00Z", "2024-01-02T10:00:00+05:30")

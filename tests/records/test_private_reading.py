@@ -194,6 +194,7 @@ def write(folder, *tables):
         pq.write_table(table, folder / f"{number}.parquet")
 
 
+@pytest.mark.slow
 def test_a_cache_makes_the_pairs_of_its_files(tmp_path):
     """Files that share repeats, with and without dates, give what reading them gives."""
     source, kept = tmp_path / "cars", tmp_path / "cache"
@@ -212,6 +213,7 @@ def test_a_cache_makes_the_pairs_of_its_files(tmp_path):
             assert cached.public.identity == private.public.identity
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_read_again(tmp_path):
     """Records of a user that are added under the same version are no reason to refuse."""
     source, kept = tmp_path / "cars", tmp_path / "cache"

@@ -155,6 +155,7 @@ def agreed(rows, grid, rule):
     return found, left_out
 
 
+@pytest.mark.slow
 @examples(60)
 @given(records, grids, rules)
 def test_rules_agree_with_the_oracle(rows, grid, rule):
@@ -568,6 +569,7 @@ def by_place(top=None):
     return spread(lat="lat", lon="lon", cells=grid, select=Select(min_users=2, top=top))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top", [None, 2])
 def test_counts_are_added_up_in_memory_as_the_engine_does(monkeypatch, top):
     """Grids of both kinds, per user and per day: the same cells, pairs and counts each way."""
@@ -595,6 +597,7 @@ def test_counts_are_added_up_in_memory_as_the_engine_does(monkeypatch, top):
                     assert (one.rules, one.identity) == (other.rules, other.identity)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, packed):
     """Where memory holds no pairs, each grid's are in blocks, and the same as in memory."""
@@ -686,6 +689,7 @@ def test_input_larger_than_memory_reads_the_same(tmp_path):
     assert rows_of(few) == rows_of(many)
 
 
+@pytest.mark.slow
 def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     """No line on either stream, not even at exit, and no file but the scratch folder's note."""
     # Ids that are one number in two spellings would be warned of.

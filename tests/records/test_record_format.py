@@ -78,6 +78,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.slow
 @given(records=rows)
 @examples(20)
 def test_declared_numbers_read_as_the_plain_table(records):
@@ -90,6 +91,7 @@ def test_declared_numbers_read_as_the_plain_table(records):
 CLOCKS = ("%d/%m/%Y %H:%M:%S", "%m-%d-%Y %H:%M:%S", "%d %b %Y %I:%M:%S %p", "%j/%y %H.%M.%S")
 
 
+@pytest.mark.slow
 @given(records=rows)
 @examples(20)
 def test_declared_times_read_as_the_plain_table(records):
@@ -112,6 +114,7 @@ def test_a_declared_offset_goes_before_the_local_clock():
         assert found.public.rules["repeats of a user and time"] == 1
 
 
+@pytest.mark.slow
 @given(records=rows)
 @examples(20)
 def test_nested_records_read_as_the_plain_table(tmp_path_factory, records):
@@ -203,6 +206,7 @@ def test_a_used_column_must_be_in_all_files(tmp_path):
             read(source, **RULES, format=declared)
 
 
+@pytest.mark.slow
 def test_common_columns_of_a_folder_are_cached_file_by_file(tmp_path):
     """A cache gives what reading at once gives; another format does not find its entries."""
     source = folder(tmp_path / "csv", DIFFER)

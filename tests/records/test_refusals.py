@@ -171,6 +171,7 @@ def test_a_truncated_parquet_file_is_refused(tmp_path):
     assert SENTINEL_ID not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_malformed_lines_are_counted_and_never_shown(tmp_path):
     """Lines that cannot be parsed are a public count, up to the share that is allowed."""
     header = "user,speed,time,lat,lon\n"
@@ -279,6 +280,7 @@ def test_a_selection_that_leaves_nothing_says_so(select, sentence):
     refused(table(lat=[52.2] * 40), sentence, select=select)
 
 
+@pytest.mark.slow
 def test_more_pairs_than_memory_holds_go_to_disk(monkeypatch):
     """By the pairs of the selected cells, once they are counted; few pairs of many records pass."""
     pairs = reading(table()).occupancy.n_pairs
@@ -552,6 +554,7 @@ def test_single_records_are_of_users_not_of_their_days():
     assert found.occupancy.n_users == 90
 
 
+@pytest.mark.slow
 def test_single_records_are_found_among_many():
     """Where pairs are packed and where the engine groups them, the counts are the same."""
     size = 120_000

@@ -138,6 +138,7 @@ def made_into(made, arguments):
     return from_sums(made, **same, min_users=1, top=arguments["select"].top)
 
 
+@pytest.mark.slow
 @examples(25)
 @given(records, grids, options, selections)
 def test_duckdb_makes_the_sums_that_reading_makes(found, grid, given_options, given_select):

@@ -64,6 +64,7 @@ def test_the_holders_names_come_first():
     assert all(words.endswith("of Depot 7") for words in alone["words"][1:])
 
 
+@pytest.mark.slow
 def test_lines_of_the_context_fit_into_a_page():
     """A city of streets is thinned until its lines stay within their limit, and some remain."""
     rng = np.random.default_rng(5)
@@ -82,6 +83,7 @@ def test_small_maps_have_names_but_no_lines():
     assert found["words"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resolution", [0, 1, 3])
 def test_geography_fits_into_a_page(resolution):
     """However much of the world a map shows, its lines stay within their limit."""

@@ -252,6 +252,7 @@ def test_the_chart_marks_bars_that_are_cut_off(wards):
     assert ".chart .cut-off i {" in html
 
 
+@pytest.mark.slow
 def test_a_release_of_thousands_of_cells_stays_small(make):
     """2,000 hexagons in 24 slots make a page under 6 MB."""
     names = h3.grid_disk(h3.latlng_to_cell(52.2, 21.0, 8), 25)

@@ -42,6 +42,7 @@ def test_a_figure_is_made(here, capsys):
     assert "Claims             as printed 1 holds" in said
 
 
+@pytest.mark.slow
 def test_all_claims_stand_in_one_file(here, capsys):
     """claims.csv says of each claim whether it holds, and how it was read."""
     assert main(["reproduce", "--all", "--out", "made", "--jobs", "1", "--json"]) == 0
@@ -129,6 +130,7 @@ def own(here, monkeypatch):
     return settings
 
 
+@pytest.mark.slow
 def test_own_counts_in_one_command(own, here, capsys):
     """Figures alone, in a folder of their own; options arrive; a second time they are kept."""
     (here / "m.csv").write_text("9\n3\n1\n")
@@ -147,6 +149,7 @@ def test_own_counts_in_one_command(own, here, capsys):
     assert len(own) == 4
 
 
+@pytest.mark.slow
 def test_figures_of_own_values_are_private(own, here, capsys):
     """Text, table, picture and names say so, files are the owner's; counts alone are public."""
     assert main(["reproduce", "iot:fig2", "comp:fig3", "--records", "buses.csv", *BUSES]) == 0

@@ -106,6 +106,7 @@ def test_names_are_text(title):
     assert error_chart.images(table(), title=title)["png"].startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_own_settings_do_not_change_the_figure():
     """A reader's own style, which might need programs that are missing, is left aside."""
     usual = error_chart.images(table(), title="x")
@@ -114,6 +115,7 @@ def test_own_settings_do_not_change_the_figure():
         assert mpl.rcParams["font.size"] == 30
 
 
+@pytest.mark.slow
 def test_images_are_reproducible():
     """The same table gives the same bytes: no date, no random name."""
     assert error_chart.images(table(), title="x") == error_chart.images(table(), title="x")

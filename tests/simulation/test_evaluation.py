@@ -51,6 +51,7 @@ def test_optimal_clipping_has_its_closed_form():
     assert abs(table["mae"][0].as_py() - expected) < 5 * table["standard_error"][0].as_py()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [SIMULATED, FIXED])
 def test_the_standard_error_is_that_of_the_error(given):
     """Over 1,000 seeds errors spread as they say: 11% tells 5 deviations from a false formula."""

@@ -16,6 +16,7 @@ def records():
     return flights.records()
 
 
+@pytest.mark.slow
 def test_every_flight_with_a_place_is_a_record(records):
     """336,776 flights, of which 7,602 go to the four destinations without a place."""
     assert records.num_rows == 329_174
@@ -69,6 +70,7 @@ def test_a_missing_package_is_named(monkeypatch):
         flights.records()
 
 
+@pytest.mark.slow
 def test_the_package_is_not_imported():
     """Its files are read; importing it would pull in its own dependencies."""
     script = (

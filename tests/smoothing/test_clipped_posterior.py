@@ -249,6 +249,7 @@ def test_last_digits_of_inputs_change_last_digits_of_outputs(seed):
     assert np.abs(published(other) - one).max() < 1e-9 * SPAN
 
 
+@pytest.mark.slow
 def test_the_order_of_sums_changes_last_digits_only(monkeypatch):
     """Cells in another order, in other blocks, have the same published numbers."""
     drawn, *looks = two_looks(9, cells=60)

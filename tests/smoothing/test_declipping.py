@@ -131,6 +131,7 @@ def test_huge_noise_leaves_the_average_of_cells():
 # The spread of users
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guess", [0.7, 1.0, 1.4])
 def test_the_spread_is_found_near_a_guess(guess):
     """With a guess off by up to two fifths, what is found is nearer the truth, or as near."""
@@ -155,6 +156,7 @@ def test_the_spread_stays_near_the_guess_where_nothing_is_seen():
 # The same by another road
 
 
+@pytest.mark.slow
 def test_blocks_do_not_change_results(monkeypatch):
     """Cells are worked on some at a time; how many does not matter."""
     _, first, second = two_looks(6, cells=150)

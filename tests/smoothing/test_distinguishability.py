@@ -32,6 +32,7 @@ def test_no_factor_for_no_signal_and_constants():
     assert half_distinguishable_factor(ONE, np.array([0.0, 0.0, 0.0, 1.0, 1.0]), 0 * ONE) is None
 
 
+@pytest.mark.slow
 def test_the_prediction_comes_true():
     """With that much less noise about half of the cells are told apart."""
     rng = np.random.default_rng(3)

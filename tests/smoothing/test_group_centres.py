@@ -38,6 +38,7 @@ def estimated(look, effects):
     return posterior.median(), *posterior.interval(0.95)
 
 
+@pytest.mark.slow
 def test_cells_of_one_place_learn_from_each_other():
     """Where places differ and slots hardly do, errors fall and intervals still hold."""
     errors, held = [], []
@@ -51,6 +52,7 @@ def test_cells_of_one_place_learn_from_each_other():
     assert np.mean(held) > 0.93
 
 
+@pytest.mark.slow
 def test_groups_that_say_nothing_cost_nothing():
     """Where places are alike, estimates are as good as without them."""
     errors = []
@@ -108,6 +110,7 @@ def test_without_groups_there_are_no_centres():
         assert predict_centres(own, look, design_of(3), SPREAD, BOUNDS, effects) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jitter", [1e-12])
 def test_published_numbers_do_not_jump(jitter):
     """Noisy numbers that differ in their last digits give the same estimates."""

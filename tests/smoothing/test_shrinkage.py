@@ -175,6 +175,7 @@ def test_one_wild_number_moves_no_other(size):
 # Error and coverage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0.05, 0.2, 0.5, 1.0, 2.0, 3.0])
 def test_outlying_cells_do_not_spoil_the_map(part):
     """Two cells far from 38 others: smoothing never makes the mean error larger."""
@@ -226,6 +227,7 @@ def test_misfits(name, scale):
     assert 0.93 <= covered <= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False])
 def test_bias_of_the_typical_size_is_covered(shared):
     """ClippingRange allow for a bias of the stated size, one for all cells or one for each."""
@@ -270,6 +272,7 @@ def test_cells_of_few_users_are_drawn_less():
     assert 0.93 <= np.mean(inside) <= 0.99
 
 
+@pytest.mark.slow
 def test_five_cells():
     """Five cells are few, and the intervals still cover."""
     found = [judged(lambda rng: heavy(rng, 5), scale, (), 60) for scale in (0.2, 0.5, 1.0)]
@@ -309,6 +312,7 @@ def test_fitted_effects_are_named():
     assert smooth(numbers, scale, groupings, typical_bias=1.0).widened
 
 
+@pytest.mark.slow
 def test_ten_thousand_cells():
     """Ten thousand cells in three groupings: error and coverage hold."""
     rng = np.random.default_rng(8)

@@ -191,6 +191,7 @@ def test_tails_bound_those_of_discrete_noise(deviation):
     assert mass[k >= quantile].sum() <= 0.025 < mass[k >= quantile - 3].sum()
 
 
+@pytest.mark.slow
 def test_maps_under_gaussian_noise_cover_and_beat_laplace_where_units_are_in_many_cells():
     """4,000 units in 16 of 40 cells: intervals cover at their rate, errors are below Laplace's."""
     rng = np.random.default_rng(4)

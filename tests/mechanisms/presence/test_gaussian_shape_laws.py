@@ -97,6 +97,7 @@ def largest_delta(plan, options=None):
     return max(delta_between(plan, pair, places) for pair in pairs)
 
 
+@pytest.mark.slow
 def test_no_unit_exceeds_delta():
     """At ε the exact δ of shape and cells together is at most the promised one, and near it."""
     assert 0.9 * float(DELTA) <= largest_delta(plan_of()) <= float(DELTA)
@@ -126,6 +127,7 @@ TWINS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", TWINS)
 def test_broken_twins_exceed_delta(twin, monkeypatch):
     """A scale for L1 used for L2, a stage left out, cells or squares not added: δ is exceeded."""
@@ -133,6 +135,7 @@ def test_broken_twins_exceed_delta(twin, monkeypatch):
     assert largest_delta(plan_of(), FULL) > 1.05 * float(DELTA)
 
 
+@pytest.mark.slow
 def test_numbers_of_units_beside_a_map_keep_the_promise_together(monkeypatch):
     """The exact δ of both is near the promised one; shares above one, or L1 caps, exceed it."""
     assert 0.9 * float(DELTA) <= largest_delta(counted_plan(), FULL) <= float(DELTA)
@@ -177,6 +180,7 @@ def test_sums_of_normal_noise_have_their_law():
         assert 0.94 <= ((low <= weight) & (weight <= high)).mean() <= 0.995
 
 
+@pytest.mark.slow
 def test_units_in_many_cells_gain():
     """4,000 units in 36 of 60 cells: smaller errors than of a pure plan, and honest intervals."""
     rng = np.random.default_rng(4)

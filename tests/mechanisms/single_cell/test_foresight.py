@@ -204,6 +204,7 @@ def test_estimates_move_with_the_bounds():
     assert moved == pytest.approx(-30 + 50 * plain, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "design", [DESIGNS[0], DESIGNS[18], DESIGNS[-3]], ids=["middle", "point", "from"]
 )
@@ -224,6 +225,7 @@ def test_simulation_and_release_agree(design):
         assert np.abs(below - np.searchsorted(many + 6.0, at, "right") / many.size).max() > limit
 
 
+@pytest.mark.slow
 def test_simulated_cells_are_read_with_less_error():
     """Where users differ the error is on average at least 15 % below the papers' best."""
     rng = np.random.default_rng(31)

@@ -89,6 +89,7 @@ def folder(made, tmp_path_factory):
     return made.write(tmp_path_factory.mktemp("out") / "map", title="Air")
 
 
+@pytest.mark.slow
 def test_each_column_counts_as_if_read_alone(source, dataset):
     """Text is scanned once, and sums, counts and units are those of two readings."""
     for column, bounds in BOUNDS.items():
@@ -243,6 +244,7 @@ def sums_of(dataset, column):
     )
 
 
+@pytest.mark.slow
 def test_columns_that_were_read_apart_are_the_same_release(source, dataset, tmp_path):
     """With a cache, and as sums in another order of ids, units have one number in all columns."""
     cached = hv.read(
@@ -400,6 +402,7 @@ def exact_squares(both, plan):
     return squares
 
 
+@pytest.mark.slow
 def test_squares_of_all_columns_add_up_under_a_delta(dataset, approximate):
     """Booked is the exact sum over columns, within ε and δ; one column alone is too little."""
     exact, booked = exact_squares(dataset, approximate), approximate.booked_losses
@@ -421,6 +424,7 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, approximate):
         hv.plan(dataset, epsilon=6, delta="0.1", statistics="mean")
 
 
+@pytest.mark.slow
 def test_quantiles_of_all_columns_go_with_a_delta(dataset, tmp_path):
     """Squares of every kind of statistic add up: saved, loaded, released within them, verified."""
     plan = hv.plan(dataset, epsilon=6, delta=DELTA, statistics=STATISTICS, advise=False)
@@ -467,6 +471,7 @@ def test_a_release_of_columns_under_a_delta_is_checked(dataset, approximate, tmp
 # ---- the folder ----
 
 
+@pytest.mark.slow
 def test_the_folder_comes_back_as_it_was_written(folder, made):
     """The folder is verified as a whole, and loaded with the same numbers."""
     assert find_problems(folder) == ()
@@ -515,6 +520,7 @@ def test_each_part_names_the_whole(folder):
     assert 'href="no2_air/report.html"' in page
 
 
+@pytest.mark.slow
 def test_all_columns_are_compared_and_rolled_up_at_once(dataset, made, folder, tmp_path):
     """Each column by itself, as if its own folders were given; what is odd is refused."""
     own = hv.Ledger(tmp_path / "ledger.sqlite", dataset="air", budget="20")

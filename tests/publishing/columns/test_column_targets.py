@@ -142,6 +142,7 @@ def test_what_has_no_meaning_is_one_sentence(dataset, options, sentence):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_goal_is_released_saved_and_answered_again(dataset, plan, table, tmp_path):
     """Other spellings and orders are the same request; the folder states the targets."""
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=8)

@@ -299,6 +299,7 @@ def test_a_release_that_books_one_column_draws_no_other(dataset, plan, tmp_path,
         hv.release(dataset, plan, ledger=book, accept_noise=True)
 
 
+@pytest.mark.slow
 def test_squares_of_all_columns_add_up_under_a_delta(dataset, tmp_path, monkeypatch):
     """Any unit is booked the sum of squares, in an account of this δ; too little draws nothing."""
     options = {"epsilon": 3, "fleet": 400, "statistics": STATISTICS}
@@ -372,6 +373,7 @@ def test_each_part_names_the_whole(folder):
     assert 'href="no2_air/report.html"' in (folder / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_columns_are_rolled_up_and_compared(made, folder, tmp_path):
     """Each by itself, from the folder as from memory; a page and a statement for each."""
     rolled = hv.roll_up(folder, one_cell=True)

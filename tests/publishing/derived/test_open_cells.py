@@ -177,6 +177,7 @@ def by_intervals(cells, rows):
     return CellNumbers(number[rows], below[rows], above[rows], zero, zero, unknown, "model")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "typical", "one_centre", "at_least"),
     [
@@ -400,6 +401,7 @@ def test_each_statistic_of_a_map_is_compared(maps, statistic):
         assert made.statement["basis"] == "proven"
 
 
+@pytest.mark.slow
 def test_maps_are_rolled_up(maps):
     """By noisy weights, within the errors of the cells; numbers of units add up."""
     first = maps["mean"][0]
@@ -500,6 +502,7 @@ def test_refusals_of_maps_are_sentences(maps):
         hv.compare_releases(second, closed)
 
 
+@pytest.mark.slow
 def test_the_commands_take_maps(folders, tmp_path):
     """Both commands, their folders and their pages; numbers of units have no unit of measure."""
     run = CliRunner().invoke

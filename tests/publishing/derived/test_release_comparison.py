@@ -352,6 +352,7 @@ def test_parents_group_their_children(mapped):
     assert made.statement["grid"]["timeslot"] is None
 
 
+@pytest.mark.slow
 def test_smoothed_estimates_change_no_comparison(tmp_path):
     """Intervals are those of the noise, whether or not estimates were smoothed."""
     smoothed = release_of(tmp_path / "map", "squares", mapped=True, smoothed=True)

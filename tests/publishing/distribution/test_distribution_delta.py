@@ -108,6 +108,7 @@ CHANGES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_changed_statements_are_found(made, tmp_path):
     """Squares, noise, δ and words that do not agree are named."""
     for number, (name, (change, message)) in enumerate(CHANGES.items()):
@@ -118,6 +119,7 @@ def test_changed_statements_are_found(made, tmp_path):
         assert any(message in one for one in found), (name, found)
 
 
+@pytest.mark.slow
 def test_texts_say_what_delta_means(made, tmp_path):
     """README.txt, page and dossier: the promise, what δ allows, and why it is below 1/n."""
     folder = made["bins"].write(tmp_path / "map")

@@ -101,6 +101,7 @@ def shares_up_to(dataset, edge):
     return counts[:, dataset.public.bins.edges <= edge].sum(axis=1) / counts.sum(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [("p50", "share<20"), ("share<20",)])
 def test_cells_take_after_those_that_share_a_label(asked, monkeypatch):
     """Where lines differ and hours hardly do, mean ranks and shares come closer by their labels."""
@@ -139,6 +140,7 @@ def test_one_booking_pays_for_all_statistics(plan, made, book):
     assert float(plan.epsilon) <= sum(parts) + 1e-9
 
 
+@pytest.mark.slow
 def test_the_same_request_gets_the_same_numbers(dataset, made, book):
     """Another order of the texts and another spelling of ε are the same request."""
     again = hv.plan(dataset, statistics=ASKED[::-1], epsilon="4.0")
@@ -213,6 +215,7 @@ def test_the_share_beyond_one_threshold_is_the_mean_of_an_indicator(dataset):
     assert list(plan.expected_error) == ["share"]
 
 
+@pytest.mark.slow
 def test_metered_losses_are_those_that_are_booked(dataset, plan):
     """Losses added up from the noise scales reach what is booked, for the most exposed unit."""
     allocation = plan.allocation()
@@ -498,6 +501,7 @@ def test_a_cell_unlike_the_map_is_missed():
     assert np.abs(estimate.estimate[:7] - np.quantile(speed[~is_odd], 0.15)).max() < 4.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["auto", "ranks", "bins"])
 def test_through_a_deaf_door_nothing_is_heard(tmp_path, monkeypatch, estimator):
     """Whatever the values are, the door is asked the same and the same table comes out."""

@@ -266,6 +266,7 @@ BY_DELTA = {
 }
 
 
+@pytest.mark.slow
 def test_a_changed_statement_about_delta_is_found(made, tmp_path):
     """As above, for a release with a δ: of averages, and of distributions."""
     further = {
@@ -366,6 +367,7 @@ def test_grades_follow_from_intervals():
     ]
 
 
+@pytest.mark.slow
 def test_pictures_show_closed_cells_as_closed(made):
     """Open hexagons have colours and numbers, closed ones are grey, in both kinds of picture."""
     axes = pytest.importorskip("matplotlib.pyplot").subplots()[1]

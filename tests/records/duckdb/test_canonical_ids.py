@@ -202,6 +202,7 @@ def test_the_ledger_pins_this_form():
     assert f"canonical text {units.CANONICAL_IDS}," in NORMALISATION
 
 
+@pytest.mark.slow
 @examples(15)
 @given(
     st.lists(st.integers(-(2**53) + 1, 2**53 - 1), min_size=1, max_size=40, unique=True),

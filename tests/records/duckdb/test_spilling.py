@@ -125,6 +125,7 @@ def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, m
     assert [one.tolist() for one in columns] == [of_users.bin.tolist(), of_users.count.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [None, "0.001"])
 def test_plans_and_releases_are_those_of_blocks_anywhere(delta, records, small, tmp_path):
     """The same plan, to its last bit, as of blocks in memory; a release spends what it states."""

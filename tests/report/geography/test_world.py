@@ -98,6 +98,7 @@ def test_cutting_convex_corners_agrees_with_counting(corners):
     assert parts == pytest.approx(area(ring), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_every_kind_of_line_is_there():
     """The whole world has lines of each kind."""
     box = Box(-180, -85, 180, 85)

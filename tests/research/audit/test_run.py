@@ -238,6 +238,7 @@ def test_a_seed_gives_one_bound():
     assert bounds[0] == bounds[1] != bounds[2]
 
 
+@pytest.mark.slow
 def test_the_table_has_a_row_per_case_and_twin(monkeypatch):
     """The table of the whole suite holds what the functions return, here for two cases."""
     some = (CASES[0], named("Levy(gamma=1, cap=19): middle"))
@@ -275,6 +276,7 @@ def test_the_page_says_what_is_claimed_and_exact(case):
     assert printed(case)["exact"] == pytest.approx(run.exact_loss(case), abs=6e-4)
 
 
+@pytest.mark.slow
 def test_the_page_says_which_twin_is_caught_where():
     """The page has every twin of every case, and its detection probability by exact laws."""
     found = {(row[0], row[1]): row for row in rows("Broken twins")}

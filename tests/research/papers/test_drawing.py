@@ -119,6 +119,7 @@ def test_it_is_readable_in_grey():
     assert len(looks) == len(named) == 9
 
 
+@pytest.mark.slow
 def test_images_are_reproducible():
     """The same study gives the same bytes, in both kinds."""
     made = drawing.images("x", outcome(lines(2)))
@@ -143,6 +144,7 @@ def test_ours_have_a_colour_of_their_own():
     assert ours not in theirs
 
 
+@pytest.mark.slow
 def test_a_private_figure_says_so():
     """The stamp stands in the image's text; without it the figure is another."""
     private = drawing.images("x", outcome(lines(2)), private=True)

@@ -23,6 +23,7 @@ def test_every_published_fact_holds_for_any_seed(seed):
     assert astuple(itms.facts(m)) == (217, 417, 1, 17166, 46, 160, 164)
 
 
+@pytest.mark.slow
 def test_counts_are_the_same_for_a_seed_and_others_for_another():
     """They follow from the seed alone, are sorted, and cannot be changed by who reads them."""
     again = itms.counts.__wrapped__(0)

@@ -108,6 +108,7 @@ def test_a_turned_verdict_is_told(tmp_path):
     assert len(gallery_data.claim_differences(rows(claim), rows(turned))) == 2
 
 
+@pytest.mark.slow
 def test_one_command_writes_all_of_it(tmp_path, monkeypatch):
     """Picture, data, claims and page of the studies that there are."""
     drawn = line("Levy", [0.5, 1], [4, 2.000001], low=[3, 1], high=[5, 3])

@@ -148,6 +148,7 @@ def test_an_unknown_picture_is_named(capsys, tmp_path):
     assert "gallery-last" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_failing_command_is_told(tmp_path):
     """What the command said is passed on, in one sentence."""
     with pytest.raises(releases.HexveilError, match=r"hexveil release missing\.toml"):

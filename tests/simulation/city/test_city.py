@@ -81,6 +81,7 @@ def test_batches_are_bounded():
         assert city.n_batches * city.block >= users
 
 
+@pytest.mark.slow
 def test_a_bus_is_at_one_place_at_a_time(week):
     """Records of one bus at one time are exact repeats, of a small share."""
     week = week.slice(5_000, 20_000)

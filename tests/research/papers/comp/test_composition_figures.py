@@ -39,6 +39,7 @@ def test_the_studies_are_the_eight_figures_and_the_claims():
     assert not any(study.values for study in STUDIES.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "gamma"), [("comp:fig3", 3), ("comp:fig4", 6), ("comp:fig5", 9)])
 def test_loss_figures(name, gamma):
     """Bands over the draws, an ε axis from 0.1 to 1, and every claim holds."""
@@ -72,6 +73,7 @@ def test_error_figures(name):
     assert [claim.verdict for claim in outcome.claims] == ["holds"] * 3
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_figure():
     """Draws follow from the seed alone, and another seed has none of them."""
     one, again = (STUDIES["comp:fig3"].make(Setting(trials=1)) for _ in range(2))

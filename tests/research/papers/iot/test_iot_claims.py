@@ -58,6 +58,7 @@ def found(stated):
     return stated[0].claims
 
 
+@pytest.mark.slow
 def test_the_verdicts_are_those_of_the_errata(found):
     """What is printed wrong fails, everything else holds, and what is put right holds."""
     assert {claim.place for claim in found if claim.verdict == "fails"} == FAILING

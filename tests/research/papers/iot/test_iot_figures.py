@@ -60,6 +60,7 @@ def test_the_studies_are_the_five_figures():
     assert [study.draws for study in FIGURES.values()] == [True] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_figure_1():
     """Three panels, the printed noise beside ARRAY-AVERAGING only, ours in each."""
@@ -99,6 +100,7 @@ def test_figures_2_to_4(name, ours):
     assert {claim.reading for claim in outcome.claims} == {"as printed", "ours"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_what_figures_3_and_4_show():
     """LEVY is best under sample scaling; FIXEDQUANTILE, then ARRAY-AVERAGING under user scaling."""
@@ -114,6 +116,7 @@ def test_what_figures_3_and_4_show():
     assert all(figure_claims.clipping_claim("", "", one).holds for one in (many, wide))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_what_figure_1_shows():
     """BESTFIT is better under LEVY and FIXEDQUANTILE, and no better under ARRAY-AVERAGING."""

@@ -38,6 +38,7 @@ def found():
     return made(40)
 
 
+@pytest.mark.slow
 def test_the_verdicts_on_eight_cells_are_those_of_the_errata():
     """The verdicts do not need many cells."""
     check_verdicts(made(8))
@@ -75,6 +76,7 @@ def test_shared_claims_have_iots_verdicts(found):
     assert {(claim.says, claim.measured, claim.verdict) for claim in there} <= here
 
 
+@pytest.mark.slow
 def test_a_better_cap_is_seen():
     """The best cap in place of eq. (4) would hold; the smallest one is worse than the median."""
 

@@ -78,6 +78,7 @@ def test_figure_2_has_two_panels(second):
     assert samples.lines[0].y == pytest.approx(10 * users.lines[0].y, rel=0.5)
 
 
+@pytest.mark.slow
 def test_what_figure_1_says(first):
     """The published facts are met, minimax is not typical, and nothing is refuted."""
     found = verdicts(first)

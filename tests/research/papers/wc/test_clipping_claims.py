@@ -14,6 +14,7 @@ FAILING = {
 }
 
 
+@pytest.mark.slow
 def test_the_verdicts_are_those_of_the_errata():
     """The printed bias, its worst data set, and the extent of the class fail; the rest holds."""
     found = clipping_claims.claims()

@@ -14,6 +14,7 @@ def found():
     return thresholds.claims(Setting(trials=2000))
 
 
+@pytest.mark.slow
 def test_the_verdicts_are_those_of_the_errata(found):
     """The rank ⌈2/ε''⌉ and the quantile without its half fail as printed; the rest holds."""
     fails = [claim for claim in found if claim.verdict == "fails"]
@@ -24,6 +25,7 @@ def test_the_verdicts_are_those_of_the_errata(found):
     assert right == FAILING
 
 
+@pytest.mark.slow
 def test_a_wrong_sensitivity_is_found():
     """One percent less than the truth fails, and a noise scale with it."""
     assert [claim.holds for claim in thresholds.sensitivities()] == [True] * 3

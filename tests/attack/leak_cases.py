@@ -141,8 +141,8 @@ def key_of_another(here, records):
 
 
 def another_kind(here, records):
-    (here / "buses.txt").write_bytes(_text(records))
-    return "--source", "buses.txt"
+    (here / "buses.xml").write_bytes(_text(records))
+    return "--source", "buses.xml"
 
 
 def in_place_of_the_run(here, records):
@@ -176,7 +176,7 @@ BAD = {
     "no such file": (lambda *_: ("--source", "none.parquet"), (), (2,)),
     "parquet cut off": (cut, (), (2,)),
     "parquet damaged": (damaged, (), (1, 2)),
-    "parquet not UTF-8": (not_utf8, (), (2,)),
+    "parquet not UTF-8": (not_utf8, (), (0,)),
     "csv without header": (text_with(headerless), (), (2,)),
     "wide csv without header": (wide_headerless, ("--user", STEM, "--value", "zebra"), (2,)),
     "csv without header, twins": (twins_headerless, (), (2,)),

@@ -301,3 +301,15 @@ def test_the_engine_fails_on_what_is_left_out_here(tmp_path):
     pq.write_table(odd, tmp_path / "r.parquet")
     with pytest.raises(duckdb.Error):
         duckdb.sql(f"SELECT max(time) FROM '{tmp_path}/r.parquet'").fetchall()
+
+
+@pytest.mark.parametrize("protect", ["values", "presence"])
+def test_files_with_times_of_two_calendars_are_refused_by_their_types(tmp_path, protect):
+    """The engine would fail on a single time that one of the types does not know."""
+    paths = []
+    for unit in ("ns", "us"):
+        column = moments(unit, SECONDS * 10**6, "UTC").slice(0, 6)
+        paths.append(str(tmp_path / f"{unit}.parquet"))
+        pq.write_table(table(time=column), paths[-1])
+    with pytest.raises(InputError, match="times or times in nanoseconds, by file"):
+        pairs_of(paths, protect)

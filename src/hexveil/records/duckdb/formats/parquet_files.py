@@ -48,6 +48,7 @@ def open_parquet(
     """Return the records of Parquet files; see `open_source`."""
     declared = _declared_columns(source, configured)
     columns, timed = declared.columns, declared.timed
+    _check_times(columns, configured)
     one_schema = all(file_columns is columns[0] for file_columns in columns)
     uncommon = uncommon_columns(source, columns, configured, record_format)
     # Decided over all files, not over those of one query: a column must not come and go.
@@ -96,6 +97,19 @@ def open_parquet(
         respelled=_respelled(typed, file_schemas),
         one_schema=one_schema,
     )
+
+
+def _check_times(columns: Sequence[dict[str, str]], configured: Collection[str]) -> None:
+    """Refuse a used column that files declare in types of time with different calendars."""
+    # The engine reads it in one of the types, and fails on a single time that has no place there.
+    for name in configured:
+        types = {str(file_columns.get(name)) for file_columns in columns}
+        timed = [kind for kind in types if kind.startswith(("date", "timestamp"))]
+        if len({"nanoseconds" if "[ns" in kind else kind[:4] for kind in timed}) > 1:
+            raise InputError(
+                f"time: the column {name!r} holds dates, times or times in nanoseconds, by file; "
+                "write one type, such as times in microseconds."
+            )
 
 
 @dataclass(frozen=True)

@@ -165,8 +165,8 @@ class DistributionPlan(PartsBooking):
             if not error.beats_constant:
                 return (
                     f"{error.plural} are predicted to be off by {error.error:.3g} on average, "
-                    f"as much as one number for all cells ({error.baseline_error:.3g}); ask for "
-                    "larger cells or more epsilon."
+                    f"and one number for all cells by {error.baseline_error:.3g}; ask for larger "
+                    "cells or more epsilon."
                 )
         return None
 

@@ -57,8 +57,11 @@ _HIDDEN = (
         ),
         "<differences>",
     ),
+    # Whether it stands there follows from noisy numbers.
+    (re.compile(r"\s*(Warning )?One number for all cells would do .*? from this map\."), ""),
+    (re.compile(r'"no_better_than_constant": \[.*?\]', re.DOTALL), "<differences>"),
 )
-ESTIMATED = ("typical_error", "between_cells", "grades")
+ESTIMATED = ("typical_error", "between_cells", "grades", "beats_constant")
 """Fields of the manifest's accuracy that are computed from noisy numbers."""
 
 

@@ -85,7 +85,7 @@ def expected(records):
         left_out[why] += 1
         if why is None:
             user, value, label, micros = record
-            passed.append((user, micros, label.encode(), oracle.quanta(value, *SCALE)))
+            passed.append((user, int(micros), label.encode(), oracle.quanta(value, *SCALE)))
     pairs, kept = {}, oracle.without_repeats(passed)
     for user, _, label, k in kept:
         n, total, squares = pairs.get((label.decode(), user), (0, 0, 0))

@@ -32,7 +32,7 @@ FREE = {
     "lower_bound", "gap", "baseline_error", "noise_floor", "epsilon_requested", "l0_epsilon",
     "timeslot", "value",
     # Of losses and cells what counts do not determine; README.txt has four digits of it.
-    "p99", "p90", "median", "at_zero", "contribution_cap", "grid_step", "units",
+    "p99", "p90", "median", "at_zero", "contribution_cap", "grid_start", "grid_step", "units",
     # What was found in private, and what a model makes of it.
     "quantiles", "widening", "centre", "quantile", "half_width", "mean_share", "n_clusters",
     "points", "spread",

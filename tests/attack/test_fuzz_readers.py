@@ -261,7 +261,10 @@ def test_columns_that_engines_confuse_are_refused(tmp_path, form, second):
     elif form == "r.parquet":
         pq.write_table(table, source)
     outcome = fuzz_oracle.read(source, user=second)
-    assert isinstance(outcome, InputError)
+    if form == "r.csv" and second == "USER":  # only the column that is asked for is read
+        assert outcome.units.users.to_pylist() == ["b"]
+    else:
+        assert isinstance(outcome, InputError)
     assert "rename one" in str(outcome)
 
 

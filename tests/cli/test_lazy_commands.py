@@ -124,7 +124,16 @@ def test_completion_offers_commands():
         (("inspect", "--in"), ["--init"]),
         (
             ("release", "run.toml", "--e"),
-            ["--edition", "--engine", "--epsilon", "--error", "--estimates", "--estimator"],
+            [
+                "--edition",
+                "--encoding",
+                "--engine",
+                "--epsilon",
+                "--error",
+                "--estimates",
+                "--estimator",
+                "--exempt",
+            ],
         ),
         (("verify", "--j"), ["--json"]),
         (("ledger", "show", "--d"), ["--dataset"]),

@@ -100,6 +100,7 @@ _LINES: Mapping[tuple[str, str], Entry] = {
     ("select", "box"): Entry("[72.6, 21.0, 73.0, 21.4]"),
     ("select", "drop_values"): Entry("[-1]"),
     ("read", "privacy_unit"): Entry('"user"', "The shorter the period, the weaker the promise."),
+    ("read", "max_repeats"): Entry("0.2", "Records of a user and time that are left out."),
     ("format", "decimal"): Entry('","', "Text in values, latitudes and longitudes."),
     ("format", "time_format"): Entry('"%d/%m/%Y %H:%M:%S"'),
     ("format", "unit_suffix"): Entry('"m/s"'),
@@ -225,6 +226,9 @@ def _add_format(
     """Add the format of times, and where the records of documents are."""
     if look.record_path is not None:
         values["format", "record_path"] = quote(look.record_path)
+    if look.value_units:
+        values["read", "max_repeats"] = "1"
+        notes["read", "max_repeats"] = "Snapshots repeat a position until the next one."
     formats = look.time_formats.get(columns["time"].name, ()) if "time" in columns else ()
     key = ("format", "time_format")
     if len(formats) == 1:

@@ -94,9 +94,9 @@ def average_open_cells(cells: OpenCells, group: Ints) -> CellNumbers:
     group : ndarray of int64, shape (n_cells,)
         Group of each cell, from 0 to n_groups - 1; each has a cell.
     """
-    if cells.sums is None:
+    if cells.balances is None:
         return _average_intervals(cells, group)
-    averaged = _average_sums(cells, cells.sums, group)
+    averaged = _average_sums(cells, cells.balances, group)
     # A lone cell keeps its interval.
     alone = np.bincount(group) == 1
 

@@ -85,7 +85,7 @@ class OpenCells(ReadOnlyArrays):
         Of each number that a weight is made of, in parts.
     terms : int
         Noisy numbers that a weight is the sum of.
-    sums : CellSums or None
+    balances : CellSums or None
         None of numbers by a model of distributions, and of versions that did not publish sums.
     is_cut : bool
         Whether noisy weights below 0 are given as 0, as earlier versions published them.
@@ -99,7 +99,7 @@ class OpenCells(ReadOnlyArrays):
     limits: tuple[float, float]
     noise: MapNoise
     terms: int
-    sums: CellSums | None = None
+    balances: CellSums | None = None
     is_cut: bool = False
 
 

@@ -230,7 +230,7 @@ def test_an_average_of_one_cell_is_the_cell():
     # An end at the bound is bias, and averaged in full; so is all of the error of a share.
     far = average_open_cells(replace(cells, high=np.ones(400)), np.zeros(400, dtype=np.int64))
     assert far.bias_high[0] == pytest.approx(0.5, rel=1e-3)
-    shares = average_open_cells(replace(cells, sums=None), np.arange(400) // 200)
+    shares = average_open_cells(replace(cells, balances=None), np.arange(400) // 200)
     assert shares.noise_low == pytest.approx(0.05)
 
 
@@ -251,7 +251,7 @@ def test_roll_ups_of_cells_in_use_have_no_bias(noise, typical):
         low, high = low - made.bias_low, high + made.bias_high
         averages.append(low <= goal <= high)
         weights.append(total.low <= truth <= total.high)
-        sums = world.centre * cells.weight_noisy + world.radius * cells.sums.balance
+        sums = world.centre * cells.weight_noisy + world.radius * cells.balances.balance
         off.append((total.weight[0] - truth, cut.sum() - truth, sums.sum() / PARTS))
     deviation = noise.sum_deviation / PARTS * np.sqrt(120 / runs)
     by_sum, by_cut, sums = np.mean(off, axis=0)

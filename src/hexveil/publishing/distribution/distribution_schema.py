@@ -46,7 +46,11 @@ _PLAN_SCHEMA: Json = {
         "statistics": {"type": "array", "minItems": 1, "maxItems": 43, "items": {"type": "string"}},
         "estimator": {"enum": ["indicator", "ranks", "bins"]},
         "weights": {"type": "object", "additionalProperties": {"type": "string"}},
-        "expected_error": {"type": "object", "additionalProperties": _NUMBER},
+        "expected_error": {
+            "type": "object",
+            "required": ["share"],
+            "additionalProperties": _NUMBER,
+        },
         "columns": {
             "type": "object",
             "additionalProperties": {"type": "array", "items": {"type": "string"}},

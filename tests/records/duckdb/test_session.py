@@ -24,7 +24,7 @@ SENTINEL = "bus-9182736455"
 )
 def test_no_error_passes_on_what_the_engine_said(error, kind, sentence):
     """Whatever the engine reports, the words are ours."""
-    ours = _translate(error(f"Could not convert '{SENTINEL}'"))
+    ours = _translate(error(f"Could not convert '{SENTINEL}'"), "")
     assert type(ours) is kind
     assert re.search(sentence, str(ours))
     assert SENTINEL not in str(ours)
@@ -32,7 +32,7 @@ def test_no_error_passes_on_what_the_engine_said(error, kind, sentence):
 
 def test_a_full_disk_is_a_failure_of_storage():
     """It may work later, so it is not bad input."""
-    assert type(_translate(duckdb.IOException("No space left on device"))) is StorageError
+    assert type(_translate(duckdb.IOException("No space left on device"), "")) is StorageError
 
 
 def test_a_failing_query_hides_its_cause():

@@ -153,7 +153,7 @@ def describe_known_end(interval: tuple[str, str], unknown: tuple[bool, bool]) ->
 
     Examples
     --------
-    >>> describe_known_end(("22.0", "65.0 km/h"), (False, True))
+    >>> describe_known_end(("22.0", f"65.0{chr(160)}km/h"), (False, True))
     'at least 22.0 km/h; the upper end is unknown'
     """
     low, high = interval

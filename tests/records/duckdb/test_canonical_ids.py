@@ -289,7 +289,7 @@ def test_ids_that_are_one_number_in_several_spellings_are_counted(door):
 def test_private_presence_says_nothing_of_ids():
     """How many are alike is private there: no warning, and no other result."""
     arguments = {**WARD, "cells": Labels("w", values=["x"]), "protect": "presence"}
-    del arguments["max_bad_rows"]
+    del arguments["max_bad_rows"], arguments["max_repeats"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert read(table(pa.array(ALIKE)), user="bus", **arguments).public.grid.n_cells == 1

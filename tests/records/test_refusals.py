@@ -43,6 +43,7 @@ def reading(source, **more):
         "bounds": (0, 65),
         "cells": GRID,
         "select": Select(min_users=1),
+        "max_repeats": 1,
     }
     return read(source, **(arguments | more))
 

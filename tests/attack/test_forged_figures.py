@@ -37,9 +37,11 @@ FREE = {
     "plan.components.stages.bins", "rules.*", "ledger.entry", "guarantee.delta",
     # What was predicted before the release; of several statistics also what an optimizer proves.
     "plan.prediction.*", "plan.gap", "plan.lower_bound", "plan.expected_error.*",
-    "scores.plan.mean_error", "scores.plan.max_error",
+    "scores.plan.mean_error", "scores.plan.max_error", "scores.plan.noise_floor",
+    "scores.plan.cells_better_than_constant",
     # Losses of single units, of which the folder has sums.
-    "guarantee.l0_epsilon", "losses.*", "cells.noised.contribution_cap", "plan.privacy_steps.*",
+    "guarantee.l0_epsilon", "guarantee.epsilon_requested", "losses.*", "plan.privacy_steps.*",
+    "cells.noised.contribution_cap",
     "cells.scores.noised.*",
     # What private steps found, and what a model makes of noisy numbers.
     "accuracy.between_cells", "accuracy.typical_error", "smoothing.*", "bounds.*",
@@ -239,12 +241,12 @@ def found(table, manifest, place):
 
 def is_free(name):
     """Return whether a figure is one of those that nothing determines."""
-    name = re.sub(r"^(moments|scores)\\.", "", name).replace("cells.moments.", "cells.")
-    parts = name.split(".")
-    wild = {".".join((*parts[:end], "*")) for end in range(1, len(parts))}
     if "." not in name:
         return name in FREE_COLUMNS or FREE_SHAPES.fullmatch(name) is not None
-    return name in FREE or bool(wild & FREE)
+    part = re.sub(r"^(moments|scores)\.", "", name).replace("cells.moments.", "cells.")
+    figures = {name, part, f"guarantee.{part}"}
+    wild = {".".join((*one.split(".")[:end], "*")) for one in figures for end in (1, 2, 3)}
+    return bool((figures | wild) & FREE)
 
 
 @pytest.mark.parametrize("kind", kinds(("presence",)))

@@ -169,6 +169,7 @@ def test_verify_accepts_and_readme_says_it(made):
     assert "apostrophe" in " ".join((made.folder / "README.txt").read_text("utf-8").split())
 
 
+@pytest.mark.slow
 @examples(15)
 @given(
     st.lists(

@@ -411,6 +411,7 @@ def test_no_public_object_shows_a_canary(public_objects):
             assert canaries.in_bytes(text.encode()) is None, type(one).__name__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Sums", "Units", "Dataset"])
 def test_private_objects_are_not_pickled(public_objects, kind):
     """What is private goes to no other process and no file by itself."""
@@ -539,6 +540,7 @@ def test_the_library_s_refusals_hold_no_canary(tmp_path):
         assert canaries.in_error(caught.value) is None
 
 
+@pytest.mark.slow
 def test_ids_are_in_the_ledger_as_keyed_hashes_alone(places, call):
     """The ledger holds a hash of each id under the key; no id, no bare hash of one."""
     import hashlib  # noqa: PLC0415
@@ -559,6 +561,7 @@ def test_ids_are_in_the_ledger_as_keyed_hashes_alone(places, call):
     assert stat.S_IMODE(Path("ledger.sqlite.key").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_private_studies_are_their_owner_s_alone(places, call):
     """What evaluate makes of own values may be read by nobody else."""
     here, _ = places

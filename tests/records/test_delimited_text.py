@@ -193,6 +193,7 @@ def test_an_odd_record_is_read_as_the_oracle_reads_it(tmp_path, odd, end):
     assert {line.decode() for line in PLAIN_LINES} <= {",".join(row) for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 def test_odd_records_change_nobody_else(tmp_path, end):
     """With and without one unit's records of any bytes all others have the same pairs."""

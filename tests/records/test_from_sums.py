@@ -110,6 +110,7 @@ def test_other_sums_of_one_user_change_that_user_alone(found, others):
     assert odd <= {"7"}
 
 
+@pytest.mark.slow
 @examples(50)
 @given(st.lists(st.integers(-5000, 2500), min_size=1, max_size=8))
 def test_sums_of_values_on_the_lattice_come_back_exactly(values):

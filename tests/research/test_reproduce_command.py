@@ -170,6 +170,7 @@ def test_figures_of_own_values_are_private(own, here, capsys):
     assert len(own) == 3
 
 
+@pytest.mark.slow
 def test_simulated_values_at_own_counts_are_public(own, here, capsys):
     """Of the records counts alone are read."""
     call = ["reproduce", "iot:fig2", "--records", "buses.csv", *BUSES, "--values", "normal:20,9"]

@@ -98,6 +98,7 @@ def test_a_private_image_says_so_in_red():
     assert b"PRIVATE" not in plain["svg"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "title", ["route $5$ and $", "\u0935\u093e\u0930\u094d\u0921 7", "a\n\tb", "_{x"]
 )

@@ -122,6 +122,7 @@ def test_two_slots_of_one_release(mapped):
         hv.compare_releases(release, release, slots=("07:00", slots[1]))
 
 
+@pytest.mark.slow
 def test_a_private_range_is_compared_by_its_intervals(ranged):
     """Estimates, square-and-add of their intervals, and the procedure for any dependence."""
     made = hv.compare_releases(ranged, moved(ranged))
@@ -244,6 +245,7 @@ def test_what_cannot_be_told_is_left_blank(mapped, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_hexagons_become_parents_and_hours_days(mapped):
     """Averages over parents and days are those of their cells' records, with exact bounds."""
     release = hv.load(mapped[0])

@@ -38,6 +38,7 @@ def outcome(*panels, title="Ten times the samples of every user, " * 3, **more):
     return Outcome(tuple(made))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("panels", "shared", "many"),
     [

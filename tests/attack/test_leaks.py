@@ -21,6 +21,7 @@ from attack.leak_cases import BAD, RELEASED
 from attack.leak_runs import LONG, READ, STORY, Caller, commands, stand
 from hexveil.base import scratch
 from hexveil.base.errors import BudgetError, HexveilError, InputError
+from hexveil.base.optional_packages import is_installed
 from hexveil.base.private_folder import MARKER
 from hexveil.cli import app as cli
 from hexveil.cli import main, shared_steps
@@ -397,7 +398,8 @@ def public_objects(tmp_path_factory):
         ds, ds.public, ds.sums, ds.units, ds.occupancy, ds.public.cells, ds.public.recount,
         ds.public.recount.source, plan, plan.table, plan.users, book, book.account, book.spend(),
         book.entries(), book.key, made, made.manifest, made.to_arrow(), loaded, table, days,
-        days.units, list(made), made.head(), made.__geo_interface__, plan.to_pandas(),
+        days.units, list(made), made.head(), made.__geo_interface__,
+        *([plan.to_pandas()] if is_installed("pandas") else []),
     ]  # fmt: skip
 
 
@@ -458,16 +460,12 @@ def test_no_table_in_memory_is_quoted(kind):
     mixed = canaries.table().to_pylist()
     mixed[0]["speed"], mixed[1]["bus"] = canaries.STEM, 17
     if kind == "pandas":
-        import pandas as pd  # noqa: PLC0415
-
-        source = pd.DataFrame(mixed).drop(columns="time")
+        source = pytest.importorskip("pandas").DataFrame(mixed).drop(columns="time")
     elif kind == "polars":
-        import polars as pl  # noqa: PLC0415
-
+        pl = pytest.importorskip("polars")
         source = pl.DataFrame(mixed, strict=False, infer_schema_length=None).drop("time")
     elif kind == "lazy":
-        import polars as pl  # noqa: PLC0415
-
+        pl = pytest.importorskip("polars")
         source = pl.LazyFrame(canaries.table()).with_columns(pl.col("bus").cast(pl.Int64))
     elif kind == "duckdb":
         import duckdb  # noqa: PLC0415

@@ -750,6 +750,7 @@ def test_a_plan_of_something_else_is_refused(city, book, door):
 
 def test_data_frames(city, plan, book):
     """The same numbers come as Arrow, pandas and polars."""
+    pytest.importorskip("pandas"), pytest.importorskip("polars")
     released = hv.release(city, plan, ledger=book, accept_noise=True)
     expected = released.to_arrow()["mean_raw"].to_pylist()
     assert isinstance(released.to_arrow(), pa.Table)

@@ -80,6 +80,7 @@ def test_a_change_is_the_difference_of_noisy_numbers(mapped):
 
 def test_a_large_change_is_found_and_a_small_one_is_not(mapped):
     """A release moved by more than its noise is told everywhere, upwards and downwards."""
+    pytest.importorskip("pandas")
     before = hv.load(mapped[0])
     noise = before["mean_scale"].max()
     assert hv.compare_releases(before, moved(before)).verdicts["cannot be told"] == len(before)

@@ -126,6 +126,7 @@ def test_committed_pictures_load_fast(name):
 
 def test_true_averages_are_those_of_the_records(tmp_path):
     """Of each cell, the average and deviation of its records, repeats dropped."""
+    pytest.importorskip("pandas")
     City(users=12, days=2, interval="10min", seed=3).write(tmp_path / "city.parquet")
     table = pq.read_table(tmp_path / "city.parquet").flatten().to_pandas()
     table = table.drop_duplicates(["license_plate", "observationDateTime"])

@@ -71,6 +71,7 @@ def test_json_has_the_rows(here, call):
 
 def test_simulated_results_are_written_in_the_open(here, call):
     """Table and figure have plain names, and no word of privacy."""
+    pytest.importorskip("matplotlib")
     said = call(*SIMULATED, *QUICK, "--epsilon", "1,2", "--out", "new/study")
     assert said.code == 0, said.err
     assert names(here / "new" / "study") == ["evaluate.csv", "evaluate.png", "evaluate.svg"]

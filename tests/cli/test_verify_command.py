@@ -71,6 +71,7 @@ def test_a_replay_is_signed_too(here, call):
 
 def test_a_key_that_cannot_sign_is_refused_before_anything_is_spent(here, call):
     """A key that others can read, or that is none, is wrong use; the ledger is not made."""
+    pytest.importorskip("cryptography")
     assert call("ledger", "keygen", "signing.pem").code == 0
     (here / "signing.pem").chmod(0o644)
     for key, sentence in (("signing.pem", "can be read or changed by others"),

@@ -43,6 +43,7 @@ MEASURES = {
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/map_stage.py",
     "mechanisms/presence/count_map.py", "mechanisms/presence/population_quantile.py",
+    "mechanisms/pooled_histogram.py", "mechanisms/presence/unit_votes.py",
     "mechanisms/distribution/binned_blocks.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip

@@ -79,6 +79,28 @@ class UserMeans:
 
 
 @dataclass(frozen=True, eq=False)
+class VotedPairs(ReadOnlyArrays):
+    """Values of pairs at hand, each with its votes: a `VotedReading`.
+
+    Attributes
+    ----------
+    reading : PairReading
+    votes : ndarray of int64, shape (n_pairs,)
+    """
+
+    reading: PairReading
+    votes: Ints
+
+    def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
+        """Return the votes of each place. PRIVATE."""
+        tally = np.zeros((len(sums.total), candidates.size + 1), dtype=np.int64)
+        for rows, values in self.reading.blocks(sums):
+            for row, places in zip(tally, candidates.places(values), strict=True):
+                np.add.at(row, places, self.votes[rows])
+        return tally
+
+
+@dataclass(frozen=True, eq=False)
 class UserResiduals:
     """Distance of each pair's mean from the user's mean over all cells, both rounded down.
 
@@ -173,12 +195,10 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
     Attributes
     ----------
     name : str
-    reading : PairReading or VotedReading
+    reading : VotedReading
     candidates : EvenPoints or ListedPoints
     targets : tuple of int
         Votes that are wanted at or below each point.
-    votes : ndarray of int64, shape (n_pairs,)
-        Empty for a `VotedReading`, which has its own.
     user_votes : ndarray of int64, shape (n_users,)
         Votes of each user.
     scale : float
@@ -186,10 +206,9 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
     """
 
     name: str
-    reading: PairReading | VotedReading
+    reading: VotedReading
     candidates: EvenPoints | ListedPoints
     targets: tuple[int, ...]
-    votes: Ints
     user_votes: Ints
     scale: float
 
@@ -209,19 +228,9 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
         """Return the scores of the candidates. PRIVATE."""
         # A rank needs only the votes at or below each point: one pass serves all targets.
-        cumulative = np.cumsum(self._tally(sums), axis=1)
+        cumulative = np.cumsum(self.reading.tally(sums, self.candidates), axis=1)
         ones = np.ones((1, self.candidates.size), dtype=np.int64)
         return tuple(Scores(-RankCost(t).costs(cumulative), ones) for t in self.targets)
-
-    def _tally(self, sums: PrivateSums) -> Ints:
-        """Return the votes of each place, shape (batch, n_candidates + 1). PRIVATE."""
-        if not hasattr(self.reading, "blocks"):
-            return self.reading.tally(sums, self.candidates)
-        tally = np.zeros((len(sums.total), self.candidates.size + 1), dtype=np.int64)
-        for rows, values in self.reading.blocks(sums):
-            for row, places in zip(tally, self.candidates.places(values), strict=True):
-                np.add.at(row, places, self.votes[rows])
-        return tally
 
     def points(self, outputs: Outputs) -> Ints:
         """Return the points that were chosen, in quanta."""
@@ -251,14 +260,14 @@ def range_quantiles(
     # Equal votes for users, split over their cells: with a vote per pair, whoever is in C cells
     # would move every cost C times as far.
     share = GRAIN // occupancy.cells_per_user
-    user_votes, votes = share * occupancy.cells_per_user, np.zeros(0, dtype=np.int64)
-    reading: PairReading | VotedReading = EqualVotes(occupancy)
+    user_votes = share * occupancy.cells_per_user
+    reading: VotedReading = EqualVotes(occupancy)
     if occupancy.is_local:
         local = occupancy.local()
-        reading, votes = UserMeans(local), share[local.user]
+        reading = VotedPairs(UserMeans(local), share[local.user])
     targets = vote_targets(user_votes, quantiles)
     scale = selection_scale(GRAIN, epsilon / 2)
-    return RangeQuantiles(name, reading, points, targets, votes, user_votes, scale)
+    return RangeQuantiles(name, reading, points, targets, user_votes, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +314,6 @@ def residual_quantile(
         UserResiduals(occupancy),
         ListedPoints(np.unique(evenly).astype(np.int64)),
         vote_targets(user_votes, (quantile,)),
-        np.zeros(0, dtype=np.int64),
         user_votes,
         selection_scale(GRAIN, epsilon),
     )

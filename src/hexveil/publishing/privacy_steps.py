@@ -18,6 +18,7 @@ from hexveil.accounting.unit_squares import range_square
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
+from hexveil.mechanisms.map_quantiles import GRAIN
 from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.planning.allocation import (
     CellMechanisms,
@@ -86,16 +87,15 @@ def _approximate_steps(plan: Plan) -> list[dict[str, Any]]:
 def _approximate_cell_range_steps(plan: Plan, ranges: CellRangePlan) -> list[dict[str, Any]]:
     """Return the steps of ranges of cells under a δ."""
     booked, f = plan.booked_limit, ranges.first_share
-    pooled = Fraction(range_square(ranges.quantile_epsilon, len(ranges.quantiles)))
     spread = Fraction(range_square(ranges.spread_epsilon, 1))
     left = booked - Fraction(choices_square(ranges))
     squares = {
-        "pooled_quantiles": pooled,
+        "pooled_histogram": ranges.histogram_loss,
         "within_spread": spread,
         "first_look": left * f,
         "cells": left * (1 - f),
     }
-    epsilons = {"pooled_quantiles": ranges.quantile_epsilon, "within_spread": ranges.spread_epsilon}
+    epsilons = {"within_spread": ranges.spread_epsilon}
     return [
         step
         | _step(
@@ -184,7 +184,7 @@ def _two_stage_steps(
 
 
 def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, Any]]:
-    """Return the pooled quantiles, the spread within cells, the first look and the cells.
+    """Return the pooled histogram, the spread within cells, the first look and the cells.
 
     A cell that keeps its range spends what is listed for both of its steps on one number.
     """
@@ -194,13 +194,17 @@ def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, 
     def in_units(quanta: int) -> float:
         return to_value_units(quanta, outputs.span_quanta, *bounds)
 
-    pooled = _step("pooled_quantiles", cell_ranges.quantile_epsilon, spent) | {
-        "quantiles": [decimal_text(quantile) for quantile in cell_ranges.quantiles],
-        "points": [in_units(point) for point in outputs.points],
+    first_range = outputs.pooled
+    pooled = _step("pooled_histogram", cell_ranges.histogram_loss, spent) | {
+        # Votes of units: a whole number of 2^-20 of a unit's, exact as a double.
+        "votes": [votes / GRAIN for votes in outputs.votes],
+        "centre": in_units(first_range.centre),
+        "below": bounds[1] * first_range.below / outputs.span_quanta,
+        "above": bounds[1] * first_range.above / outputs.span_quanta,
     }
     left = spent - cell_ranges.epsilon
     first, cells = left * cell_ranges.first_share, left * (1 - cell_ranges.first_share)
-    ends = {"lower": in_units(outputs.first_range[0]), "upper": in_units(outputs.first_range[1])}
+    ends = {"lower": in_units(first_range.lower), "upper": in_units(first_range.upper)}
     look = _step("first_look", first, spent) | ends
     last = _step("cells", cells, spent) | {"moved": int(np.count_nonzero(outputs.moved))}
     if outputs.spread is None:

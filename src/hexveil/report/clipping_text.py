@@ -40,10 +40,10 @@ def get_strategy(steps: Sequence[Step]) -> str | None:
     >>> get_strategy([{"step": "cells"}])
     >>> get_strategy([{"step": "clipping_range"}, {"step": "cells"}])
     'single_stage'
-    >>> get_strategy([{"step": "pooled_quantiles"}, {"step": "first_look"}, {"step": "cells"}])
+    >>> get_strategy([{"step": "pooled_histogram"}, {"step": "first_look"}, {"step": "cells"}])
     'cell_ranges'
     """
-    if get_step(steps, "pooled_quantiles") is not None:
+    if get_step(steps, "pooled_histogram") is not None:
         return "cell_ranges"
     if get_step(steps, "clipping_range") is None:
         return None
@@ -115,7 +115,6 @@ def _describe_step(step: Step, strategy: str, amount: FormatAmount) -> str:
     # A dossier reads manifests of strangers: their decimal text may be too large for a double.
     epsilon = float(to_fraction(step["epsilon"], "the epsilon of a step"))
     quantile = float(to_fraction(step.get("quantile", "0"), "the quantile of a step"))
-    points = [amount(point) for point in step.get("points", ())]
     return render_sentence(
         _TEMPLATE,
         "privacy_step",
@@ -123,7 +122,6 @@ def _describe_step(step: Step, strategy: str, amount: FormatAmount) -> str:
         strategy=strategy,
         amount=amount,
         quantile=f"{quantile:.0%}",
-        points=", ".join(points),
         epsilon=format_rounded_up(epsilon, 4),
         share=f"{step['share']:.0%}",
     )

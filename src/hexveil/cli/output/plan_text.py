@@ -206,8 +206,6 @@ def _interval(plan: Plan) -> list[str]:
 
 def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
     """Return the price of the stages before the cells, and the inputs of each cell's range."""
-    low, *_, high = (f"{float(quantile):.0%}" for quantile in cell_ranges.quantiles)
-    median = ", the median" if len(cell_ranges.quantiles) > 2 else ""
     spread = (
         f" The spread of users' averages within cells is estimated at "
         f"{_epsilon_share(plan, cell_ranges.spread_epsilon)}."
@@ -216,15 +214,21 @@ def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
     )
     return formatting.wrapped(
         "Clipping range",
-        f"one for each cell. The quantiles {low}{median} and {high} of users' averages are "
-        f"estimated privately at {_epsilon_share(plan, cell_ranges.quantile_epsilon)}; they give "
-        f"the range, {float(cell_ranges.half_width):g} deviations either way, of a "
-        "first noisy look at every cell. "
+        "one for each cell. A histogram of all users' averages is released at "
+        f"{_histogram_share(plan, cell_ranges)}; it gives the range of a first noisy look at every "
+        "cell, and shows what ranges cut off. "
         "A cell then keeps that range, or is measured anew in a range around what was seen, with "
         f"the {float(1 - cell_ranges.first_share):.0%} of its loss that are left: nobody loses "
         f"more by either.{spread} The expected error is a prediction from counts and a stated "
         "prior, not a bound.",
     )
+
+
+def _histogram_share(plan: Plan, cell_ranges: CellRangePlan) -> str:
+    """Return the share of the loss that the histogram takes."""
+    if plan.delta:
+        return f"{float(cell_ranges.histogram_loss / plan.booked_limit):.3g} of the squared μ"
+    return _epsilon_share(plan, cell_ranges.histogram_loss)
 
 
 def _epsilon_share(plan: Plan, epsilon: Fraction) -> str:

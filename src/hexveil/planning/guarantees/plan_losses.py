@@ -173,8 +173,9 @@ def _shared_square(allocation: PlanAllocation) -> float:
 
 
 def choices_square(plan: CellRangePlan) -> float:
-    """Return the square of μ of all choices before the looks at cells."""
-    pooled = unit_squares.range_square(plan.quantile_epsilon, len(plan.quantiles))
+    """Return the square of μ of the stages before the looks at cells."""
+    # What a root rounds down in a deviation is rounded up here.
+    pooled = round_up(plan.histogram_loss) * unit_squares.ROUNDING
     return math.nextafter(pooled + unit_squares.range_square(plan.spread_epsilon, 1), math.inf)
 
 

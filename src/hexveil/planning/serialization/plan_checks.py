@@ -6,7 +6,6 @@ computed anew, so that a decision that passes can cost a user much, but never mo
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +26,8 @@ from hexveil.planning.allocation import (
 )
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from hexveil.model.factored_weights import Weights
@@ -109,16 +110,9 @@ def _check_noised(weight: Weights, occupancy: Occupancy, noise: NDArray[np.float
 def _check_cell_ranges(
     plan: CellRangePlan, occupancy: Occupancy, noise: NDArray[np.float64]
 ) -> None:
-    low, high = plan.quantiles[0], plan.quantiles[-1]
-    # The centre and its two spreads are those of quantiles as far from either end.
-    middle = plan.quantiles[1:-1]
-    if not 0 < low < Fraction(1, 2) or high != 1 - low or middle not in ((), (Fraction(1, 2),)):
-        raise InputError("its ranges have quantiles that no plan has.")
-    _check_positive(plan.quantile_epsilon)
+    _check_positive(plan.histogram_loss)
     if plan.spread_epsilon < 0 or not 0 < plan.first_share < 1:
         raise InputError("its ranges have shares of epsilon that no plan has.")
-    if not 1 <= plan.half_width < MAX_WIDTH:
-        raise InputError("its ranges have a half width that no plan has.")
     _check_noised(plan.weight, occupancy, noise)
 
 

@@ -67,8 +67,6 @@ DROPPED_CELL, DROPPED_USER = "dropped_cell", "dropped_user"
 """Arrays of suppressed pairs where pairs stay elsewhere: as many as there are."""
 OWN = "own_"
 """Before the names of weights of residuals from users' own means."""
-EARLIER_HALF_WIDTH = "8/5"
-"""Half width of the first range in plans that do not state it."""
 CERTIFIED = (None, "loss", "max error", "mean error")
 
 
@@ -175,11 +173,9 @@ def _range_words(clipping_range: PrivateClippingRange, text: Callable[[Fraction]
 
 def _cell_range_words(plan: CellRangePlan, text: Callable[[Fraction], str]) -> Words:
     return {
-        "quantiles": [text(quantile) for quantile in plan.quantiles],
-        "quantile_epsilon": text(plan.quantile_epsilon),
+        "histogram_loss": text(plan.histogram_loss),
         "spread_epsilon": text(plan.spread_epsilon),
         "first_share": text(plan.first_share),
-        "half_width": text(plan.half_width),
     }
 
 
@@ -251,12 +247,10 @@ def _clipping_from(words: Words, arrays: Arrays, occupancy: Occupancy) -> Clippi
 
 def _cell_range_plan(words: Words, weight: Weights) -> CellRangePlan:
     return CellRangePlan(
-        quantiles=tuple(Fraction(quantile) for quantile in words["quantiles"]),
-        quantile_epsilon=Fraction(words["quantile_epsilon"]),
+        histogram_loss=Fraction(words["histogram_loss"]),
         spread_epsilon=Fraction(words["spread_epsilon"]),
         first_share=Fraction(words["first_share"]),
         weight=weight,
-        half_width=Fraction(words.get("half_width", EARLIER_HALF_WIDTH)),
     )
 
 

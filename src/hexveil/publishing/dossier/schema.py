@@ -240,7 +240,12 @@ _STEPS: Mapping[str, Mapping[str, Check]] = {
         "cell_epsilon": _is_loss,
         "stages": lambda value: isinstance(value, list) and all(map(_is_cell_stage, value)),
     },
-    "pooled_quantiles": {"points": _are_ends},
+    "pooled_histogram": {
+        "votes": _are_ends,
+        "centre": _is_end,
+        "below": _is_positive,
+        "above": _is_positive,
+    },
     "within_spread": {"quantile": _is_proper_fraction, "spread": _is_number},
     "first_look": {"lower": _is_end, "upper": _is_end},
     "cells": {
@@ -249,8 +254,8 @@ _STEPS: Mapping[str, Mapping[str, Check]] = {
     },
 }
 _CELL_RANGE_STEPS = (
-    ("pooled_quantiles", "first_look", "cells"),
-    ("pooled_quantiles", "within_spread", "first_look", "cells"),
+    ("pooled_histogram", "first_look", "cells"),
+    ("pooled_histogram", "within_spread", "first_look", "cells"),
 )
 """The steps of a release with a range per cell, in their order."""
 _STEPS_OF_STRATEGY = {

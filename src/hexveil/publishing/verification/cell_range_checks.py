@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Json = Mapping[str, Any]
 
-STEP = "pooled_quantiles"
+STEP = "pooled_histogram"
 """Privacy step that releases with a range per cell have, and no others."""
 SHARED_STEPS = (STEP, "within_spread")
 """Steps whose epsilon every unit is charged."""
@@ -77,8 +77,7 @@ def check_cell_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: floa
         yield "a cell that keeps the range of the first look has another one."
     if int(ranges.moved.sum()) != steps["cells"].get("moved"):
         yield "the cells that were measured anew are not as many as the privacy steps say."
-    # In any order: each was drawn for itself, and those of few votes change places.
-    points = np.array(steps[STEP]["points"], dtype=np.float64)
-    within = (points >= bounds[0] - slack) & (points <= bounds[1] + slack)
-    if not within.all() or points.size != len(steps[STEP]["quantiles"]):
-        yield "the pooled quantiles are not within the bounds, or not as many as were asked for."
+    pooled = steps[STEP]
+    within = bounds[0] - slack <= pooled["centre"] <= bounds[1] + slack
+    if not within or look["lower"] >= look["upper"]:
+        yield "the centre of the pooled histogram or the range of the first look is off the bounds."

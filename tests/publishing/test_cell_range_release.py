@@ -60,7 +60,7 @@ def made(fleet, tmp_path_factory):
 
 
 def test_no_user_loses_more_than_is_booked(fleet):
-    """By the scales that go to the noise library; the pooled choices leave votes unused."""
+    """By the scales that go to the noise library; the pooled stages leave votes unused."""
     dataset, plan = fleet
     allocation = allocation_of(plan, dataset.public.lattice)
     booked = allocation.losses()
@@ -78,8 +78,8 @@ def test_no_user_loses_more_than_is_booked(fleet):
         assert (ranges.upper <= 600).all()
         assert (ranges.lower < ranges.upper).all()
         kept = ~ranges.moved
-        assert (ranges.lower[kept] == ranges.first_range[0]).all()
-        assert (ranges.upper[kept] == ranges.first_range[1]).all()
+        assert (ranges.lower[kept] == ranges.pooled.lower).all()
+        assert (ranges.upper[kept] == ranges.pooled.upper).all()
 
 
 def test_the_map_shows_the_cell_that_differs(made):
@@ -94,12 +94,12 @@ def test_ranges_and_stages_are_stated(fleet, made):
     manifest, plan = made[0].manifest, fleet[1]
     decided = plan.allocation.clipping.plan
     steps = manifest["plan"]["privacy_steps"]
-    names = ["pooled_quantiles", "within_spread", "first_look", "cells"]
+    names = ["pooled_histogram", "within_spread", "first_look", "cells"]
     expected = [one for one in names if one != "within_spread" or decided.measures_spread]
     assert [step["step"] for step in steps] == expected
     epsilons = [Fraction(step["epsilon"]) for step in steps]
     assert abs(sum(epsilons) - plan.epsilon) < Fraction(1, 10**11)
-    assert epsilons[0] == decided.quantile_epsilon
+    assert epsilons[0] == decided.histogram_loss
     assert abs(epsilons[-2] / (epsilons[-2] + epsilons[-1]) - Fraction(3, 10)) < Fraction(1, 10**9)
     ranges = [cell["noised"][0]["clipping_range"] for cell in manifest["cells"]]
     assert steps[-1]["moved"] == sum(one["moved"] for one in ranges) >= 1
@@ -113,7 +113,7 @@ def test_ranges_and_stages_are_stated(fleet, made):
 def test_a_folder_says_how_averages_were_clipped(made):
     """README.txt names each step, and the range that most cells have."""
     text = " ".join((made[1] / "README.txt").read_text("utf-8").split())
-    assert "Quantiles of user averages over the whole map" in text
+    assert "Histogram of user averages over the whole map" in text
     assert "First look at each cell" in text
     assert "measured anew" in text
 
@@ -140,7 +140,7 @@ def kept_cell(manifest):
 
 
 def steps_of(manifest):
-    """Return the privacy steps of a manifest; the first has the pooled quantiles."""
+    """Return the privacy steps of a manifest; the first has the histogram."""
     return manifest["plan"]["privacy_steps"]
 
 
@@ -162,17 +162,15 @@ def test_a_folder_is_verified_and_changes_are_found(made, tmp_path):
         change_cell(kept, moved=True),
         change_step("cells", moved=0),
         change_step("first_look", lower=0.0),
-        change_step("pooled_quantiles", points=[10.0]),
-        lambda one: steps_of(one)[0]["points"].__setitem__(0, -1000.0),
+        change_step("pooled_histogram", centre=1000.0),
+        change_step("pooled_histogram", votes=[10.0]),
+        change_step("pooled_histogram", above=0.2),
+        lambda one: steps_of(one)[0]["votes"].reverse(),
         lambda one: one["cells"][kept]["noised"][0].pop("clipping_range"),
     )
     for number, change in enumerate(changes):
         forge = partial(forge_manifest, change=change)
         assert problems_after(forge, folder, tmp_path / f"{number}"), number
-    # Quantiles of few votes may come out in any order.
-    turn = partial(forge_manifest, change=lambda one: steps_of(one)[0]["points"].reverse())
-    said = problems_after(turn, folder, tmp_path / "turned")
-    assert not any("quantiles" in problem for problem in said)
 
 
 def test_ranges_go_with_the_bounds_of_the_records(fleet, book):

@@ -198,6 +198,7 @@ def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, 
     pooled = _step("pooled_histogram", cell_ranges.histogram_loss, spent) | {
         # Votes of units: a whole number of 2^-20 of a unit's, exact as a double.
         "votes": [votes / GRAIN for votes in outputs.votes],
+        "total": outputs.total / GRAIN,
         "centre": in_units(first_range.centre),
         "below": bounds[1] * first_range.below / outputs.span_quanta,
         "above": bounds[1] * first_range.above / outputs.span_quanta,

@@ -168,7 +168,9 @@ class ReleasedCellRanges(ReadOnlyArrays):
     Attributes
     ----------
     votes : tuple of int
-        Noisy votes of the bins of user means.
+        Noisy votes of the bins of user means, in parts of a user's.
+    total : int
+        Votes of all users; public.
     pooled : PooledChoice
         The range of every cell's first look, and the spread of user means.
     spread : int or None
@@ -180,6 +182,7 @@ class ReleasedCellRanges(ReadOnlyArrays):
     """
 
     votes: tuple[int, ...]
+    total: int
     pooled: PooledChoice
     spread: int | None
     moved: Bools
@@ -324,6 +327,7 @@ class CellRangeAllocation(ReadOnlyArrays):
         (low, high), looks = self.first_range(outputs), self.first_looks(outputs)
         return ReleasedCellRanges(
             tuple(self.votes(outputs).tolist()),
+            self.pooled_means.total,
             self.pooled(outputs),
             self.spread_point(outputs),
             looks.moved,

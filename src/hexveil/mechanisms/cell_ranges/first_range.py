@@ -78,11 +78,8 @@ def choose_first_range(law: PooledLaw, noise: Floats, squares: Floats, top: floa
         Width of the bounds.
     """
     centre = law.quantile(0.5)
-    floor = SMALLEST_SPREAD * top
-    spreads = (centre - law.quantile(OUTER), law.quantile(1.0 - OUTER) - centre)
-    below, above = (max(distance / OUTER_SD, floor) for distance in spreads)
-    usual = _usual_range(law, centre, (below, above), top)
-    lower, upper = _candidates(usual, top)
+    below, above = _outer_deviations(law, centre, top)
+    lower, upper = _candidates(usual_range(law, top), top)
     smooth_above = _normal_excess((upper - centre) / above) * above
     smooth_below = _normal_excess((centre - lower) / below) * below
     cut = law.above(upper).where(upper < top), law.below(lower).where(lower > 0.0)
@@ -102,21 +99,39 @@ def choose_first_range(law: PooledLaw, noise: Floats, squares: Floats, top: floa
     # The first candidate is the usual range.
     best = int(error.argmin())
     chosen = best if error[best] < (1.0 - GAIN) * error[0] else 0
-    ends = float(lower[chosen]), float(upper[chosen])
-    return FirstRange(*ends, centre, *_deviations(law, ends, centre, floor))
+    return describe(law, float(lower[chosen]), float(upper[chosen]), top)
 
 
-def _usual_range(
-    law: PooledLaw, centre: float, deviations: tuple[float, float], top: float
-) -> tuple[float, float]:
+def describe(law: PooledLaw, lower: float, upper: float, top: float) -> FirstRange:
+    """Return a first range with the median of user means, and their deviations within it."""
+    centre = law.quantile(0.5)
+    step = (np.arange(PARTS) + 0.5) / PARTS
+    points = law.edges[:-1, None] + np.diff(law.edges)[:, None] * step
+    distance = np.clip(points, lower, upper) - centre
+    share = law.share[:, None] / PARTS
+    squares = (np.minimum(distance, 0.0) ** 2, np.maximum(distance, 0.0) ** 2)
+    deviations = (math.sqrt(2.0 * float(np.sum(one * share))) for one in squares)
+    below, above = (max(one, SMALLEST_SPREAD * top) for one in deviations)
+    return FirstRange(lower, upper, centre, below, above)
+
+
+def usual_range(law: PooledLaw, top: float) -> tuple[float, float]:
     """Return the range by quantiles: further where the law is skewed, not beyond its tails."""
-    below, above = deviations
-    if max(deviations) > SKEWED_RATIO * min(deviations):
+    centre = law.quantile(0.5)
+    below, above = _outer_deviations(law, centre, top)
+    if max(below, above) > SKEWED_RATIO * min(below, above):
         reach_down = min(SKEWED_HALF_WIDTH * below, max(centre - law.quantile(TAIL), below))
         reach_up = min(SKEWED_HALF_WIDTH * above, max(law.quantile(1.0 - TAIL) - centre, above))
     else:
         reach_down, reach_up = HALF_WIDTH * below, HALF_WIDTH * above
     return max(centre - reach_down, 0.0), min(centre + reach_up, top)
+
+
+def _outer_deviations(law: PooledLaw, centre: float, top: float) -> tuple[float, float]:
+    """Return the deviations of normal laws that have the outer quantiles."""
+    distances = (centre - law.quantile(OUTER), law.quantile(1.0 - OUTER) - centre)
+    below, above = (max(one / OUTER_SD, SMALLEST_SPREAD * top) for one in distances)
+    return below, above
 
 
 def _candidates(usual: tuple[float, float], top: float) -> tuple[Floats, Floats]:
@@ -149,16 +164,3 @@ def _normal_excess(z: Floats) -> Floats:
     tail = np.array([math.erfc(one / math.sqrt(2.0)) / 2.0 for one in z.tolist()])
     density = np.exp(-(z**2) / 2.0) / math.sqrt(2.0 * math.pi)
     return np.asarray(np.maximum(density - z * tail, 0.0))
-
-
-def _deviations(
-    law: PooledLaw, ends: tuple[float, float], centre: float, floor: float
-) -> tuple[float, float]:
-    """Return the deviations below and above the median of user means clipped to the ends."""
-    step = (np.arange(PARTS) + 0.5) / PARTS
-    points = np.clip(law.edges[:-1, None] + np.diff(law.edges)[:, None] * step, *ends) - centre
-    share = law.share[:, None] / PARTS
-    return (
-        max(math.sqrt(2.0 * float(np.sum(np.minimum(points, 0.0) ** 2 * share))), floor),
-        max(math.sqrt(2.0 * float(np.sum(np.maximum(points, 0.0) ** 2 * share))), floor),
-    )

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexveil.mechanisms.cell_ranges.first_range import FirstRange
-    from hexveil.mechanisms.contract import Ints, PrivateSums
+    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.mechanisms.map_quantiles import VotedReading
     from hexveil.model.factored_weights import Weights
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 
 HISTOGRAM, SPREAD = "histogram", "spread"
 """Names of both stages, in the ledger."""
-FINER_BINS = (100, 800)
-"""Votes times epsilon from which there are 16 bins and 32, in place of 8."""
+BINS, FINER_BINS = (8, 16, 32), (100, 800)
+"""Numbers of bins; and the votes times epsilon from which there are more of them."""
 SPREAD_QUANTILE = Fraction(7, 10)
 """Share of the distances between two user means of a cell that lie within the measured point."""
 SPREAD_POINTS = tuple(round(2**20 * 2 ** (-6 * k / 32)) for k in range(32, -1, -1))
@@ -147,18 +147,41 @@ class PooledMeans(ReadOnlyArrays):
         values, user_votes = pooled_votes(occupancy, weight)
         total = int(user_votes.sum())
         bins = n_bins(Fraction(total, GRAIN) * noise.equivalent_epsilon)
-        edges = np.unique(lattice_steps * np.arange(1, bins, dtype=np.int64) // bins)
+        edges = inner_edges(lattice_steps, bins)
         histogram = PooledHistogram.of_users(HISTOGRAM, values, edges, user_votes, noise)
         return cls(histogram, noise, total, lattice_steps)
 
     def law(self, noisy: Ints) -> PooledLaw:
         """Return the law of user means, in quanta, that noisy votes show."""
-        inner = self.histogram.edges.astype(np.float64)
-        # On a lattice of few steps the first bin may be the lower bound alone.
-        edges = np.concatenate([[min(0.0, inner[0] - 0.5)], inner, [float(self.lattice_steps)]])
-        law = GAUSSIAN if isinstance(self.noise, GaussianBins) else LAPLACE
-        votes = noisy.astype(np.float64)
-        return PooledLaw.of(edges, votes, self.noise.scale, law, float(self.total))
+        return law_of_votes(self.histogram.edges, noisy, self.noise, self.total, self.lattice_steps)
+
+
+def inner_edges(lattice_steps: int, bins: int) -> Ints:
+    """Return the edges between bins of equal width; fewer where the lattice has few steps."""
+    return np.unique(lattice_steps * np.arange(1, bins, dtype=np.int64) // bins)
+
+
+def law_of_votes(
+    edges: Ints, noisy: Ints | Floats, noise: BinNoise, total: float, steps: int
+) -> PooledLaw:
+    """Return the law of user means, in quanta, that the noisy votes of bins show.
+
+    Parameters
+    ----------
+    edges : ndarray of int64
+        Inner edges of the bins.
+    noisy : ndarray, shape (n_bins,)
+    noise : LaplaceBins or GaussianBins
+    total : float
+        Votes of all users, as those of bins in parts of 1/GRAIN of a user's. Public.
+    steps : int
+        Width of the records' bounds in quanta.
+    """
+    inner = edges.astype(np.float64)
+    # On a lattice of few steps the first bin may be the lower bound alone.
+    whole = np.concatenate([[min(0.0, inner[0] - 0.5)], inner, [float(steps)]])
+    law = GAUSSIAN if isinstance(noise, GaussianBins) else LAPLACE
+    return PooledLaw.of(whole, np.asarray(noisy, dtype=np.float64), noise.scale, law, float(total))
 
 
 def n_bins(precision: Fraction) -> int:
@@ -170,7 +193,7 @@ def n_bins(precision: Fraction) -> int:
     (8, 16, 32)
     """
     few, some = FINER_BINS
-    return 8 if precision < few else 16 if precision < some else 32
+    return BINS[(precision >= few) + (precision >= some)]
 
 
 @dataclass(frozen=True)

@@ -242,6 +242,7 @@ _STEPS: Mapping[str, Mapping[str, Check]] = {
     },
     "pooled_histogram": {
         "votes": _are_ends,
+        "total": _is_positive,
         "centre": _is_end,
         "below": _is_positive,
         "above": _is_positive,

@@ -38,7 +38,7 @@ MEASURES = {
     "mechanisms/cell_ranges/pooled_spread.py", "mechanisms/cell_ranges/gaussian_looks.py",
     "mechanisms/cell_ranges/distributed_votes.py",
     "mechanisms/presence/shapes/binned_weights.py",
-    "mechanisms/two_stage/residual_stages.py", "mechanisms/per_cell_allocation.py",
+    "mechanisms/per_cell_allocation.py",
     "mechanisms/cell_blocks/block_plans.py", "mechanisms/cell_blocks/block_stage.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/map_stage.py",
@@ -224,7 +224,6 @@ PLANS = {
     "equal-split": {"method": "equal-split", "mechanism": hv.Baseline()},
     "suppression": {"method": "clip-user", "statistics": ("mean", "variance")},
     "a private interval": {"clipping_range": "private", "statistics": ("mean", "variance")},
-    "narrower ranges": {"clipping_range": "two-stage"},
     "ranges of cells": {"clipping_range": "per-cell"},
     "an error to stay within": {"target_error": 5, "epsilon": None},
 }  # fmt: skip

@@ -572,7 +572,6 @@ def test_the_default_takes_the_range_that_a_pure_plan_takes(counts, taken):
     [
         ({"method": "equal-split"}, "equal-split"),
         ({"objective": "max"}, "or for target errors"),
-        ({"clipping_range": "two-stage"}, "purely private"),
         ({"delta": "0.4"}, "below 1 / 3 units"),
         ({"delta": "0"}, "delta"),
     ],

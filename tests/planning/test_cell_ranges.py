@@ -160,7 +160,7 @@ def test_clipping_ranges_are_compared():
     """A row for each range at one price; a plan stands in its own row as it is."""
     plan = planned()
     rows = {row.clipping_range: row for row in compare_ranges(plan)}
-    assert list(rows) == ["bounds", "private", "two-stage", "per-cell"]
+    assert list(rows) == ["bounds", "private", "per-cell"]
     assert all(row.trouble is None and row.epsilon <= 1 for row in rows.values())
     assert rows["per-cell"].average == pytest.approx(plan.expected_error)
     private = planned(clipping_range="private")

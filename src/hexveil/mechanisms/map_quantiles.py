@@ -1,4 +1,4 @@
-"""Private quantiles over all (cell, user) pairs of a map: of user means, and of their residuals.
+"""Private quantiles over all (cell, user) pairs of a map: of user means, and of distances.
 
 The proof is that of mechanisms/private_quantile.py: of a user in C cells every pair has
 V = floor(GRAIN / C) votes, so that a user moves every cost by at most GRAIN, however many cells it
@@ -47,8 +47,6 @@ GRAIN = 2**20
 """Votes of one user over all its cells, at most."""
 RANGE_POINTS = 256
 """Points that can be chosen for an end of the range, at most."""
-RESIDUAL_POINTS = 128
-"""Points that can be chosen for a quantile of residuals, at most."""
 
 
 class PairReading(Protocol):
@@ -101,41 +99,6 @@ class VotedPairs(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class UserResiduals:
-    """Distance of each pair's mean from the user's mean over all cells, both rounded down.
-
-    Those of a user share its votes equally; the distance of a user in one cell has none.
-    """
-
-    occupancy: Occupancy
-
-    def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
-        """Return the votes of each place. PRIVATE."""
-        work = partial(_tally_residuals, candidates=candidates)
-        # All of a user's pairs at once: its mean over all cells is needed, and stays there.
-        return sums.sum_over_users(self.occupancy, work, (), (self.occupancy.cells_per_user,))
-
-
-def _tally_residuals(
-    pairs: Pairs,
-    sums: Ints,
-    _squares: Ints | None,
-    cells_per_user: Ints,
-    candidates: EvenPoints | ListedPoints,
-) -> Ints:
-    total, n = user_sums(pairs, sums)
-    distances = np.abs(sums // pairs.n - (total // n)[pairs.user])
-    votes = residual_votes(cells_per_user)[pairs.user]
-    return np.asarray(tally_votes(distances, votes, candidates)[0])
-
-
-def residual_votes(cells_per_user: Ints) -> Ints:
-    """Return the votes of each distance of a user, shape (n_users,)."""
-    # The residual of a user in one cell is 0 whatever it reports: it would only pull h down.
-    return np.where(cells_per_user > 1, GRAIN // cells_per_user, 0).astype(np.int64)
-
-
-@dataclass(frozen=True, eq=False)
 class EqualVotes:
     """Means of pairs that stay elsewhere, each with an equal part of its user's votes."""
 
@@ -177,15 +140,6 @@ def blocks_of(occupancy: LocalOccupancy) -> Iterator[slice]:
     """Yield blocks of pairs that stay in a processor's cache."""
     for start in range(0, occupancy.n_pairs, BLOCK_PAIRS):
         yield slice(start, start + BLOCK_PAIRS)
-
-
-def user_sums(pairs: Pairs, sums: Ints) -> tuple[Ints, Ints]:
-    """Return the sum and the records of each user over all of its pairs. PRIVATE."""
-    total, n = np.zeros((2, pairs.n_users), dtype=np.int64)
-    # Not bincount: its weights are doubles, and a user's sum may exceed 2^53.
-    np.add.at(total, pairs.user, sums)
-    np.add.at(n, pairs.user, pairs.n)
-    return total, n
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,42 +235,6 @@ class RangeQuantiles(MapQuantiles):
         low, high = map(int, self.points(outputs))
         # A function of released points, so that it costs nothing.
         return (low, high) if low < high else (0, self.candidates.top)
-
-
-def residual_quantile(
-    occupancy: Occupancy,
-    width: int,
-    quantile: Fraction,
-    epsilon: Fraction,
-    name: str = "deviation",
-) -> MapQuantiles:
-    """Return the choice of a quantile of the residuals of user means, for a range of this width.
-
-    Only users who were in two cells or more vote: for others there is nothing to compare. The loss
-    is charged to all. No point is below 1.
-
-    Parameters
-    ----------
-    occupancy : Occupancy
-    width : int
-        Width of the range in quanta.
-    quantile : Fraction
-        Share of all votes that is wanted at or below the point.
-    epsilon : Fraction
-        Loss of every user.
-    """
-    # A half width of 0 would leave the second stage without a noise scale.
-    evenly = [max(width * k // RESIDUAL_POINTS, 1) for k in range(1, RESIDUAL_POINTS + 1)]
-    cells = occupancy.cells_per_user
-    user_votes = residual_votes(cells) * cells
-    return MapQuantiles(
-        name,
-        UserResiduals(occupancy),
-        ListedPoints(np.unique(evenly).astype(np.int64)),
-        vote_targets(user_votes, (quantile,)),
-        user_votes,
-        selection_scale(GRAIN, epsilon),
-    )
 
 
 def vote_targets(votes: Ints | int, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Sentences about clipping, from the privacy steps of a manifest.
 
-The strategies of two-stage releases, and what their numbers are about:
-docs/understand/clipping-range.md. The sentences themselves: templates/clipping.txt.
+What numbers are about: docs/understand/clipping-range.md. The sentences themselves:
+templates/clipping.txt.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def get_step(steps: Sequence[Step], name: str) -> Step | None:
 def get_strategy(steps: Sequence[Step]) -> str | None:
     """Return how user averages were clipped; None within public bounds.
 
-    The strategy that was selected, "single_stage" under one range, "cell_ranges" with a range per
-    cell.
+    "single_stage" under one range, "cell_ranges" with a range per cell.
 
     Examples
     --------
@@ -45,11 +44,7 @@ def get_strategy(steps: Sequence[Step]) -> str | None:
     """
     if get_step(steps, "pooled_histogram") is not None:
         return "cell_ranges"
-    if get_step(steps, "clipping_range") is None:
-        return None
-    # One range alone has no residuals: its averages are clipped once.
-    residuals = get_step(steps, "residual_scale")
-    return "single_stage" if residuals is None else str(residuals["strategy"])
+    return None if get_step(steps, "clipping_range") is None else "single_stage"
 
 
 def describe_clipping(steps: Sequence[Step], amount: FormatAmount, *, squares: bool = True) -> str:

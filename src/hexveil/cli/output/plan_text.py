@@ -10,14 +10,12 @@ from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.cli import shared_steps
 from hexveil.cli.output import clip_user_text, formatting, stage_text
-from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
     PrivateRange,
-    TwoStageRange,
     WithinBounds,
 )
 from hexveil.planning.approximate.delta_advice import describe_delta_gain
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
     from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
@@ -185,9 +182,7 @@ def _interval(plan: Plan) -> list[str]:
         case PerCellRange(cell_ranges):
             return _cell_ranges(plan, cell_ranges)
         case PrivateRange(clipping_range):
-            second_stage = ""
-        case TwoStageRange(clipping_range, stages):
-            second_stage = _stages_text(plan, stages)
+            pass
     low, high = (f"{float(quantile):.0%}" for quantile in clipping_range.quantiles)
     wider = (
         ""
@@ -199,8 +194,7 @@ def _interval(plan: Plan) -> list[str]:
         f"users' averages are clipped to their quantiles {low} and {high}, estimated privately at "
         f"{_epsilon_share(plan, clipping_range.epsilon)}{wider}; assumed width: "
         f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
-        f"{second_stage} The expected error is a prediction from these assumptions, not a "
-        "bound.",
+        " The expected error is a prediction from these assumptions, not a bound.",
     )
 
 
@@ -246,21 +240,6 @@ def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
     return (
         f" Second moments are clipped at {float(clipping_range.radius):g} half-widths from its "
         f"centre; the mean takes {square / (mean + square):.0%} of a cell's loss."
-    )
-
-
-def _stages_text(plan: Plan, stages: TwoStagePlan) -> str:
-    """Return sentences about the second stage and its price."""
-    in_classes, in_cells = (float(losses.max()) for losses in stages.losses(plan.occupancy))
-    size = stages.cluster_noise.size
-    classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
-    return (
-        f" The {float(RESIDUAL_QUANTILE):.0%} quantile of the distances from users' own averages "
-        f"is estimated at {_epsilon_share(plan, stages.epsilon)}. The remaining epsilon is spent "
-        f"by the strategy with the lowest predicted error: this range alone; {classes} (at most "
-        f"{formatting.price(in_classes)} of a user's loss) and distances from users' own averages "
-        f"(at most {formatting.price(in_cells)}); or a first average of each cell "
-        f"({float(FIRST_STAGE_SHARE):.0%} of the remainder) and distances from it."
     )
 
 

@@ -6,9 +6,8 @@ and what weights that are not shares of records add. Published of each cell: its
 interval, and the expected absolute error of the median.
 
 `estimate_outputs` makes the estimates of any release: from all looks at each cell where ranges are
-those of cells, from the released number where there is one range for the map (plans with a private
-range, and two-stage plans that selected `single_stage`). Other strategies publish numbers of
-another kind, and have none.
+those of cells, from the released number where there is one range for the map. Other plans have
+none.
 
 Post-processing of noisy numbers and public facts: it costs no privacy.
 """
@@ -24,9 +23,9 @@ from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
-from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRange
+from hexveil.planning.allocation import PerCellRange, PrivateRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD
-from hexveil.planning.release_allocation import released_quantiles, released_strategy
+from hexveil.planning.release_allocation import released_quantiles
 from hexveil.publishing.estimates.cut_off import CutOff
 from hexveil.publishing.estimates.surplus import PooledView, add_surplus
 from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
@@ -181,8 +180,6 @@ def estimate_means(
     """
     match plan.allocation.clipping:
         case PrivateRange(interval):
-            pass
-        case TwoStageRange(interval, _) if released_strategy(plan) == "single_stage":
             pass
         case _:
             return None

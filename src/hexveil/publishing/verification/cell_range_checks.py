@@ -106,13 +106,13 @@ def _check_histogram(manifest: Json, stated: Json, look: Json) -> Iterator[str]:
         else GaussianBins(Fraction(square))
     )
     law = law_of_votes(fitting[0], votes * GRAIN, noise, stated["total"] * GRAIN, steps)
-    ends = [float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper")]
-    usual, found = usual_range(law, steps), describe(law, *ends, steps)
+    first, last = (float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper"))
+    usual, found = usual_range(law, steps), describe(law, first, last, steps)
     unit = float(quantum)
     # Whole quanta are stated: ranges rounded outward, deviations up.
     same = (
-        ends[0] <= usual[0] + ROUNDED,
-        ends[1] >= usual[1] - ROUNDED,
+        first <= usual[0] + ROUNDED,
+        last >= usual[1] - ROUNDED,
         abs((stated["centre"] - float(lower)) / unit - found.centre) <= ROUNDED,
         abs(stated["below"] / unit - max(found.below, 1.0)) <= ROUNDED,
         abs(stated["above"] / unit - max(found.above, 1.0)) <= ROUNDED,

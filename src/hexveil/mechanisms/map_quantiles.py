@@ -3,8 +3,8 @@
 The proof is that of mechanisms/private_quantile.py: of a user in C cells every pair has
 V = floor(GRAIN / C) votes, so that a user moves every cost by at most GRAIN, however many cells it
 is in. The points are whole quanta: evenly spaced over the bounds of the records for the ends of a
-range; for residuals up to the width of the range, which is noisy and public by then, and none below
-1. Means are compared exactly: s / m <= point as ceil(s / m) <= point, in integers.
+range; for distances within cells geometric. Means are compared exactly: s / m <= point as
+ceil(s / m) <= point, in integers.
 
 Loss: every choice has scale 2 GRAIN / ε', rounded up, so that it costs each user at most ε'; it is
 charged to all users of the map, those who do not vote too. Where the lower end does not come out
@@ -23,6 +23,7 @@ import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores, Separate
+from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.mechanisms.private_quantile import (
     EvenPoints,
     ListedPoints,
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     )
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
 
-GRAIN = 2**20
-"""Votes of one user over all its cells, at most."""
 RANGE_POINTS = 256
 """Points that can be chosen for an end of the range, at most."""
 

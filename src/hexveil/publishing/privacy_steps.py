@@ -17,7 +17,7 @@ from hexveil.accounting.unit_squares import range_square
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
-from hexveil.mechanisms.map_quantiles import GRAIN
+from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,

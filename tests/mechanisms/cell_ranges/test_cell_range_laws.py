@@ -14,7 +14,7 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
 from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
 from hexveil.mechanisms.cell_ranges.look_stages import FirstLookStage, SecondLookStage
 from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
-from hexveil.mechanisms.map_quantiles import GRAIN
+from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 
 FREE = {"pooled_noise": LaplaceBins(Fraction(1, 1000)), "spread_epsilon": Fraction(0)}

@@ -24,7 +24,7 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
 )
 from hexveil.mechanisms.contract import Outputs, PrivateSums, Values
 from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
-from hexveil.mechanisms.map_quantiles import GRAIN
+from hexveil.mechanisms.pooled_histogram import GRAIN
 from stage_laws import candidate_scores
 
 STEPS = 40

@@ -33,7 +33,7 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     distance_vote_ratio,
     weighted_votes,
 )
-from hexveil.mechanisms.map_quantiles import GRAIN
+from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.private_range import (

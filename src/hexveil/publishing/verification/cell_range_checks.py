@@ -17,7 +17,7 @@ import numpy as np
 from hexveil.mechanisms.cell_ranges.first_range import describe, usual_range
 from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, inner_edges, law_of_votes
 from hexveil.mechanisms.distribution.bin_noise import GaussianBins, LaplaceBins
-from hexveil.mechanisms.map_quantiles import GRAIN
+from hexveil.mechanisms.pooled_histogram import GRAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

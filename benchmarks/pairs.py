@@ -49,7 +49,6 @@ WAYS: dict[str, dict[str, Any]] = {
     'plan "joint", bounds': {"clipping_range": "bounds"},
     'plan "joint", private': {"clipping_range": "private"},
     'plan "joint", per-cell': {"clipping_range": "per-cell"},
-    'plan "joint", two-stage': {"clipping_range": "two-stage"},
     DEFAULT: {},
 }
 """Ways of planning: the method, and for the joint plan the clipping range."""

@@ -85,7 +85,7 @@ PAPERS = (
     Way("per-cell (exact losses), OptimalClipping", {"method": "per-cell"}),
     Way("CLIP-USER", {"method": "clip-user"}),
 )
-INTERVALS: tuple[str, ...] = ("bounds", "private", "two-stage", "per-cell", "auto")
+INTERVALS: tuple[str, ...] = ("bounds", "private", "per-cell", "auto")
 """The private intervals that are measured, each raw and smoothed."""
 AUTO = "auto"
 CELLS = ("origin", "hour")

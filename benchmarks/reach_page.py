@@ -42,7 +42,7 @@ WAYS = {
     "CLIP-USER": "CLIP-USER",
     **{
         f'joint, clipping_range="{kind}"{more}': f'`clipping_range="{kind}"`{shown}'
-        for kind in ("bounds", "private", "two-stage", "per-cell")
+        for kind in ("bounds", "private", "per-cell")
         for more, shown in (("", ", raw"), (", estimate", ", estimate"))
     },
 }

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside thi
 from reach import truth
 
 CELLS, USERS = 24, (20, 60, 300)
-RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "two-stage", "auto")
+RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "auto")
 KINDS = ("no structure", "hardly any difference", "piled at the bounds")
 
 

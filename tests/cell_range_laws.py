@@ -17,9 +17,12 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     CellRangeAllocation,
     cell_range_losses,
 )
+from hexveil.mechanisms.cell_ranges.first_range import FirstRange
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
+from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM
 from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import Outputs
+from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.smoothing.range_selection import SelectedRanges
 from stage_laws import ExactLoss, Problem
@@ -33,7 +36,16 @@ def no_errors(released):
     """Return no error model."""
 
 
-class AboveCentre:
+class FirstRanges:
+    """A first range that the histogram decides: half of the bounds, or all of them."""
+
+    def first(self, law, steps):
+        """Return the lower half where most votes are in the first bin."""
+        upper = steps / 2 if law.share[0] > 0.5 else steps
+        return FirstRange(0.0, upper, law.quantile(0.5), steps / 4, steps / 4)
+
+
+class AboveCentre(FirstRanges):
     """Cells whose first number is above the centre move; ranges depend on all first numbers."""
 
     def __call__(self, look, spread):
@@ -42,7 +54,7 @@ class AboveCentre:
         return SelectedRanges(moved, look.noisy - 0.5, np.full(moved.size, look.noisy.max() + 1.0))
 
 
-class All:
+class All(FirstRanges):
     """All cells move to all of the bounds, or none moves."""
 
     def __init__(self, *, moved):
@@ -65,14 +77,12 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
         quantum,
     )
     plan = {
-        "quantiles": (Fraction(1, 5), Fraction(4, 5)),
-        "quantile_epsilon": Fraction(1, 2),
+        "pooled_noise": LaplaceBins(Fraction(1, 2)),
         "spread_epsilon": Fraction(1, 4),
         "first_share": Fraction(3, 10),
-        "half_width": Fraction(8, 5),
         "select": AboveCentre(),
     } | changed
-    pooled = plan["quantile_epsilon"] + plan["spread_epsilon"]
+    pooled = plan["pooled_noise"].booked + plan["spread_epsilon"]
     return CellRangeAllocation(
         mean=mean,
         lattice=lattice,
@@ -116,6 +126,9 @@ class ExactCellRangeLoss(ExactLoss):
     def _follow(self, rows, logs, metered):
         earlier = Outputs({name: np.array([row]) for name, row in rows.items()})
         stage = self.allocation.next_stage(earlier)
+        if stage is not None and stage.name == HISTOGRAM:
+            self._follow_histogram(stage, logs)
+            return
         if stage is None or stage.name != FIRST_LOOK:
             super()._follow(rows, logs, metered)
             return
@@ -134,6 +147,18 @@ class ExactCellRangeLoss(ExactLoss):
                 row = look.row(first, [0 if y is None else y for y in final])
                 likelihood = look.log_likelihood(first, final)
                 self._follow({**rows, FIRST_LOOK: row}, logs + likelihood, metered)
+
+    def _follow_histogram(self, stage, logs):
+        """Follow noisy votes beyond all that there can be: there ratios are largest."""
+        earlier = Outputs()
+        requests, reports = stage.noise(earlier), stage.sensitivity(earlier)
+        (measured,) = stage.measure(self.sums, earlier)
+        self._check_reports(stage, (measured,), reports)
+        votes, (request,) = measured.integers, requests
+        for corner in itertools.product(*[(one.min() - 1, one.max() + 1) for one in votes.T]):
+            row = stage.row(np.array([corner]), earlier)[0].tolist()
+            likelihood = -(np.abs(votes - corner) / request.scales).sum(axis=1)
+            self._follow({HISTOGRAM: row}, logs + likelihood, ((requests, reports),))
 
     def _followed(self, column):
         low, high = int(column.min()) - self.window, int(column.max()) + self.window

@@ -46,7 +46,6 @@ LONG_FILES = (
     "tests/test_end_to_end.py",
     "tests/attack/test_folders.py",
     "tests/ledger/test_race.py",
-    "tests/attack/test_two_stage_laws.py",
     "tests/research/papers/test_paper_gallery.py",
     "tests/attack/test_mutations.py",
     "tests/publishing/test_core_types.py",

@@ -117,7 +117,7 @@ def line(row: Found) -> str:
 VALUES_ALONE = (
     "diffprivlib",
     "opendp, lengths",
-    *(f"hexveil, {way}" for way in ("auto", "bounds", "private", "two-stage")),
+    *(f"hexveil, {way}" for way in ("auto", "bounds", "private")),
 )
 """Ways of averages for which numbers of records are public."""
 

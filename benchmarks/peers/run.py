@@ -125,7 +125,7 @@ PEERS = {
         f"hexveil, {way}": Peer(
             "hexveil", "by_hexveil", {"clipping_range": way}, {"clipping_range": way}
         )
-        for way in ("auto", "bounds", "private", "two-stage")
+        for way in ("auto", "bounds", "private")
     },
 }
 

@@ -28,16 +28,10 @@ class Kind:
     floor : float
         The part of what is booked that is lost, at least, by that unit of a world of which most is:
         on average over the worlds of the suite.
-    way : str or None
-        A way of several steps that is taken whatever is found.
-    several : bool
-        Whether a user must be in several cells.
     """
 
     asked: dict
     floor: float
-    way: str | None = None
-    several: bool = False
 
     @property
     def private(self):
@@ -52,10 +46,6 @@ class Kind:
 
 def _apart(method, **more):
     return {"method": method, **more}
-
-
-def _adaptive(way, floor):
-    return Kind({"clipping_range": "two-stage"}, floor, way, several=True)
 
 
 KINDS = {
@@ -92,9 +82,6 @@ KINDS = {
     # Four users have too few votes for ranges of cells, which have laws of their own
     # (tests/mechanisms/cell_ranges).
     "auto": Kind({"clipping_range": "auto", "epsilon": 54}, 0.84),
-    "adaptive, direct": _adaptive("single_stage", 0.72),
-    "adaptive, users": _adaptive("user_residuals", 0.45),
-    "adaptive, cells": _adaptive("cell_residuals", 0.55),
 }
 
 KNOWN = (
@@ -135,8 +122,6 @@ def case(kind, seed):
     for _ in range(100):
         counts, steps = _world(kind, seed, rng)
         seed += len(KNOWN)  # a world that cannot be planned so is followed by a random one
-        if kind.several and not ((counts > 0).sum(axis=1) > 1).any():
-            continue
         try:
             made = planned(kind, counts, steps, rng)
         except InputError:
@@ -233,7 +218,7 @@ def worlds(case, rng, *, units, bases, most, branches):
                 for p, values in zip(mine, own, strict=True):
                     pairs[p] = values
                 found.append(_with(case.dataset, pairs))
-            yield one, World(found, case.plan, case.kind.way, branches, last=follows)
+            yield one, World(found, case.plan, branches, last=follows)
 
 
 def _values(m, steps, base, rng):

@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from functools import cache, lru_cache
-from unittest.mock import patch
 
 import numpy as np
 
@@ -30,7 +29,6 @@ import hexveil as hv
 from hexveil.ledger import hash_losses, odometer
 from hexveil.ledger.storage.databases import transaction
 from hexveil.mechanisms import noise
-from publishing.two_stage_plans import taking
 
 DIGITS = 40
 PARTS = 10**12
@@ -170,11 +168,11 @@ def new_book():
     return book
 
 
-def asked(dataset, plan, outcomes, way=None):
+def asked(dataset, plan, outcomes):
     """Return the call that a release makes after these outcomes, None at its end, and charges."""
     book = new_book()
     oracle = Oracle(tuple(outcomes), book, (dataset.units.ids(), dataset.units.periods()))
-    with door(oracle), taking(way) if way else patch.dict({}):
+    with door(oracle):
         try:
             hv.release(dataset, plan, ledger=book, **UNSURE)
         except Heard:
@@ -210,15 +208,12 @@ class World:
     ----------
     datasets : list of Dataset
     plan : Plan
-    way : str or None
-        A way that a release in steps takes, whatever it finds.
     branches : int
         Outcomes of a choice that are walked, the most telling ones; a grid has up to its cube.
     """
 
     datasets: list
     plan: hv.planning.Plan
-    way: str | None
     branches: int
     charged: list = field(default_factory=list)
     last: dict = field(default_factory=dict)
@@ -241,7 +236,7 @@ class World:
         return self._noise(before, ratio, calls)
 
     def _ask(self, dataset, before):
-        call, book = asked(dataset, self.plan, before, self.way)
+        call, book = asked(dataset, self.plan, before)
         self.charged = self.charged or book
         assert book == self.charged or call is None, "what is booked hangs on values"
         return call

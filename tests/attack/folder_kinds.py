@@ -7,7 +7,7 @@ import hexveil as hv
 from publishing.releases import records, release_of
 
 STATISTICS = ("mean", "p50", "share<20", "histogram")
-VALUES = ("means", "squares", "interval", "steps", "cell-ranges")
+VALUES = ("means", "squares", "interval", "cell-ranges")
 READ = {"user": "bus", "value": "speed", "time": "time", "bounds": (0, 60), "repeats": "keep"}
 PLACES = {"lat": "lat", "lon": "lon"}
 HOURS = hv.Cells(7, "1h", "Asia/Kolkata")

@@ -14,22 +14,16 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.ledger import Booking, journal
-from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE
-from publishing import test_two_stage_mean
+from publishing import test_cell_range_release
 
 LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
 CHARGED = "loses .* and is charged"
 LARGE = "attack.test_exact_law:test_who_holds_most_of_a_cell_is_charged_enough"
 ENDS = "publishing.test_range_quantiles:test_both_choices_together_cost_no_more_than_is_charged"
-STEPS = "publishing.test_two_stage_mean:test_what_is_left_beside_interval_and_h_is_lost"
-STOPPED = (
-    "publishing.test_two_stage_mean"
-    ":test_a_release_that_stops_between_stages_goes_on_from_what_is_stored"
-)
-MIDWAY = "publishing.test_two_stage_mean:test_a_draw_that_stops_midway_is_lost_and_paid_again"
-SHOWN = (
-    "publishing.test_two_stage_mean:test_every_step_is_booked_and_the_same_numbers_are_shown_again"
-)
+STAGES = "publishing.test_cell_range_release:test_a_"
+STOPPED = f"{STAGES}release_that_stops_between_stages_goes_on_from_what_is_stored"
+MIDWAY = f"{STAGES}draw_that_stops_midway_is_lost_and_paid_again"
+SHOWN = f"{STAGES}release_in_stages_is_booked_once_and_shown_again"
 METER = "hexveil.mechanisms.contract:Meter.authorise"
 METERED = "would cost a unit more than was booked"
 """What a release says of scales below those that were booked."""
@@ -46,10 +40,9 @@ PATCHED = {"monkeypatch": Made(lambda monkeypatch, _: monkeypatch)}
 """For a test that patches."""
 
 
-def flock(*_):
-    """Return a fleet and its two-stage plan."""
-    dataset = test_two_stage_mean.fleet()
-    return dataset, test_two_stage_mean.planned(dataset, epsilon=3)
+def fleet(*_):
+    """Return a fleet and its plan with ranges of cells."""
+    return test_cell_range_release.planned_fleet()
 
 
 def book(_, folder):
@@ -57,7 +50,7 @@ def book(_, folder):
     return hv.Ledger(folder / "ledger.sqlite", dataset="buses", budget=100_000)
 
 
-RELEASED = {"flock": Made(flock), "book": Made(book)}
+RELEASED = {"fleet": Made(fleet), "book": Made(book)}
 """For a test of whole releases in steps."""
 
 
@@ -133,18 +126,6 @@ def half_scale(real):
         return replace(found, scale=found.scale / 2)
 
     return made
-
-
-def halved_part(part):
-    """Return what halves a scale that is for this part of the loss."""
-
-    def broken(real):
-        def made(noise, totals, width, of=Fraction(1)):
-            return real(noise, totals, width, of) / (2 if of == part else 1)
-
-        return made
-
-    return broken
 
 
 def down(_):
@@ -320,41 +301,11 @@ MUTANTS = {
         "global, variance",
         metered=True,
     ),
-    "noise of half the sensitivity of classes": Mutant(
-        "hexveil.mechanisms.two_stage.residual_stages:laplace_scales",
-        halved,
-        STEPS,
-        {"way": "user_residuals"},
-    ),
-    "noise of half the sensitivity of distances": Mutant(
-        "hexveil.mechanisms.weighted.weighted_mean:laplace_scales",
-        halved,
-        STEPS,
-        {"way": "user_residuals"},
-    ),
-    "noise of half the sensitivity of first averages": Mutant(
-        "hexveil.mechanisms.weighted.weighted_mean:laplace_scales",
-        halved_part(FIRST_STAGE_SHARE),
-        STEPS,
-        {"way": "cell_residuals"},
-    ),
-    "noise of half the sensitivity around centres": Mutant(
-        "hexveil.mechanisms.weighted.weighted_mean:laplace_scales",
-        halved_part(1 - FIRST_STAGE_SHARE),
-        STEPS,
-        {"way": "cell_residuals"},
-    ),
     "noise of half the sensitivity of ends": Mutant(
         "hexveil.mechanisms.map_quantiles:range_quantiles",
         half_scale,
         ENDS,
         {"epsilon": Fraction(2)} | PATCHED,
-    ),
-    "noise of half the sensitivity of h": Mutant(
-        "hexveil.mechanisms.map_quantiles:residual_quantile",
-        half_scale,
-        "publishing.test_residual_radius:test_the_choice_loses_no_more_than_is_charged_by_its_exact_law",
-        {"part": 1.0, "within": True},
     ),
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
@@ -369,26 +320,15 @@ MUTANTS = {
         "weighted.weighted_mean",
         "publishing.test_weighted_variance:test_scales_are_rounded_up_and_no_further",
     ),
-    "scale of steps rounded down": _rounded(
-        "weighted.weighted_mean",
-        "publishing.test_two_stage_mean:test_scales_are_rounded_up_and_no_further",
-        way="user_residuals",
-    ),
     "scale of ends rounded down": _rounded(
         "private_quantile",
         ENDS,
         epsilon=Fraction(7, 100),
         **PATCHED,
     ),
-    "scale of h rounded down": _rounded(
-        "private_quantile",
-        "publishing.test_residual_radius:test_the_choice_costs_no_more_than_is_charged",
-        epsilon=Fraction(7, 100),
-        **PATCHED,
-    ),
     # The book.
     "booked after the draw": _law("hexveil.ledger:Ledger.reserve", after_the_draw, "joint"),
-    "begun after the draw": _stages(marked_late, MIDWAY, door="noisy_max", call=2, **PATCHED),
+    "begun after the draw": _stages(marked_late, MIDWAY, call=2, **PATCHED),
     "journal skipped until all is drawn": _stages(stored_at_the_end, STOPPED, after=1, **PATCHED),
     "a stored result drawn again": _stages(
         drawn_anew,
@@ -401,7 +341,6 @@ MUTANTS = {
         left_empty,
         SHOWN,
         "hexveil.ledger.journal:store_result",
-        way="single_stage",
         tmp_path=Made(lambda _, folder: folder),
     ),
     "an id spelled anew": Mutant(

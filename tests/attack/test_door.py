@@ -38,11 +38,12 @@ MEASURES = {
     "mechanisms/cell_ranges/pooled_spread.py", "mechanisms/cell_ranges/gaussian_looks.py",
     "mechanisms/cell_ranges/distributed_votes.py",
     "mechanisms/presence/shapes/binned_weights.py",
-    "mechanisms/two_stage/residual_stages.py", "mechanisms/per_cell_allocation.py",
+    "mechanisms/per_cell_allocation.py",
     "mechanisms/cell_blocks/block_plans.py", "mechanisms/cell_blocks/block_stage.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/map_stage.py",
     "mechanisms/presence/count_map.py", "mechanisms/presence/population_quantile.py",
+    "mechanisms/pooled_histogram.py", "mechanisms/presence/unit_votes.py",
     "mechanisms/distribution/binned_blocks.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip
@@ -55,7 +56,7 @@ STUDIES = {
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 TAKERS = {
     "measure", "values", "blocks", "measure_around", "execute", "_prepared", "private_pairs",
-    "total_over_units", "tally", "tally_by", "_tally", "measure_in_ranges", "_measure_elsewhere",
+    "total_over_units", "tally", "tally_by", "measure_in_ranges", "_measure_elsewhere",
     "sums", "_with_bins",
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
@@ -223,7 +224,6 @@ PLANS = {
     "equal-split": {"method": "equal-split", "mechanism": hv.Baseline()},
     "suppression": {"method": "clip-user", "statistics": ("mean", "variance")},
     "a private interval": {"clipping_range": "private", "statistics": ("mean", "variance")},
-    "narrower ranges": {"clipping_range": "two-stage"},
     "ranges of cells": {"clipping_range": "per-cell"},
     "an error to stay within": {"target_error": 5, "epsilon": None},
 }  # fmt: skip

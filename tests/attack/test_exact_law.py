@@ -34,11 +34,8 @@ CHEAP = ("joint", "per-cell, target", "private")
 """Kinds of the quick suite, in their smallest world."""
 
 
-def number(kind):
-    """Return how many worlds there are of a kind."""
-    if LONG:
-        return 12 if kind.way else 100 * LONG
-    return 2 if kind.way else 3
+WORLDS = 100 if LONG else 3
+"""Worlds of a kind."""
 
 
 @cache
@@ -47,8 +44,8 @@ def cases(name):
     kind, first = KINDS[name], 0 if LONG else list(KINDS).index(name)
     known = len(exact_cases.KNOWN)
     # The short form has two of the known worlds for each kind, in turn, and a random one.
-    seeds = range(number(kind)) if LONG else (first % known, (first + 3) % known, known + first)
-    return [exact_cases.case(kind, seed) for seed in seeds[: number(kind)]]
+    seeds = range(WORLDS) if LONG else (first % known, (first + 3) % known, known + first)
+    return [exact_cases.case(kind, seed) for seed in seeds[:WORLDS]]
 
 
 def searched(case, seed, **size):

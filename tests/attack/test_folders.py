@@ -24,7 +24,7 @@ from hexveil.publishing.verification import verify
 from publishing.releases import released
 
 MANY = 2_000 if fuzz_bytes.LONG else 100
-PLANS = ("means", "per-cell", "squares", "interval", "steps", "cell-ranges")
+PLANS = ("means", "per-cell", "squares", "interval", "cell-ranges")
 FREE = {
     # What is said of the records, the software and the way to the plan.
     "software", "version", "sources", "columns", "repeats", "rules", "selection", "slot",
@@ -48,7 +48,6 @@ COUNTS = ("users", "records")
 OPEN = {
     "means": (*BEYOND, "_smoothed", "_low", "_high"),
     "interval": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),
-    "steps": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),
     "cell-ranges": (*BEYOND, *COUNTS, "_low", "_high", "_quality", "_error"),
 }
 """Columns that nothing in such a folder determines, but for limits."""

@@ -77,7 +77,7 @@ def test_nothing_that_was_computed_travels():
         {"epsilon": 2},
         {"target_error": {"mean": 2, "variance": 3}, "statistics": ("mean", "variance")},
         {"epsilon": 2, "clipping_range": "private", "statistics": ("mean", "sd")},
-        {"epsilon": 2, "clipping_range": "two-stage"},
+        {"epsilon": 2, "clipping_range": "per-cell"},
         {"epsilon": 2, "method": "clip-user"},
     ],
     ids=str,

@@ -88,7 +88,7 @@ def nothing(here):
     """Leave the records alone."""
 
 
-ADAPTIVE = ("--clipping-range", "two-stage", "--epsilon", "1")
+ADAPTIVE = ("--clipping-range", "per-cell", "--epsilon", "1")
 
 CASES = {
     "missing file": (missing_file, (), r"buses\.parquet"),
@@ -199,7 +199,7 @@ CASES = {
     "unknown clipping range": (
         nothing,
         ("--clipping-range", "some"),
-        "clipping-range must be one of bounds, private, two-stage, per-cell",
+        "clipping-range must be one of bounds, private, per-cell",
     ),
     "share without an interval": (
         nothing,
@@ -212,40 +212,35 @@ CASES = {
     "share that leaves nothing": (
         nothing,
         (*ADAPTIVE, "--range-share", "0.97"),
-        r"range_share 0\.97 leaves nothing for the cells: the second step takes 0\.1 of",
+        "no ranges",
     ),
     "steps for a variance": (
         nothing,
         (*ADAPTIVE, "--statistics", "mean,variance"),
-        "'two-stage' goes with the mean alone",
+        "'per-cell' goes with the mean alone",
     ),
     "steps for a deviation": (
         nothing,
         (*ADAPTIVE, "--statistics", "sd"),
-        "'two-stage' goes with the mean alone",
-    ),
-    "steps for users in one cell each": (
-        nothing,
-        (*ADAPTIVE, "--resolution", "3"),
-        'clipping_range "two-stage" compares .* no user was in two; ask for "private"',
+        "'per-cell' goes with the mean alone",
     ),
     "steps with targets": (
         nothing,
         (*ADAPTIVE[:2], "--target-error", "2"),
-        "'two-stage' goes with epsilon, not target_error|'two-stage' goes with objective",
+        "'per-cell' goes with epsilon, not target_error|'per-cell' goes with objective",
     ),
     **{
         f"steps by {method}": (
             nothing,
             (*ADAPTIVE, "--method", method),
-            """'two-stage' goes with method "joint", not""",
+            """'per-cell' goes with method "joint", not""",
         )
         for method in ("per-cell", "equal-split", "clip-user")
     },
     "steps for the worst cell": (
         nothing,
         (*ADAPTIVE, "--objective", "max"),
-        """'two-stage' goes with objective "mean\"""",
+        """'per-cell' goes with objective "mean\"""",
     ),
     "split of one mean": (
         nothing,

@@ -100,54 +100,12 @@ def test_a_private_interval_is_said_and_released(here, call):
     assert (wrong.code, "--clipping-range" in wrong.err) == (2, True)
 
 
-@pytest.mark.slow
-def test_further_private_steps_are_said_with_their_shares(here, call):
-    """Of steps: their price and share, the ways, and that grids without them do not stop it."""
-    run = (here / "run.toml").read_text()
-    (here / "run.toml").write_text(
-        run.replace("epsilon = 1", 'epsilon = 8\nclipping_range = "two-stage"')
-    )
-    said = call("plan", "run.toml")
-    assert said.code == 0, said.err
-    assert said.err == ""
-    text = " ".join(said.out.split())
-    made = hv.plan(_facts(), epsilon=8, clipping_range="two-stage", advise=False)
-    interval, more = made.allocation.clipping.range, made.allocation.clipping.stages
-    for share, epsilon in (("10%", interval.epsilon), ("5%", more.epsilon)):
-        assert f"at epsilon {float(epsilon):g} ({share})" in text
-    assert "The 80% quantile of the distances from users' own averages" in text
-    assert "this range alone; the average of all users" in text
-    assert "a first average of each cell (30% of the remainder)" in text
-    assert max(map(len, said.out.splitlines())) <= 100
-    found = json.loads(call("plan", "run.toml", "--json", "--grids").out)
-    assert found["epsilon"] <= 8
-    assert found["l0_epsilon"] >= found["epsilon"]
-    assert found["mean_error"] == pytest.approx(made.expected_error)
-    assert 3 in {grid["cells"] for grid in found["grids"]}
-    assert found["coarser"]["cells"] == 2
-    assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "run.toml"]
-
-
 def _facts():
     """Return the public facts of the buses in the run file's cells."""
     return hv.read(
         "buses.parquet", user="bus", value="speed", lat="lat", lon="lon", time="time",
         bounds=(0, 65), cells=hv.Cells(6, None),
     ).public  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_coarser_grid_without_users_in_two_cells_is_planned_without_steps(here, call):
-    """Where nobody was in two of the coarser cells the clipping range alone is planned there."""
-    asked = ("--epsilon", "8", "--resolution", "5", "--clipping-range")
-    steps, alone = (
-        json.loads(call("plan", "run.toml", *asked, way, "--json").out)
-        for way in ("two-stage", "private")
-    )
-    assert steps["mean_error"] != alone["mean_error"]
-    said = call("plan", "run.toml", "--epsilon", "0.01", "--clipping-range", "two-stage", "--json")
-    assert said.code == 0, said.err
-    assert "too fine" in json.loads(said.out)["warning"]
 
 
 @pytest.mark.slow
@@ -169,7 +127,7 @@ def test_methods_beside_a_plan_with_an_interval_are_themselves(here, call):
     asked = ("plan", "run.toml", "--epsilon", "8", "--compare", "--json")
     plain, more = (
         json.loads(call(*asked, "--clipping-range", way).out)["methods"]
-        for way in ("bounds", "two-stage")
+        for way in ("bounds", "private")
     )
     assert more[0]["average"] != plain[0]["average"]
     assert more[1:] == plain[1:]
@@ -228,7 +186,7 @@ def test_methods_are_compared_in_one_table(here, call):
     assert "This request in every clipping range" in said.out
     as_json = json.loads(call("plan", "run.toml", "--compare", "--json").out)
     ranges = [line["clipping_range"] for line in as_json["clipping_ranges"]]
-    assert ranges == ["bounds", "private", "two-stage", "per-cell"]
+    assert ranges == ["bounds", "private", "per-cell"]
     found = as_json["methods"]
     assert [line["method"] for line in found][2:] == ["per-cell", "clip-user", "equal-split"]
     assert all(line["epsilon"] <= 1 for line in found)

@@ -96,7 +96,7 @@ def test_days_are_published_in_steps(daily, call):
     run = (
         Path("run.toml")
         .read_text()
-        .replace("epsilon = 1", 'epsilon = 1\nclipping_range = "two-stage"')
+        .replace("epsilon = 1", 'epsilon = 1\nclipping_range = "per-cell"')
     )
     Path("run.toml").write_text(run)
     said = call("publish", "run.toml", "--from", DAYS[0], "--to", DAYS[1], "--json")

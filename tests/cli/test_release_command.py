@@ -90,7 +90,7 @@ def test_steps_are_released_once_and_answered_again(here, call):
     """With steps in the run file: booked once, replayed with smoothed at no cost, in one place."""
     run = (here / "run.toml").read_text().replace("budget = 2", "budget = 8")
     (here / "run.toml").write_text(
-        run.replace("epsilon = 1", 'epsilon = 8\nclipping_range = "two-stage"')
+        run.replace("epsilon = 1", 'epsilon = 8\nclipping_range = "per-cell"')
     )
     first = call("release", "run.toml", "--json")
     assert first.code == 0, first.err

@@ -13,7 +13,6 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.publishing.private_sums import private_sums
 from publishing.setting import dataset_of
-from publishing.two_stage_plans import in_classes, taking, tiny
 
 COUNTS = np.array([[4, 3], [2, 1], [3, 2], [1, 2], [2, 2], [1, 0]])
 PLANS = {
@@ -47,15 +46,6 @@ def test_each_user_loses_what_is_booked(kind):
     dataset = dataset_of(COUNTS, 5 * n, 25 * n, scale=scale)
     plan = hv.plan(dataset, advise=False, **PLANS[kind])
     assert spent_over_booked(dataset, plan) == pytest.approx(1, rel=0, abs=1e-12)
-
-
-@pytest.mark.parametrize("strategy", ["single_stage", "user_residuals", "cell_residuals"])
-def test_the_costliest_strategy_uses_up_what_is_booked(strategy):
-    """Each strategy spends all of some user's booking, and of nobody's more."""
-    dataset = tiny()
-    with taking(strategy):
-        spent = spent_over_booked(dataset, in_classes(dataset, epsilon=20))
-    assert spent.max() == pytest.approx(1, rel=0, abs=1e-12)
 
 
 def test_a_scale_of_nothing_is_an_infinite_loss():

@@ -17,9 +17,8 @@ import hexveil as hv
 from hexveil.mechanisms import noise
 from hexveil.model.factored_weights import WEIGHT_RESOLUTION
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import PrivateRange, TwoStageRange
+from hexveil.planning.allocation import PrivateRange
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from hexveil.planning.release_allocation import allocation_of
 from publishing.setting import dataset_of, plan_of
 
@@ -100,25 +99,6 @@ def with_variance(dataset):
     return weighted(dataset, clipping=clipping, variance_noise=np.array([2.5, 3.5, 0.0]))
 
 
-def two_stage(dataset, *, noise=30.0, users=0.5):
-    """Return a plan in two stages with two clusters of users."""
-    steps = TwoStagePlan(
-        epsilon=Fraction(1, 8),
-        widening=Fraction(9, 8),
-        labels=np.array([0, 1, 1, 0]),
-        cluster_weight=np.array([WEIGHT_RESOLUTION // k for k in (2, 3, 2, 5)], dtype=np.int64),
-        cluster_noise=np.array([0.5, 0.75]) * users,
-        weight=np.array(
-            [WEIGHT_RESOLUTION // k for k in (3, 2, 5, 4, 7, 6, 9, 8, 1)], dtype=np.int64
-        ),
-        noise=np.array([0.5, 1.0, 1.5]) * users,
-    )
-    clipping = TwoStageRange(INTERVAL, steps)
-    records = np.array([1.0, 1.5, 0.5]) * noise
-    plan = weighted(dataset, clipping=clipping, noise_scale_records=records)
-    return replace(plan, request=replace(plan.request, clipping_range="two-stage"))
-
-
 LATTICE = ValueLattice.of((0, 60), "1")
 KINDS = {
     "clipped means": (clipped, ()),
@@ -137,9 +117,6 @@ KINDS = {
     "private clipping range": (weighted, (31, 50)),
     "private clipping range, empty": (weighted, (50, 31)),
     "private clipping range with variances": (with_variance, (31, 50)),
-    "two stages, direct": (lambda d: two_stage(d, noise=1.0, users=500.0), (20, 50, 1)),
-    "two stages, users": (two_stage, (20, 50, 1)),
-    "two stages, cells": (lambda d: two_stage(d, noise=0.05), (20, 50, 33)),
 }  # fmt: skip
 
 

@@ -28,7 +28,6 @@ GOALS = {
     "both": {"epsilon": 20, "statistics": BOTH},
     "private": {"epsilon": 2, "clipping_range": "private"},
     "global, both": {"epsilon": 20, "clipping_range": "private", "statistics": BOTH},
-    "two-stage": {"epsilon": 2, "clipping_range": "two-stage"},
     "cell ranges": {"epsilon": 2, "clipping_range": "per-cell"},
     "auto": {"epsilon": 2, "clipping_range": "auto"},
     "target": {"target_error": "10%"},

@@ -12,7 +12,8 @@ import hexveil as hv
 from examples import examples
 from hexveil.accounting.error_model import LN20
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, check_quantiles
+from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
+from hexveil.mechanisms.cell_ranges.pooled_spread import PooledChoice
 from hexveil.planning.allocation import PerCellRange, range_kind
 from hexveil.planning.clipping_range import cell_ranges
 from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
@@ -43,18 +44,14 @@ def decisions(plan):
     st.fractions(min_value=1, max_value=10**7, max_denominator=1000),
     st.fractions(min_value=Fraction(1, 100), max_value=20, max_denominator=1000),
 )
-def test_pooled_quantiles_are_as_precise_as_their_share_allows(votes, epsilon):
-    """Within 2 to 20 percent, and precise to eight scales wherever that suffices."""
-    quantiles, share = cell_ranges.quantile_shares(votes, epsilon)
-    check_quantiles(quantiles)
-    outer, times = quantiles[0], Fraction(3, 2) if len(quantiles) == 3 else 1
-    needed = times * 32 / (outer * votes * epsilon)
+def test_the_share_of_the_histogram_falls_with_votes(votes, epsilon):
+    """It lies within 2 and 20 percent, and more votes never take more of epsilon."""
+    share = cell_ranges.histogram_share(votes, epsilon)
     assert Fraction(2, 100) <= share <= Fraction(20, 100)
-    assert share >= min(needed, Fraction(20, 100))
-    assert share <= max(needed + Fraction(1, 1000), Fraction(2, 100))
-    assert (len(quantiles) == 3) == (5 * 32 / (votes * epsilon) * Fraction(3, 2) <= Fraction(3, 25))
-    # Further out only where it costs little.
-    assert outer == Fraction(1, 5) or needed <= Fraction(8, 100)
+    assert cell_ranges.histogram_share(2 * votes, epsilon) <= share
+    rough = 160 / (votes * epsilon)
+    assert share >= min(rough, Fraction(20, 100))
+    assert share <= max(rough + Fraction(1, 1000), Fraction(8, 100))
 
 
 @examples(100)
@@ -98,7 +95,7 @@ def test_a_share_that_leaves_nothing_for_the_cells_is_refused():
     """The spread within cells is paid as well."""
     crowd = hv.Occupancy.from_dense(np.ones((4000, 2), dtype=int))
     assert decisions(planned(crowd)).measures_spread
-    assert decisions(planned(crowd, range_share="0.3")).quantile_epsilon == Fraction(3, 10)
+    assert decisions(planned(crowd, range_share="0.3")).histogram_loss == Fraction(3, 10)
     with pytest.raises(InputError, match="leaves nothing for the cells"):
         planned(crowd, range_share="0.99")
 
@@ -109,8 +106,7 @@ def test_a_share_that_leaves_nothing_for_the_cells_is_refused():
 def test_errors_are_those_of_the_assumed_width_before_a_release():
     """Every cell is taken to keep the first range, as wide as the prior says."""
     plan = planned()
-    reach = float(HALF_WIDTH)
-    model, width = plan.error_models["mean"], 60 * 2 * reach / 8
+    model, width = plan.error_models["mean"], 60 * 2 * HALF_WIDTH / 8
     assert np.allclose(model.scale, width * plan.mean_noise)
     assert np.allclose(model.bias, width * decisions(plan).max_bias(CROWD))
     assert np.allclose(model.bound95, model.bias + model.scale * LN20)
@@ -120,7 +116,7 @@ def test_errors_are_those_of_the_assumed_width_before_a_release():
 def released(plan, moved, lower, upper):
     """Return the plan with ranges that a release might choose, of 600 quanta."""
     arrays = map(np.array, (moved, lower, upper))
-    outputs = CellRangeOutputs((100, 300), (50, 350), None, *arrays, 600)
+    outputs = CellRangeOutputs((5, 9), 14, PooledChoice(50, 350, 200, 90, 90), None, *arrays, 600)
     clipping = PerCellRange(decisions(plan).with_outputs(outputs))
     return replace(plan, allocation=replace(plan.allocation, clipping=clipping))
 
@@ -154,7 +150,7 @@ def test_users_suffice_by_their_votes():
     one = hv.Occupancy.from_dense(np.ones((500, 1), dtype=int))
     assert not cell_ranges.may_support_cell_ranges(one, Fraction(1))
     assert cell_ranges.may_support_cell_ranges(CROWD, Fraction(1))
-    assert not cell_ranges.may_support_cell_ranges(CROWD, Fraction(1, 2))
+    assert not cell_ranges.may_support_cell_ranges(CROWD, Fraction(1, 5))
     votes = cell_ranges.total_votes(CROWD, decisions(planned()).weight)
     assert 0.75 * 400 < votes <= 400
 
@@ -164,7 +160,7 @@ def test_clipping_ranges_are_compared():
     """A row for each range at one price; a plan stands in its own row as it is."""
     plan = planned()
     rows = {row.clipping_range: row for row in compare_ranges(plan)}
-    assert list(rows) == ["bounds", "private", "two-stage", "per-cell"]
+    assert list(rows) == ["bounds", "private", "per-cell"]
     assert all(row.trouble is None and row.epsilon <= 1 for row in rows.values())
     assert rows["per-cell"].average == pytest.approx(plan.expected_error)
     private = planned(clipping_range="private")
@@ -184,14 +180,10 @@ FORGED = [
     ("pairs.parquet", cell_of("weight", 1, 1), "states a loss that the rows"),
     ("pairs.parquet", lambda table: table.drop_columns(["weight"]), "lacks a field"),
     ("cells.parquet", cell_of("noise_records", 1, 0.0), "without noise|states a loss"),
-    ("plan.json", word("plan", "cell_ranges", "quantiles", to=["0.9", "0.1"]), "quantiles that no"),
-    ("plan.json", word("plan", "cell_ranges", "quantiles", to=["0.1", "0.8"]), "quantiles that no"),
-    ("plan.json", word("plan", "cell_ranges", "quantiles", to=["0.1", "0.4", "0.9"]), "quantiles"),
-    ("plan.json", word("plan", "cell_ranges", "quantile_epsilon", to="-1"), "must be above 0"),
-    ("plan.json", word("plan", "cell_ranges", "quantile_epsilon", to="1/99"), "states a loss"),
+    ("plan.json", word("plan", "cell_ranges", "histogram_loss", to="-1"), "must be above 0"),
+    ("plan.json", word("plan", "cell_ranges", "histogram_loss", to="1/99"), "states a loss"),
     ("plan.json", word("plan", "cell_ranges", "spread_epsilon", to="-1/9"), "shares of epsilon"),
     ("plan.json", word("plan", "cell_ranges", "first_share", to="1"), "shares of epsilon"),
-    ("plan.json", word("plan", "cell_ranges", "half_width", to="0"), "a half width that no plan"),
     ("plan.json", word("plan", "cell_ranges", "first_share", to="half"), "lacks a field"),
     ("plan.json", word("request", "clipping_range", to="private"), "do not fit together"),
     ("plan.json", word("request", "statistics", to=["mean", "sd"]), "do not fit together|lacks"),
@@ -200,7 +192,7 @@ FORGED = [
 
 @pytest.mark.parametrize(("file", "change", "message"), FORGED)
 def test_ranges_that_no_plan_has_are_refused(file, change, message, tmp_path):
-    """Weights, quantiles and shares are checked as if a stranger had written them."""
+    """Weights and shares are checked as if a stranger had written them."""
     folder = planned(small_city(), bounds=None, epsilon=8).save(tmp_path / "plan")
     edited(folder, file, change, sealed=True)
     refused(folder, message)

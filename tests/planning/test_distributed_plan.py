@@ -320,7 +320,6 @@ def test_users_of_too_many_pairs_are_not_fetched(monkeypatch):
 RANGED = {
     "ranges": {"epsilon": 2, "clipping_range": "per-cell"},
     "one range": {"epsilon": 2, "clipping_range": "private"},
-    "two stages": {"epsilon": 2, "clipping_range": "two-stage"},
     "ranges, delta": {"epsilon": 2, "clipping_range": "per-cell", "delta": "1e-6"},
     "one range, delta": {
         "epsilon": 2,
@@ -330,7 +329,7 @@ RANGED = {
     },
 }
 WEIGHTS = {
-    "ranges": ("plan",), "one range": ("range",), "two stages": ("range", "stages"),
+    "ranges": ("plan",), "one range": ("range",),
     "ranges, delta": ("plan",), "one range, delta": ("range",),
 }  # fmt: skip
 """What has weights in these plans."""
@@ -350,10 +349,6 @@ def test_ranges_are_planned_as_at_hand(name):
         beside = getattr(here.allocation.clipping, part).weight
         np.testing.assert_array_equal(weights.of(whole), beside)
         np.testing.assert_array_equal(weights.totals, np.add.reduceat(beside, whole.start[:-1]))
-    if name == "two stages":
-        stages, others = (one.allocation.clipping.stages for one in (there, here))
-        np.testing.assert_array_equal(stages.labels, others.labels)
-        np.testing.assert_array_equal(stages.cluster_weight, others.cluster_weight)
     np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-13)
     np.testing.assert_allclose(there.error, here.error, rtol=1e-12)
     assert float(there.l0_epsilon) == pytest.approx(float(here.l0_epsilon), rel=1e-13)

@@ -25,7 +25,6 @@ ASKED = {
     "suppressed": {"epsilon": 2, "method": "clip-user"},
     "interval": {"epsilon": 2, "clipping_range": "private"},
     "interval, both": {"epsilon": 2, "clipping_range": "private", "statistics": ("mean", "sd")},
-    "steps": {"epsilon": 2, "clipping_range": "two-stage"},
     "cells": {"epsilon": 2, "clipping_range": "per-cell"},
 }
 
@@ -114,5 +113,5 @@ def test_damage_is_one_sentence(data):
         assert decode(kept, plan).occupancy is plan.occupancy
 
 
-PLAN = planned("steps")
+PLAN = planned("interval")
 KEPT = encode(PLAN)

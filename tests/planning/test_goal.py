@@ -39,7 +39,6 @@ def test_equal_goals_are_equal_text():
         {"objective": "max"},
         {"clipping_range": "private"},
         {"clipping_range": "private", "range_share": "0.1"},
-        {"clipping_range": "two-stage"},
         {"clipping_range": "per-cell"},
         {"edition": "2"},
         {"edition": "none"},

@@ -86,9 +86,7 @@ def test_a_share_without_an_interval_and_unknown_words_are_refused():
     """An argument that would do nothing is a mistake."""
     with pytest.raises(InputError, match="range_share goes with"):
         hv.plan(CROWD, epsilon=1, bounds=(0, 60), range_share="0.1")
-    with pytest.raises(
-        InputError, match="clipping_range must be one of bounds, private, two-stage, per-cell"
-    ):
+    with pytest.raises(InputError, match="clipping_range must be one of bounds, private, per-cell"):
         hv.plan(CROWD, epsilon=1, bounds=(0, 60), clipping_range="all")
 
 

@@ -8,17 +8,9 @@ import pytest
 import hexveil as hv
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import (
-    PerCellRange,
-    TwoStageRange,
-    WithinBounds,
-    range_kind,
-)
-from hexveil.planning.clipping_range import range_allocations, strategies, two_stage
+from hexveil.planning.allocation import PerCellRange, WithinBounds, range_kind
 from hexveil.planning.clipping_range.private_range import range_is_affordable
 from hexveil.planning.comparison.method_comparison import same_request
-from hexveil.planning.feasibility.advice import regrid
-from hexveil.planning.feasibility.prediction import ErrorPredictor
 from publishing.setting import dataset_of
 
 RNG = np.random.default_rng(12)
@@ -42,7 +34,7 @@ def auto(crowd, epsilon):
     return hv.plan(facts, epsilon=epsilon, clipping_range="auto", advise=False)
 
 
-@pytest.mark.parametrize("clipping_range", ["private", "two-stage", "per-cell"])
+@pytest.mark.parametrize("clipping_range", ["private", "per-cell"])
 @pytest.mark.parametrize("epsilon", ["0.02", "1", "50"])
 def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
     """The most exposed user loses what was asked for, no more and hardly less."""
@@ -52,16 +44,7 @@ def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
     assert plan.mechanism == "weights"
 
 
-def test_steps_go_with_means_of_users_in_several_cells():
-    """Elsewhere there is nothing to compare, or nothing to publish by steps."""
-    request = planned(FEW, "private").request
-    assert range_allocations.supports_two_stages(FEW, request)
-    assert not range_allocations.supports_two_stages(APART, request)
-    other = planned(FEW, "private", statistics=("mean", "sd")).request
-    assert not range_allocations.supports_two_stages(FEW, other)
-
-
-@pytest.mark.parametrize(("epsilon", "kind"), [("0.3", "bounds"), ("1", "per-cell")])
+@pytest.mark.parametrize(("epsilon", "kind"), [("0.1", "bounds"), ("1", "per-cell")])
 def test_auto_takes_ranges_of_cells_where_users_suffice(epsilon, kind):
     """Votes times epsilon decide; the plan is that of the named range."""
     plan = auto("many", epsilon)
@@ -79,13 +62,13 @@ def test_auto_takes_ranges_of_cells_where_users_suffice(epsilon, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", ["0.33", "0.36", "0.43"])
+@pytest.mark.parametrize("epsilon", ["0.1", "0.15", "0.19"])
 def test_auto_takes_the_least_predicted_error(epsilon):
-    """Elsewhere of no range, one range and several steps; the plan is that of what it takes."""
+    """Elsewhere of no range and one range; the plan is that of what it takes."""
     chosen, facts = auto("many", epsilon), dataset_of(COUNTS["many"]).public
     tried = {
         way: hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False)
-        for way in ("bounds", "private", "two-stage")
+        for way in ("bounds", "private")
     }
     least = min(one.expected_error for one in tried.values())
     assert chosen.expected_error == pytest.approx(least, rel=1e-9)
@@ -94,58 +77,19 @@ def test_auto_takes_the_least_predicted_error(epsilon):
 
 
 @pytest.mark.slow
-def test_auto_takes_steps_where_they_are_predicted_to_help(monkeypatch):
-    """If users were assumed to be alike in all their cells, distances would be small."""
-    narrow = (strategies.EXPECTED_WIDTHS[0], strategies.EXPECTED_WIDTHS[1] / 50)
-    monkeypatch.setattr(strategies, "EXPECTED_WIDTHS", narrow)
-    monkeypatch.setattr(two_stage, "EXPECTED_WIDTHS", narrow)
-    facts = dataset_of(COUNTS["many"]).public
-    chosen = auto("many", "0.4")
-    assert isinstance(chosen.allocation.clipping, TwoStageRange)
-    errors = {
-        way: hv.plan(facts, epsilon="0.4", clipping_range=way, advise=False).expected_error
-        for way in ("bounds", "private", "two-stage")
-    }
-    assert chosen.expected_error == errors["two-stage"] < errors["private"] < errors["bounds"]
-
-
-@pytest.mark.slow
 def test_auto_has_no_interval_for_users_too_few_to_find_it():
     """Two quantiles would be found for all of ε at best: the prior's promise would not hold."""
     assert not range_is_affordable(60, Fraction(1))
-    promised = planned(FEW, "two-stage").expected_error
+    promised = planned(FEW, "private").expected_error
     chosen = auto("few", 1)
     assert promised < chosen.expected_error
     assert isinstance(chosen.allocation.clipping, WithinBounds)
     assert not isinstance(auto("few", 5).allocation.clipping, WithinBounds)
 
 
-def test_auto_of_users_in_one_cell_each_has_no_steps():
-    """It takes one clipping range where several steps cannot be, and does not complain."""
-    chosen = auto("apart", "0.25")
-    assert not isinstance(chosen.allocation.clipping, TwoStageRange)
-    assert chosen.expected_error == min(
-        planned(APART, way, "0.25").expected_error for way in ("bounds", "private")
-    )
-
-
-def test_another_grid_without_users_in_two_cells_is_planned_by_the_interval_alone():
-    """Steps that were asked for one grid do not keep others from being looked at."""
-    plan = planned(FEW, "two-stage")
-    assert range_allocations.adapted_to_grid(FEW, plan.request) is plan.request
-    assert range_allocations.adapted_to_grid(APART, plan.request).clipping_range == "private"
-    fine = hv.plan(fleet(6, recount=recount), epsilon=5, clipping_range="two-stage", advise=False)
-    facts = dataset_of(COUNTS["apart"]).public
-    other = regrid(fine, facts)
-    assert not isinstance(other.allocation.clipping, WithinBounds)
-    assert not isinstance(other.allocation.clipping, TwoStageRange)
-    predicted = ErrorPredictor(fine, facts).predict(Fraction(5)).mean_error
-    assert predicted == pytest.approx(other.expected_error, rel=1e-12)
-
-
 def test_methods_are_compared_without_the_interval():
     """Beside a plan with a clipping range stand the methods as they are by themselves."""
-    plan = planned(FEW, "two-stage")
+    plan = planned(FEW, "private")
     assert same_request(plan, "joint", "mean") is plan
     for method, objective in (("joint", "max"), ("per-cell", "max"), ("equal-split", "max")):
         other = same_request(plan, method, objective)
@@ -153,7 +97,6 @@ def test_methods_are_compared_without_the_interval():
             FEW, epsilon=1, bounds=(0, 60), method=method, objective=objective, advise=False
         )
         assert isinstance(other.allocation.clipping, WithinBounds)
-        assert not isinstance(other.allocation.clipping, TwoStageRange)
         assert other.expected_error == alone.expected_error
 
 
@@ -161,7 +104,7 @@ def test_methods_are_compared_without_the_interval():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clipping_range", ["bounds", "private", "two-stage", "per-cell"])
+@pytest.mark.parametrize("clipping_range", ["bounds", "private", "per-cell"])
 def test_a_prior_above_half_of_the_bounds_is_refused(clipping_range):
     """The middle of the bounds misses no more, so that such a prior would call any map useful."""
     for bounds, most in (((0, 60), 30), ((-5, "5.5"), "5.25"), ((0.1, 0.7), 0.3)):

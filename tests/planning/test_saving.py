@@ -122,7 +122,7 @@ def assert_same_interval(loaded, interval):
 
 def assert_same_cell_ranges(loaded, plan):
     """Assert that the ranges of two plans are decided alike."""
-    names = "quantiles", "quantile_epsilon", "spread_epsilon", "first_share", "half_width"
+    names = "histogram_loss", "spread_epsilon", "first_share"
     for name in (*names, "outputs"):
         assert getattr(loaded, name) == getattr(plan, name)
     assert np.array_equal(loaded.weight, plan.weight)

@@ -112,11 +112,6 @@ def range_choice(facts, quantiles, epsilon):
     )
 
 
-def residual_choice(occupancy, width, quantile, epsilon):
-    """Return the stage that chooses h."""
-    return map_quantiles.residual_quantile(occupancy, width, quantile, epsilon)
-
-
 def costs(dataset, stage):
     """Return the costs of the candidates, for each choice of a stage."""
     return tuple(-one.scores[0] for one in stage.measure(private_sums(dataset), NOTHING))

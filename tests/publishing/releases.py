@@ -29,8 +29,6 @@ PLANS = {
                 "statistics": ("mean", "variance")},
     "interval": {"epsilon": 8, "clipping_range": "private", "statistics": ("mean", "variance")},
     "interval-variance": {"epsilon": 8, "clipping_range": "private", "statistics": ("variance",)},
-    "steps": {"epsilon": 20, "clipping_range": "two-stage"},
-    "steps-few": {"epsilon": "0.5", "clipping_range": "two-stage"},
     "cell-ranges": {"epsilon": 20, "clipping_range": "per-cell"},
 }  # fmt: skip
 

@@ -1,6 +1,5 @@
 """Tiny data sets with chosen sums, and plans with chosen rows."""
 
-import dataclasses
 from fractions import Fraction
 
 import h3
@@ -102,14 +101,6 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
         request=Request(**asked | request),
         baseline_error=3.0,
         facts=dataset.public,
-    )
-
-
-def with_stages(plan, stages):
-    """Return a two-stage plan with other decisions on its second stage."""
-    clipping = dataclasses.replace(plan.allocation.clipping, stages=stages)
-    return dataclasses.replace(
-        plan, allocation=dataclasses.replace(plan.allocation, clipping=clipping)
     )
 
 

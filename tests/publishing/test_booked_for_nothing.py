@@ -18,7 +18,7 @@ DISTRIBUTIONS = [{"estimator": kind} for kind in ("auto", "ranks", "bins")]
 MOMENTS = [
     {},
     {"method": "per-cell", "mechanism": "Auto"},
-    *({"clipping_range": kind} for kind in ("private", "two-stage", "per-cell", "auto")),
+    *({"clipping_range": kind} for kind in ("private", "per-cell", "auto")),
 ]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.public_metadata import ValueLattice
@@ -39,11 +40,16 @@ def drawn(seed):
     return SimulatedNoise(np.random.default_rng(seed), 1)
 
 
-@pytest.fixture(scope="module")
-def fleet():
+def planned_fleet():
     """Return the data set and its plan."""
     dataset = uneven_map()
     return dataset, hv.plan(dataset, epsilon=EPSILON, clipping_range="per-cell", advise=False)
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    """Return the data set and its plan."""
+    return planned_fleet()
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +60,13 @@ def made(fleet, tmp_path_factory):
     book = hv.Ledger(home / "ledger.sqlite", dataset="buses", budget=100)
     with pytest.MonkeyPatch.context() as patch:
         # The same ranges in every run: which cells move depends on the noise.
-        patch.setattr(pipeline, "VettedNoise", partial(drawn, 0))
+        patch.setattr(pipeline, "VettedNoise", partial(drawn, 4))
         release = hv.release(dataset, plan, ledger=book)
     return release, release.write(home / "map"), book
 
 
 def test_no_user_loses_more_than_is_booked(fleet):
-    """By the scales that go to the noise library; the pooled choices leave votes unused."""
+    """By the scales that go to the noise library; the pooled stages leave votes unused."""
     dataset, plan = fleet
     allocation = allocation_of(plan, dataset.public.lattice)
     booked = allocation.losses()
@@ -78,8 +84,8 @@ def test_no_user_loses_more_than_is_booked(fleet):
         assert (ranges.upper <= 600).all()
         assert (ranges.lower < ranges.upper).all()
         kept = ~ranges.moved
-        assert (ranges.lower[kept] == ranges.first_range[0]).all()
-        assert (ranges.upper[kept] == ranges.first_range[1]).all()
+        assert (ranges.lower[kept] == ranges.pooled.lower).all()
+        assert (ranges.upper[kept] == ranges.pooled.upper).all()
 
 
 @pytest.mark.slow
@@ -95,18 +101,18 @@ def test_ranges_and_stages_are_stated(fleet, made):
     manifest, plan = made[0].manifest, fleet[1]
     decided = plan.allocation.clipping.plan
     steps = manifest["plan"]["privacy_steps"]
-    names = ["pooled_quantiles", "within_spread", "first_look", "cells"]
+    names = ["pooled_histogram", "within_spread", "first_look", "cells"]
     expected = [one for one in names if one != "within_spread" or decided.measures_spread]
     assert [step["step"] for step in steps] == expected
     epsilons = [Fraction(step["epsilon"]) for step in steps]
     assert abs(sum(epsilons) - plan.epsilon) < Fraction(1, 10**11)
-    assert epsilons[0] == decided.quantile_epsilon
+    assert epsilons[0] == decided.histogram_loss
     assert abs(epsilons[-2] / (epsilons[-2] + epsilons[-1]) - Fraction(3, 10)) < Fraction(1, 10**9)
     ranges = [cell["noised"][0]["clipping_range"] for cell in manifest["cells"]]
     assert steps[-1]["moved"] == sum(one["moved"] for one in ranges) >= 1
-    for one, noise, cell in zip(ranges, plan.mean_noise, manifest["cells"], strict=True):
+    for one, scale_of_one, cell in zip(ranges, plan.mean_noise, manifest["cells"], strict=True):
         share = 0.7 if one["moved"] else 1.0
-        scale = (one["upper"] - one["lower"]) * noise / share
+        scale = (one["upper"] - one["lower"]) * scale_of_one / share
         assert cell["noised"][0]["scale"] == pytest.approx(scale, rel=1e-9)
     assert manifest["plan"]["request"]["clipping_range"] == "per-cell"
 
@@ -114,7 +120,7 @@ def test_ranges_and_stages_are_stated(fleet, made):
 def test_a_folder_says_how_averages_were_clipped(made):
     """README.txt names each step, and the range that most cells have."""
     text = " ".join((made[1] / "README.txt").read_text("utf-8").split())
-    assert "Quantiles of user averages over the whole map" in text
+    assert "Histogram of user averages over the whole map" in text
     assert "First look at each cell" in text
     assert "measured anew" in text
 
@@ -129,6 +135,98 @@ def test_the_same_request_gets_the_same_numbers(fleet, made):
     assert len(made[2].entries()) == 1
 
 
+# ---- the journal ----
+
+
+def test_a_release_in_stages_is_booked_once_and_shown_again(fleet, book, tmp_path):
+    """A replay shows the same, also smoothed, and costs nothing; its folder verifies."""
+    dataset, plan = fleet
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert not made.replayed
+    assert plan.epsilon <= book.spent < plan.epsilon + Fraction(1, 10**11)
+    # The mutant that stores nothing has empty ranges.
+    with np.errstate(all="ignore"):
+        smooth = [
+            hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
+            for _ in range(2)
+        ]
+    assert smooth[0].replayed
+    assert smooth[0].table.equals(smooth[1].table)
+    assert smooth[0].table["mean_noisy"].equals(made.table["mean_noisy"])
+    assert len(book.entries()) == 1
+    assert plan.epsilon <= book.spent < plan.epsilon + Fraction(1, 10**11)
+    assert verify.find_problems(smooth[0].write(tmp_path / "map")) == ()
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_release_that_stops_between_stages_goes_on_from_what_is_stored(
+    after, fleet, book, monkeypatch
+):
+    """Killed after any stage was stored: paid once, each stage drawn once, the same in the end."""
+    dataset, plan = fleet
+    calls = dict.fromkeys(("noisy_max", "add_laplace"), 0)
+    for name in calls:
+        real = getattr(noise, name)
+
+        def counted(*arguments, name=name, real=real):
+            calls[name] += 1
+            return real(*arguments)
+
+        monkeypatch.setattr(noise, name, counted)
+    store, stored = hv.Ledger.store, []
+
+    def stopping(*arguments):
+        store(*arguments)
+        stored.append(1)
+        if len(stored) == after:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(hv.Ledger, "store", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            hv.release(dataset, plan, ledger=book, accept_noise=True)
+    (entry,) = book.entries()
+    assert (entry.state, len(entry.stages)) == ("measured", after)
+    spent = book.spent
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert not made.replayed
+    (whole,) = book.entries()
+    assert list(whole.stages.items())[:after] == list(entry.stages.items())
+    assert list(whole.stages) == ["histogram", "first look", "cells"]
+    assert calls == {"noisy_max": 0, "add_laplace": 3}
+    assert book.spent == spent
+    assert hv.release(dataset, plan, ledger=book, accept_noise=True).table.equals(made.table)
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_draw_that_stops_midway_is_lost_and_paid_again(call, fleet, book, monkeypatch):
+    """Stopped at any call of the noise door: nothing of it is stored, and none is drawn again."""
+    dataset, plan = fleet
+    real, calls = noise.add_laplace, []
+
+    def stopping(*arguments):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(noise, "add_laplace", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            hv.release(dataset, plan, ledger=book, accept_noise=True)
+    (entry,) = book.entries()
+    assert (entry.state, entry.published) == ("marked", None)
+    spent = book.spent
+    assert spent >= plan.epsilon
+    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    assert not made.replayed
+    assert book.spent == 2 * spent
+    assert hv.release(dataset, plan, ledger=book, accept_noise=True).table.equals(made.table)
+
+
+# ---- verification ----
+
+
 def change_cell(number, **changes):
     """Return a change of a cell's stated range."""
     return lambda manifest: manifest["cells"][number]["noised"][0]["clipping_range"].update(changes)
@@ -141,7 +239,7 @@ def kept_cell(manifest):
 
 
 def steps_of(manifest):
-    """Return the privacy steps of a manifest; the first has the pooled quantiles."""
+    """Return the privacy steps of a manifest; the first has the histogram."""
     return manifest["plan"]["privacy_steps"]
 
 
@@ -163,17 +261,15 @@ def test_a_folder_is_verified_and_changes_are_found(made, tmp_path):
         change_cell(kept, moved=True),
         change_step("cells", moved=0),
         change_step("first_look", lower=0.0),
-        change_step("pooled_quantiles", points=[10.0]),
-        lambda one: steps_of(one)[0]["points"].__setitem__(0, -1000.0),
+        change_step("pooled_histogram", centre=1000.0),
+        change_step("pooled_histogram", votes=[10.0]),
+        change_step("pooled_histogram", above=0.2),
+        lambda one: steps_of(one)[0]["votes"].reverse(),
         lambda one: one["cells"][kept]["noised"][0].pop("clipping_range"),
     )
     for number, change in enumerate(changes):
         forge = partial(forge_manifest, change=change)
         assert problems_after(forge, folder, tmp_path / f"{number}"), number
-    # Quantiles of few votes may come out in any order.
-    turn = partial(forge_manifest, change=lambda one: steps_of(one)[0]["points"].reverse())
-    said = problems_after(turn, folder, tmp_path / "turned")
-    assert not any("quantiles" in problem for problem in said)
 
 
 def test_ranges_go_with_the_bounds_of_the_records(fleet, book):

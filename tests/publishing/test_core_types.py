@@ -11,7 +11,7 @@ import hexveil as hv
 from planning.core_type_plans import dataset, saved
 
 SOURCE = "few cells"
-GOALS = ("mean", "both", "two-stage", "cell ranges")
+GOALS = ("mean", "both", "cell ranges")
 
 
 def released(core, ledger, *goals, stop_after=None):
@@ -45,7 +45,7 @@ def test_another_processor_gets_the_booked_plan_and_its_numbers(everywhere, goal
 @pytest.mark.parametrize("stages", [1, 2])
 def test_another_processor_finishes_what_one_began(core_types, stages, tmp_path):
     """A crash between two stages on one, the retry on another: the booked plan, paid once."""
-    ledger, goal = tmp_path / "ledger.sqlite", "two-stage"
+    ledger, goal = tmp_path / "ledger.sqlite", "cell ranges"
     with pytest.raises((subprocess.CalledProcessError, AssertionError)):
         released(core_types[0], ledger, goal, stop_after=stages)
     book = hv.Ledger(ledger, dataset=goal, budget=1000)

@@ -15,14 +15,13 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import map_quantiles, noise
-from hexveil.planning.allocation import PerCellRange, TwoStageRange, WithinBounds
+from hexveil.planning.allocation import PerCellRange, WithinBounds
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures
 from publishing.drawing import executed
-from publishing.two_stage_plans import user_means
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 RUNS = 100 if LONG else 50
@@ -83,7 +82,7 @@ MADE = {"flights": flights, "surat": surat, "warsaw": warsaw, "city": city}
 STEPS = MADE if LONG else ("flights",)
 CASES = [
     *((name, intervals) for name in MADE for intervals in ("bounds", "private")),
-    *((name, intervals) for name in STEPS for intervals in ("two-stage", "auto")),
+    *((name, intervals) for name in STEPS for intervals in ("auto",)),
 ]
 
 
@@ -134,19 +133,8 @@ def projected(dataset, shown):
     if isinstance(clipping, PerCellRange):
         ranges, cell = clipping.plan.released(), dataset.occupancy.cell
         return averages(dataset, np.clip(total, ranges.lower[cell] * n, ranges.upper[cell] * n))
-    interval = clipping.range
-    found = clipping.stages.outputs if isinstance(clipping, TwoStageRange) else None
-    if found is None or found.strategy == "single_stage":
-        low, high = interval.ends
-        return averages(dataset, np.clip(total, low * n, high * n))
-    if found.strategy == "user_residuals":
-        own, records = user_means(dataset)
-        centre = (np.clip(own / records, *found.user_mean_range))[dataset.occupancy.user]
-    else:
-        centre = found.centre[dataset.occupancy.cell]
-    return averages(
-        dataset, n * (centre + np.clip(total / n - centre, -found.half_width, found.half_width))
-    )
+    low, high = clipping.range.ends
+    return averages(dataset, np.clip(total, low * n, high * n))
 
 
 def held(dataset, intervals, draws, epsilon=1):

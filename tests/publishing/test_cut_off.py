@@ -15,7 +15,6 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.released_ranges import STRATEGIES
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PrivateRange
 from hexveil.publishing.dossier.dossier import dossier
@@ -27,7 +26,6 @@ from hexveil.publishing.estimates.table import build_table, cells_cut_off
 from hexveil.publishing.verification import verify
 from hexveil.publishing.verification.accuracy_checks import check_accuracy
 from publishing.setting import dataset_of, hexagons
-from publishing.two_stage_plans import CENTRES, found_by, in_classes, numbers_of, taking, tiny
 
 CELLS, USERS, FAST = 16, 240, 54.3
 RELEASES = range(9, 17)
@@ -80,47 +78,40 @@ def drawing(seed):
         yield
 
 
-def published(dataset, plan, tmp_path, seed, way=None, **options):
-    """Return a release with seeded noise, by a way of several steps if one is named."""
+def published(dataset, plan, tmp_path, seed, **options):
+    """Return a release with seeded noise."""
     book = hv.Ledger(tmp_path / f"{seed}.sqlite", dataset="buses", budget=100)
-    with drawing(seed), taking(way) if way else contextlib.nullcontext():
+    with drawing(seed):
         return hv.release(dataset, plan, ledger=book, **options)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("estimates", ["raw", ("raw", "smoothed")], ids=["raw", "smoothed"])
-@pytest.mark.parametrize("way", [None, *STRATEGIES])
-def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, way, estimates):
+def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, estimates):
     """In eight of eight releases it is graded as cut off, and its interval holds the truth.
 
     Its users' averages all lie beyond the range that was found for the whole map.
     """
     dataset = highway()
-    kind = "two-stage" if way else "private"
-    plan = planned(kind)
+    plan = planned("private")
     for seed in RELEASES:
-        made = published(dataset, plan, tmp_path, seed, way, estimates=estimates)
+        made = published(dataset, plan, tmp_path, seed, estimates=estimates)
         fast, *others = made.table.to_pylist()
         described = made.table.field("mean_high").metadata[b"description"].decode()
         assert "cut off" in described
-        allowed = ("cut off", "noise") if way == "user_residuals" else ("cut off",)
-        assert fast["mean_quality"] in allowed
+        assert fast["mean_quality"] == "cut off"
         assert fast["mean_low"] <= FAST <= fast["mean_high"] == 65.0
-        # The bound of clusters has their worst-case bias: it tells no cell from its neighbours.
-        if way != "user_residuals":
-            usable = sum(row["mean_quality"] in ("good", "caution") for row in others)
-            assert usable >= CELLS // 2
+        usable = sum(row["mean_quality"] in ("good", "caution") for row in others)
+        assert usable >= CELLS // 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", [None, *STRATEGIES])
-def test_cells_well_inside_are_as_they_were(tmp_path, way):
+def test_cells_well_inside_are_as_they_were(tmp_path):
     """A cell that is not cut off keeps its interval: by the posterior, or else by its bound."""
     dataset = highway()
-    kind = "two-stage" if way else "private"
-    plan = planned(kind)
+    plan = planned("private")
     for seed in RELEASES:
-        made = published(dataset, plan, tmp_path, seed, way)
+        made = published(dataset, plan, tmp_path, seed)
         inside = [row for row in made.table.to_pylist()[1:] if row["mean_quality"] != "cut off"]
         assert len(inside) >= CELLS // 2
         for row in inside:
@@ -213,23 +204,6 @@ def test_an_end_at_a_bound_cuts_nothing_off():
         high = find_cut_off(plan, {"mean": ends[1] * total})["mean"]
         assert low.below.all() == below
         assert high.above.all() == above
-
-
-def test_a_range_around_a_centre_ends_at_the_bounds():
-    """In the way around first averages, a range that reaches a bound cuts nothing off there."""
-    plan = in_classes(tiny(steps=100), epsilon=2000)
-    numbers = numbers_of(plan, (10, 90), 20, "cell_residuals")
-    found = found_by(plan, numbers, plan.facts)
-    half = found.allocation.clipping.stages.outputs.half_width
-    total = found.allocation.clipping.range.totals(plan.occupancy)
-    for centre, side, cut in (
-        (50, 1, True), (50, -1, True), (100 - half, 1, False), (half, -1, False), (half, 1, True),
-    ):  # fmt: skip
-        numbers[CENTRES][:] = centre
-        numbers["mean"][:] = side * half * total
-        made = find_cut_off(found_by(plan, numbers, plan.facts), numbers)["mean"]
-        assert (made.above if side > 0 else made.below).all() == cut
-        assert not (made.below if side > 0 else made.above).any()
 
 
 @pytest.mark.slow

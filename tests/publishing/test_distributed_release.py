@@ -13,17 +13,14 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.map_quantiles import RANGE_POINTS
-from hexveil.mechanisms.released_ranges import STRATEGIES
 from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.suppressed_pairs import SuppressedPairs
 from hexveil.planning.allocation import (
     PerCellRange,
     PrivateRange,
-    TwoStageRange,
     WithinBounds,
 )
-from hexveil.planning.clipping_range import range_allocations, user_clusters
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.proposals import propose_runs
@@ -35,7 +32,6 @@ from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
 from publishing.setting import dataset_of, hexagons
-from publishing.two_stage_plans import taking
 
 SCALE = ValueLattice.of((0, 10), "0.5")
 BOTH = ("mean", "variance")
@@ -63,8 +59,6 @@ ASKED = {
     },
     "delta, cell ranges": {"epsilon": 6, "delta": "0.001", "clipping_range": "per-cell"},
 }  # fmt: skip
-TWO_STAGES = {"epsilon": 6, "clipping_range": "two-stage"}
-EVERY = ASKED | {"two stages": TWO_STAGES}
 
 
 def records(seed=0, users=25, cells=8):
@@ -115,11 +109,6 @@ def at_hand(plan, whole):
         case PerCellRange(plan=ranged):
             ranged = replace(ranged, weight=ranged.weight.of(whole.occupancy))
             allocation = replace(allocation, clipping=PerCellRange(ranged))
-        case TwoStageRange(range=ranged, stages=stages):
-            ranged, stages = (
-                replace(one, weight=one.weight.of(whole.occupancy)) for one in (ranged, stages)
-            )
-            allocation = replace(allocation, clipping=TwoStageRange(ranged, stages))
     if allocation.suppressed:
         suppressed = allocation.suppressed_pairs.of(whole.occupancy)
         allocation = replace(allocation, suppressed_pairs=suppressed)
@@ -161,30 +150,6 @@ def test_the_whole_numbers_are_the_same(name, room):
         np.testing.assert_allclose(scales, other_scales, rtol=0.5)
     for one, other in zip(decoded, again, strict=True):
         np.testing.assert_array_equal(one.estimate, other.estimate)
-
-
-@pytest.mark.parametrize("room", [1, 30, 10_000])
-def test_each_strategy_of_two_stages_is_that_of_pairs_at_hand(room, monkeypatch):
-    """Interval, h, clusters, residuals, centres: the same whole numbers, scales and table."""
-    monkeypatch.setattr(user_clusters, "MIN_CLUSTER_USERS", 3)
-    whole = records()
-    there = distributed_dataset(whole, room)
-    made = hv.plan(there, advise=False, **TWO_STAGES)
-    here = at_hand(made, whole)
-    assert made.allocation.clipping.stages.cluster_noise.size > 1
-    np.testing.assert_allclose(made.losses(), here.losses(), rtol=1e-14)
-    np.testing.assert_allclose(made.error, here.error, rtol=1e-14)
-    assert float(made.l0_epsilon) == pytest.approx(float(here.l0_epsilon), rel=1e-14)
-    for way in STRATEGIES:
-        with taking(way):
-            (given, outputs, decoded), (same, also, again) = run(there, made), run(whole, here)
-        assert len(given) == (5 if way == "cell_residuals" else 4)
-        assert list(outputs) == list(also)
-        for (numbers, scales), (others, other_scales) in zip(given, same, strict=True):
-            np.testing.assert_array_equal(numbers, others)
-            np.testing.assert_array_equal(scales, other_scales)
-        np.testing.assert_array_equal(decoded[0].estimate, again[0].estimate)
-        np.testing.assert_array_equal(decoded[0].error.error, again[0].error.error)
 
 
 DISTRIBUTIONS = {
@@ -347,26 +312,6 @@ def test_the_default_plan_is_that_of_pairs_at_hand(epsilon, statistics, kind):
     np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-9)
 
 
-def test_auto_weighs_two_stages_wherever_pairs_are(monkeypatch):
-    """Where users do not suffice for ranges of cells, they are a candidate in blocks too."""
-    seen, real = [], range_allocations.allocate_two_stage
-    monkeypatch.setattr(
-        range_allocations,
-        "allocate_two_stage",
-        lambda occupancy, *given: seen.append(occupancy.is_local) or real(occupancy, *given),
-    )
-    counts = np.random.default_rng(9).poisson(1, (200, 6)) + np.eye(200, 6, dtype=int)
-    counts[counts.sum(axis=1) == 0, 0] = 1
-    n = counts.T[counts.T > 0].astype(np.int64)
-    whole = dataset_of(counts.astype(np.int64), 0 * n, 0 * n, scale=SCALE, cells=hexagons(6))
-    here, there = (
-        hv.plan(one, epsilon=1, advise=False) for one in (whole, distributed_dataset(whole, 90))
-    )
-    assert seen == [True, False]
-    assert type(here.allocation.clipping) is type(there.allocation.clipping)
-    np.testing.assert_allclose(there.error, here.error, rtol=1e-9)
-
-
 def test_the_adviser_predicts_what_it_does_at_hand():
     """Capacity and proposed runs are those of pairs at hand, but for selections of pairs."""
     counts = np.random.default_rng(9).poisson(0.15, (600, 30))
@@ -396,12 +341,12 @@ def test_the_adviser_predicts_what_it_does_at_hand():
     assert runs.keys() == others.keys()
 
 
-@pytest.mark.parametrize("name", ["range", "cell ranges", "two stages", "delta, range"])
+@pytest.mark.parametrize("name", ["range", "cell ranges", "delta, range"])
 def test_weights_that_fit_no_plan_are_refused(name):
     """Factors below zero, and totals that would make weights too large, measure nothing."""
     there = distributed_dataset(records(), 30)
-    made = hv.plan(there, advise=False, **EVERY[name])
-    field = "plan" if name == "cell ranges" else "stages" if name == "two stages" else "range"
+    made = hv.plan(there, advise=False, **ASKED[name])
+    field = "plan" if name == "cell ranges" else "range"
     ranged = getattr(made.allocation.clipping, field)
     weights = ranged.weight
     for wrong in (
@@ -411,7 +356,6 @@ def test_weights_that_fit_no_plan_are_refused(name):
     ):
         clipping = replace(made.allocation.clipping, **{field: replace(ranged, weight=wrong)})
         with pytest.raises(InputError, match="without weights or noise"):
-            # Two stages are refused as the plan is made, others before anything is booked.
             allocation_of(
                 replace(made, allocation=replace(made.allocation, clipping=clipping)),
                 there.public.lattice,
@@ -421,13 +365,11 @@ def test_weights_that_fit_no_plan_are_refused(name):
 def test_a_plan_that_was_booked_is_read_back():
     """Weights are kept by the ledger as a number per user and one per cell, never per pair."""
     there = distributed_dataset(records(), 30)
-    for name in ("range", "cell ranges", "two stages", "delta, cell ranges"):
-        made = hv.plan(there, advise=False, **EVERY[name])
+    for name in ("range", "cell ranges", "delta, cell ranges"):
+        made = hv.plan(there, advise=False, **ASKED[name])
         read = plan_codec.decode(plan_codec.encode(made), made)
         assert plan_codec.encode(read) == plan_codec.encode(made)
         sizes = {array.size for array in plan_codec.arrays_of(made).values()}
-        if name == "two stages":
-            sizes.discard(made.allocation.clipping.stages.cluster_noise.size)
         assert sizes == {there.occupancy.n_cells, there.occupancy.n_users}
         np.testing.assert_array_equal(read.losses(), made.losses())
 
@@ -461,7 +403,7 @@ def test_a_release_books_and_shows_the_same(delta, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["joint", "range", "cell ranges", "two stages", "suppressed", "suppressed, printed"]
+    "name", ["joint", "range", "cell ranges", "suppressed", "suppressed, printed"]
 )
 def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     """The folder has tables of cells and of users, and suppressed pairs alone.
@@ -469,7 +411,7 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     Only the records that were planned fit it.
     """
     there, other = (distributed_dataset(records(seed), 30) for seed in (0, 1))
-    made = hv.plan(there, advise=False, **EVERY[name])
+    made = hv.plan(there, advise=False, **ASKED[name])
     folder = made.save(tmp_path / "plan")
     dropped = made.allocation.suppressed_pairs.cell.size if "suppressed" in name else 0
     assert pq.read_metadata(folder / "pairs.parquet").num_rows == dropped
@@ -488,7 +430,7 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("clipping_range", "statistics"),
-    [("auto", "mean"), ("private", "mean"), ("private", BOTH), ("two-stage", "mean")],
+    [("auto", "mean"), ("private", "mean"), ("private", BOTH)],
 )
 def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
     clipping_range, statistics, tmp_path, monkeypatch
@@ -499,7 +441,6 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
     """
     sample = 500
     monkeypatch.setattr("hexveil.planning.optimizers.user_sample.FETCHED_PAIRS", sample)
-    monkeypatch.setattr(user_clusters, "SAMPLED_USERS", 40)
     counts = np.random.default_rng(9).poisson(3, (300, 20))
     counts[:, 0] += 1
     n = counts.T[counts.T > 0]
@@ -514,11 +455,6 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
     occupancy, blocks = there.occupancy, len(store.by_cell)
     # Three columns of a cell or a user, a digest per cell, and a row of votes per block.
     most = 8 * max(4 * occupancy.n_cells, 3 * occupancy.n_users, blocks * (RANGE_POINTS + 2))
-    if clipping_range == "two-stage":
-        # Of each user its cluster in four trials, and of each cell the parts of all clusters.
-        clusters = made.allocation.clipping.stages.cluster_noise.size
-        assert clusters > 1
-        most = max(most, 8 * 4 * occupancy.n_users, 8 * occupancy.n_cells * 3 * clusters)
     sizes = dict(sorted(store.received, key=lambda noted: noted[1]))
     assert sizes.pop("_fetched") <= 2 * sample * 3 * 8
     assert max(sizes.values()) <= most < 8 * occupancy.n_pairs / 2

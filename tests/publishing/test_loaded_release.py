@@ -26,7 +26,7 @@ def made(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "mapped"),
-    [("means", True), ("variance", False), ("interval", True), ("steps", False)],
+    [("means", True), ("variance", False), ("interval", True), ("cell-ranges", False)],
 )
 def test_a_folder_gives_back_its_release(tmp_path, plan, mapped):
     """Table with units and descriptions, manifest and price are those that were written."""

@@ -1,6 +1,5 @@
 """Estimates before clipping: what is published of a posterior, and what recipients can check."""
 
-import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +19,6 @@ from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 from publishing.releases import forge_manifest
 from publishing.test_cut_off import CELLS, FAST, drawing, highway, planned
-from publishing.two_stage_plans import taking
 
 BOUNDS = 0.0, 100.0
 SPREAD = UserMeanSpread(40.0, 8.0, 8.0, 5.0)
@@ -139,10 +137,10 @@ def test_smoothed_numbers_are_kept_within_the_intervals():
     assert own.estimate.tolist() == made.estimate.tolist()
 
 
-def published(tmp_path, kind="private", way=None, **options):
+def published(tmp_path, kind="private", **options):
     """Return a seeded release of the highway."""
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="buses", budget=100)
-    with drawing(9), taking(way) if way else contextlib.nullcontext():
+    with drawing(9):
         return hv.release(highway(), planned(kind), ledger=book, **options)
 
 
@@ -187,14 +185,12 @@ def test_texts_state_the_typical_error_and_the_differences(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "way"), [("bounds", None), ("two-stage", "user_residuals")])
-def test_other_kinds_of_plans_have_no_estimates(tmp_path, kind, way):
+def test_other_kinds_of_plans_have_no_estimates(tmp_path):
     """Without one range for the map the model does not apply, and the manifest says so."""
-    made = published(tmp_path, kind, way)
+    made = published(tmp_path, "bounds")
     assert "mean_estimate" not in made.table.column_names
     (accuracy,) = made.manifest["accuracy"]
-    expected = {"bounds": ("worst case", "bounds"), "two-stage": ("prediction", "map")}
-    assert (accuracy["basis"], accuracy["graded_by"]) == expected[kind]
+    assert (accuracy["basis"], accuracy["graded_by"]) == ("worst case", "bounds")
     assert accuracy["between_cells"] > 0
     assert verify.find_problems(made.write(tmp_path / "map")) == ()
 

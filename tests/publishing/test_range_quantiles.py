@@ -151,5 +151,5 @@ def test_points_are_whole_and_not_too_many():
     assert points_of(asked).size == map_quantiles.RANGE_POINTS + 1
     assert (points_of(asked)[0], points_of(asked)[-1]) == (0, 600_000)
     assert np.diff(points_of(asked)).max() - np.diff(points_of(asked)).min() <= 1
-    assert sum(asked.targets) == pytest.approx(int(asked.votes.sum()), abs=1)
+    assert sum(asked.targets) == pytest.approx(int(asked.reading.votes.sum()), abs=1)
     assert math.isfinite(asked.scale)

@@ -139,7 +139,7 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
     dataset = fleet()
     made = hv.release(
         dataset,
-        hv.plan(dataset, epsilon=2, advise=False),
+        hv.plan(dataset, epsilon="1.5", advise=False),
         ledger=book,
         accept_noise=True,
         estimates=BOTH,

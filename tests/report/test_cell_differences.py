@@ -15,9 +15,7 @@ def numbers(number, below, above=None, bias=0.0, **facts):
     number, below = np.array(number), np.array(below)
     above = below if above is None else np.array(above)
     used = facts.pop("is_used", np.ones(number.size, dtype=bool))
-    return ComparableNumbers(
-        number, below, above, np.full(number.size, bias), used, 65.0, facts.get("adds_noise", False)
-    )
+    return ComparableNumbers(number, below, above, np.full(number.size, bias), used, 65.0)
 
 
 def pair(cells):
@@ -39,10 +37,9 @@ def test_each_side_has_its_own_distances():
     assert found[2] == pytest.approx(6.0 + np.hypot(12.0, 40.0))
 
 
-def test_bias_and_shared_noise_add_up():
-    """Neither is an independent draw of each cell."""
+def test_bias_adds_up():
+    """It is no independent draw of each cell."""
     assert pair(numbers([30.0, 24.0], [3.0, 4.0], bias=1.0))[1:3] == (-1.0, 13.0)
-    assert pair(numbers([30.0, 24.0], [3.0, 4.0], adds_noise=True))[1:3] == (-1.0, 13.0)
 
 
 def test_differences_are_at_most_the_range_and_empty_cells_are_not_told_apart():

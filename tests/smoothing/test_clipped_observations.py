@@ -15,7 +15,7 @@ from hexveil.smoothing.clipping_model import clipped_observations
 from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.clipping_model.clipped_observations import log_likelihood, model_look
-from hexveil.smoothing.clipping_model.user_mean_law import UserMeanLaw, UserMeanSpread
+from hexveil.smoothing.clipping_model.user_mean_law import UserMeanLaw
 from smoothing.clipped_cells import BOUNDS, even_design
 
 deviations = st.floats(0.5, 20.0)
@@ -149,24 +149,6 @@ def test_design_is_what_a_loop_over_users_gives():
         )
         assert [column[cell] for column in found] == pytest.approx(stated)
     assert design.users.tolist() == [3, 3]
-
-
-@pytest.mark.parametrize(
-    ("spread", "piled"),
-    [
-        (UserMeanSpread(40.0, 10.0, 10.0, None), False),
-        (UserMeanSpread(40.0, 1.5, 1.5, None), False),  # narrow within wide bounds
-        (UserMeanSpread(40.0, 0.9, 0.9, None), True),  # outer quantiles within a 64th
-        (UserMeanSpread(40.0, 0.9, 20.0, None), True),  # the median is at the lower quantile
-        (UserMeanSpread(10.0, 11.88, 11.88, None), False),  # the lower quantile is the bound
-    ],
-)
-def test_piled_values_are_recognised(spread, piled):
-    """Quantiles that coincide mean that many user means are one value."""
-    assert spread.is_piled(BOUNDS) == piled
-    # The deviation within a cell is then not taken from them.
-    if max(spread.below, spread.above) < 10.0:
-        assert (sum(spread.within_cells(BOUNDS)) / 2 >= 12.0) == piled
 
 
 @examples(60)

@@ -9,16 +9,22 @@ from hexveil.smoothing import range_selection
 from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
 from hexveil.smoothing.clipping_model.clipped_posterior import fit
 from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
-from hexveil.smoothing.range_selection import first_range, is_piled, select_ranges
+from hexveil.smoothing.range_selection import select_ranges
 from smoothing.clipped_cells import BOUNDS, draw_cells, even_design, look
 
 SHARE = 0.3
 
 
+def first_range(spread):
+    """Return a range of 1.6 deviations either way, within the bounds."""
+    low, high = spread.centre - 1.6 * spread.below, spread.centre + 1.6 * spread.above
+    return max(low, BOUNDS[0]), min(high, BOUNDS[1])
+
+
 def selected(numbers, noise, spread, users=60):
     """Return the ranges of cells with these first numbers, and the first look."""
     size = len(numbers)
-    low, high = (np.full(size, x) for x in first_range(spread, BOUNDS))
+    low, high = (np.full(size, x) for x in first_range(spread))
     design, per_width = even_design([users] * size), np.full(size, noise)
     seen = ClippedLook(np.array(numbers), low, high, per_width * (high - low) / SHARE)
     posterior = fit([seen], design, spread, BOUNDS)
@@ -53,7 +59,7 @@ def test_like_cells_seldom_move():
     """Where cells are alike and noise is not small, hardly a cell is looked at twice."""
     rng = np.random.default_rng(1)
     drawn = draw_cells(rng, 120, between=1.5, within=8.0)
-    low, high = first_range(drawn.spread, BOUNDS)
+    low, high = first_range(drawn.spread)
     noise = np.full(120, 0.02)
     seen = look(rng, drawn, low, high, noise * (high - low) / SHARE)
     posterior = fit([seen], drawn.design, drawn.spread, BOUNDS)
@@ -75,7 +81,7 @@ def test_cells_that_differ_gain_by_moving():
         users,
         UserMeanSpread(40.0, 30.0, 30.0, 3.0),
     )
-    low, high = first_range(cells.spread, BOUNDS)
+    low, high = first_range(cells.spread)
     noise, width = np.full(60, 0.01), high - low
     first = look(rng, cells, low, high, noise * width / SHARE)
     posterior = fit([first], cells.design, cells.spread, BOUNDS)
@@ -88,28 +94,6 @@ def test_cells_that_differ_gain_by_moving():
         done = fit(looks, cells.design, cells.spread, BOUNDS)
         errors[name] = np.abs(done.median() - cells.truth).mean()
     assert errors["moved"] < 0.75 * errors["kept"]
-
-
-def test_piled_values_keep_all_of_the_bounds():
-    """A quantile range is blind to the tail of piled values: none is tried."""
-    spread = UserMeanSpread(0.2, 0.3, 0.3, 0.3)
-    assert is_piled(spread, BOUNDS)
-    assert first_range(spread, BOUNDS) == BOUNDS
-    ranges, _ = selected([0.1, 5.0, 60.0], 1e-5, spread)
-    assert not ranges.moved.any()
-
-
-@pytest.mark.parametrize(
-    ("spread", "ends"),
-    [
-        (UserMeanSpread(40.0, 10.0, 10.0, None), (24.0, 56.0)),
-        (UserMeanSpread(40.0, 6.0, 13.0, None), (40.0 - 13.2, 40.0 + 28.6)),  # strongly skewed
-        (UserMeanSpread(20.0, 20.0, 20.0, None), (0.0, 52.0)),  # cut off at the bound
-    ],
-)
-def test_first_ranges(spread, ends):
-    """The first range reaches a stated number of deviations, more where these differ."""
-    assert first_range(spread, BOUNDS) == pytest.approx(ends)
 
 
 def test_the_criterion_is_the_standard_error_of_a_plain_cell():

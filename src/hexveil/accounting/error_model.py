@@ -280,26 +280,6 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
 
 
 @dataclass(frozen=True, eq=False)
-class TwoStageErrorModel(WeightedMeanErrorModel):
-    """Two-stage mean under one strategy; its unit is the width of a range.
-
-    `noise` is the Laplace scale of as large a variance as all noise has together.
-
-    Attributes
-    ----------
-    noise_quantile95 : ndarray of float, shape (n_cells,)
-        What the size of the noise exceeds with probability 5 percent at most, for a unit of 1.
-    """
-
-    noise_quantile95: Floats
-
-    @property
-    def bound95(self) -> Floats:
-        """Error of each cell not exceeded with probability 95 percent."""
-        return np.asarray(self.bias + self.unit * self.noise_quantile95)
-
-
-@dataclass(frozen=True, eq=False)
 class CellMechanismErrorModel(ErrorModel):
     """A mean that a mechanism of one cell publishes; its unit is the width of the bounds.
 

@@ -218,12 +218,6 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     if coarse_facts is None:
         return None
     options = arguments.plan_arguments(run, make_plan)
-    if (
-        options.get("clipping_range") == "two-stage"
-        and not (coarse_facts.occupancy.cells_per_user > 1).any()
-    ):
-        # A coarser grid can leave every user in one cell: a second stage has nothing to compare.
-        options["clipping_range"] = "private"
     coarse = _plan_with(options, coarse_facts)
     assert isinstance(coarse, Plan)  # noqa: S101  records are not counted by bin
     return coarse

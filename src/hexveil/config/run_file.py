@@ -261,9 +261,9 @@ class Planning(Section):
         "under a private clipping range."
     )
     clipping_range: RangeMode | None = _field(
-        '"bounds"; "private" estimates a range privately, and weights users; "two-stage" adds a '
-        'narrower second stage, "per-cell" a range of each cell, both for means alone; "auto" '
-        'selects the lowest predicted error, of "bounds" and "per-cell" where users suffice.',
+        '"bounds"; "private" estimates a range privately, and weights users; "per-cell" one for '
+        'each cell, for means alone; "auto" selects the lowest predicted error, of "bounds" and '
+        '"per-cell" where users suffice.',
         "auto",
     )
     range_share: Exact | None = _field("Share of epsilon for the clipping range.")

@@ -1,10 +1,10 @@
-"""Private quantiles over all (cell, user) pairs of a map: of user means, and of their residuals.
+"""Private quantiles over all (cell, user) pairs of a map: of user means, and of distances.
 
 The proof is that of mechanisms/private_quantile.py: of a user in C cells every pair has
 V = floor(GRAIN / C) votes, so that a user moves every cost by at most GRAIN, however many cells it
 is in. The points are whole quanta: evenly spaced over the bounds of the records for the ends of a
-range; for residuals up to the width of the range, which is noisy and public by then, and none below
-1. Means are compared exactly: s / m <= point as ceil(s / m) <= point, in integers.
+range; for distances within cells geometric. Means are compared exactly: s / m <= point as
+ceil(s / m) <= point, in integers.
 
 Loss: every choice has scale 2 GRAIN / ε', rounded up, so that it costs each user at most ε'; it is
 charged to all users of the map, those who do not vote too. Where the lower end does not come out
@@ -23,6 +23,7 @@ import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores, Separate
+from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.mechanisms.private_quantile import (
     EvenPoints,
     ListedPoints,
@@ -43,12 +44,8 @@ if TYPE_CHECKING:
     )
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
 
-GRAIN = 2**20
-"""Votes of one user over all its cells, at most."""
 RANGE_POINTS = 256
 """Points that can be chosen for an end of the range, at most."""
-RESIDUAL_POINTS = 128
-"""Points that can be chosen for a quantile of residuals, at most."""
 
 
 class PairReading(Protocol):
@@ -79,38 +76,25 @@ class UserMeans:
 
 
 @dataclass(frozen=True, eq=False)
-class UserResiduals:
-    """Distance of each pair's mean from the user's mean over all cells, both rounded down.
+class VotedPairs(ReadOnlyArrays):
+    """Values of pairs at hand, each with its votes: a `VotedReading`.
 
-    Those of a user share its votes equally; the distance of a user in one cell has none.
+    Attributes
+    ----------
+    reading : PairReading
+    votes : ndarray of int64, shape (n_pairs,)
     """
 
-    occupancy: Occupancy
+    reading: PairReading
+    votes: Ints
 
     def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
         """Return the votes of each place. PRIVATE."""
-        work = partial(_tally_residuals, candidates=candidates)
-        # All of a user's pairs at once: its mean over all cells is needed, and stays there.
-        return sums.sum_over_users(self.occupancy, work, (), (self.occupancy.cells_per_user,))
-
-
-def _tally_residuals(
-    pairs: Pairs,
-    sums: Ints,
-    _squares: Ints | None,
-    cells_per_user: Ints,
-    candidates: EvenPoints | ListedPoints,
-) -> Ints:
-    total, n = user_sums(pairs, sums)
-    distances = np.abs(sums // pairs.n - (total // n)[pairs.user])
-    votes = residual_votes(cells_per_user)[pairs.user]
-    return np.asarray(tally_votes(distances, votes, candidates)[0])
-
-
-def residual_votes(cells_per_user: Ints) -> Ints:
-    """Return the votes of each distance of a user, shape (n_users,)."""
-    # The residual of a user in one cell is 0 whatever it reports: it would only pull h down.
-    return np.where(cells_per_user > 1, GRAIN // cells_per_user, 0).astype(np.int64)
+        tally = np.zeros((len(sums.total), candidates.size + 1), dtype=np.int64)
+        for rows, values in self.reading.blocks(sums):
+            for row, places in zip(tally, candidates.places(values), strict=True):
+                np.add.at(row, places, self.votes[rows])
+        return tally
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,15 +141,6 @@ def blocks_of(occupancy: LocalOccupancy) -> Iterator[slice]:
         yield slice(start, start + BLOCK_PAIRS)
 
 
-def user_sums(pairs: Pairs, sums: Ints) -> tuple[Ints, Ints]:
-    """Return the sum and the records of each user over all of its pairs. PRIVATE."""
-    total, n = np.zeros((2, pairs.n_users), dtype=np.int64)
-    # Not bincount: its weights are doubles, and a user's sum may exceed 2^53.
-    np.add.at(total, pairs.user, sums)
-    np.add.at(n, pairs.user, pairs.n)
-    return total, n
-
-
 @dataclass(frozen=True, eq=False)
 class MapQuantiles(ReadOnlyArrays, DrawnRow):
     """Choices among values of all pairs of a map, in which no user has more votes than another.
@@ -173,12 +148,10 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
     Attributes
     ----------
     name : str
-    reading : PairReading or VotedReading
+    reading : VotedReading
     candidates : EvenPoints or ListedPoints
     targets : tuple of int
         Votes that are wanted at or below each point.
-    votes : ndarray of int64, shape (n_pairs,)
-        Empty for a `VotedReading`, which has its own.
     user_votes : ndarray of int64, shape (n_users,)
         Votes of each user.
     scale : float
@@ -186,10 +159,9 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
     """
 
     name: str
-    reading: PairReading | VotedReading
+    reading: VotedReading
     candidates: EvenPoints | ListedPoints
     targets: tuple[int, ...]
-    votes: Ints
     user_votes: Ints
     scale: float
 
@@ -209,19 +181,9 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Scores, ...]:  # noqa: ARG002
         """Return the scores of the candidates. PRIVATE."""
         # A rank needs only the votes at or below each point: one pass serves all targets.
-        cumulative = np.cumsum(self._tally(sums), axis=1)
+        cumulative = np.cumsum(self.reading.tally(sums, self.candidates), axis=1)
         ones = np.ones((1, self.candidates.size), dtype=np.int64)
         return tuple(Scores(-RankCost(t).costs(cumulative), ones) for t in self.targets)
-
-    def _tally(self, sums: PrivateSums) -> Ints:
-        """Return the votes of each place, shape (batch, n_candidates + 1). PRIVATE."""
-        if not hasattr(self.reading, "blocks"):
-            return self.reading.tally(sums, self.candidates)
-        tally = np.zeros((len(sums.total), self.candidates.size + 1), dtype=np.int64)
-        for rows, values in self.reading.blocks(sums):
-            for row, places in zip(tally, self.candidates.places(values), strict=True):
-                np.add.at(row, places, self.votes[rows])
-        return tally
 
     def points(self, outputs: Outputs) -> Ints:
         """Return the points that were chosen, in quanta."""
@@ -251,14 +213,14 @@ def range_quantiles(
     # Equal votes for users, split over their cells: with a vote per pair, whoever is in C cells
     # would move every cost C times as far.
     share = GRAIN // occupancy.cells_per_user
-    user_votes, votes = share * occupancy.cells_per_user, np.zeros(0, dtype=np.int64)
-    reading: PairReading | VotedReading = EqualVotes(occupancy)
+    user_votes = share * occupancy.cells_per_user
+    reading: VotedReading = EqualVotes(occupancy)
     if occupancy.is_local:
         local = occupancy.local()
-        reading, votes = UserMeans(local), share[local.user]
+        reading = VotedPairs(UserMeans(local), share[local.user])
     targets = vote_targets(user_votes, quantiles)
     scale = selection_scale(GRAIN, epsilon / 2)
-    return RangeQuantiles(name, reading, points, targets, votes, user_votes, scale)
+    return RangeQuantiles(name, reading, points, targets, user_votes, scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,43 +234,6 @@ class RangeQuantiles(MapQuantiles):
         low, high = map(int, self.points(outputs))
         # A function of released points, so that it costs nothing.
         return (low, high) if low < high else (0, self.candidates.top)
-
-
-def residual_quantile(
-    occupancy: Occupancy,
-    width: int,
-    quantile: Fraction,
-    epsilon: Fraction,
-    name: str = "deviation",
-) -> MapQuantiles:
-    """Return the choice of a quantile of the residuals of user means, for a range of this width.
-
-    Only users who were in two cells or more vote: for others there is nothing to compare. The loss
-    is charged to all. No point is below 1.
-
-    Parameters
-    ----------
-    occupancy : Occupancy
-    width : int
-        Width of the range in quanta.
-    quantile : Fraction
-        Share of all votes that is wanted at or below the point.
-    epsilon : Fraction
-        Loss of every user.
-    """
-    # A half width of 0 would leave the second stage without a noise scale.
-    evenly = [max(width * k // RESIDUAL_POINTS, 1) for k in range(1, RESIDUAL_POINTS + 1)]
-    cells = occupancy.cells_per_user
-    user_votes = residual_votes(cells) * cells
-    return MapQuantiles(
-        name,
-        UserResiduals(occupancy),
-        ListedPoints(np.unique(evenly).astype(np.int64)),
-        vote_targets(user_votes, (quantile,)),
-        np.zeros(0, dtype=np.int64),
-        user_votes,
-        selection_scale(GRAIN, epsilon),
-    )
 
 
 def vote_targets(votes: Ints | int, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         ClippingRangeMode,
         PrivateClippingRange,
     )
-    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -48,19 +47,6 @@ class PrivateRange:
 
 
 @dataclass(frozen=True, eq=False)
-class TwoStageRange:
-    """A second stage may clip residuals to a range narrower than that of user means."""
-
-    range: PrivateClippingRange
-    stages: TwoStagePlan
-
-    @property
-    def shared_epsilon(self) -> Fraction:
-        """Loss of every user of the map: whoever is in it may move the range and h."""
-        return self.range.epsilon + self.stages.epsilon
-
-
-@dataclass(frozen=True, eq=False)
 class PerCellRange:
     """User means are clipped to ranges of their cells, which depend on a first look."""
 
@@ -68,7 +54,7 @@ class PerCellRange:
 
     @property
     def shared_epsilon(self) -> Fraction:
-        """Loss of every user of the map: whoever is in it may move the pooled quantiles."""
+        """Loss of every user of the map: whoever is in it may move the histogram."""
         return self.plan.epsilon
 
 
@@ -94,14 +80,14 @@ class CellMechanisms(ReadOnlyArrays):
 def factored_weights(clipping: Clipping) -> FactoredWeights | None:
     """Return the weights of pairs that stay elsewhere; None for other plans."""
     match clipping:
-        case PrivateRange(range=ranged) | TwoStageRange(range=ranged) | PerCellRange(plan=ranged):
+        case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
             return ranged.weight if isinstance(ranged.weight, FactoredWeights) else None
     return None
 
 
 Normaliser = Literal["records", "contributions"]
 
-Clipping: TypeAlias = WithinBounds | PrivateRange | TwoStageRange | PerCellRange | CellMechanisms
+Clipping: TypeAlias = WithinBounds | PrivateRange | PerCellRange | CellMechanisms
 """Kinds of plans, by what values are clipped to."""
 
 
@@ -112,8 +98,6 @@ def range_kind(clipping: Clipping) -> ClippingRangeMode:
             return "bounds"
         case PrivateRange():
             return "private"
-        case TwoStageRange():
-            return "two-stage"
         case PerCellRange():
             return "per-cell"
 
@@ -147,10 +131,10 @@ class PlanAllocation(ReadOnlyArrays):
         What no plan of the class can go below, rounded down.
     bound_kind : str or None
         What `lower_bound` is about: "loss", "max error" or "mean error".
-    clipping : WithinBounds, PrivateRange, TwoStageRange, PerCellRange or CellMechanisms
+    clipping : WithinBounds, PrivateRange, PerCellRange or CellMechanisms
         Kind of the plan. Under a private range the mean's Laplace scale is the range's width times
-        r / N; the noise of a two-stage plan is that of its strategy `single_stage`, and that of a
-        cell with a range of its own is what it has if all of the loss goes to one number.
+        r / N; the noise of a cell with a range of its own is what it has if all of the loss goes to
+        one number.
     """
 
     mechanism: str

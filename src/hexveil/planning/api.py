@@ -277,16 +277,14 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     split : number, optional
         The mean's part of a cell's loss, for the methods that plan cells apart and for variances
         under a private interval; default the best, by prediction.
-    clipping_range : "auto", "per-cell", "bounds", "private" or "two-stage"
+    clipping_range : "auto", "per-cell", "bounds" or "private"
         "bounds" clips to the public bounds alone. "private" finds one interval for user means
         privately, from a small share of ε, projects user means to it, and weighs users so that the
         predicted error is small (docs/understand/clipping-range.md); within `epsilon`, by the joint
-        method. "two-stage" adds narrower ranges in a second step, for means: around users' own
-        means or around cells', whichever is predicted to be better once the first steps are known.
-        "per-cell" gives each cell a range by a first noisy look at it, for means. "auto" takes the
-        least predicted error of "bounds" and "per-cell" for means where there are several cells and
-        users enough, else of the other three; with targets, bounds of the caller's own or another
-        method or objective it is "bounds".
+        method. "per-cell" gives each cell a range by a first noisy look at it, for means. "auto"
+        takes the least predicted error of "bounds" and "per-cell" for means where there are several
+        cells and users enough, else of "bounds" and "private"; with targets, bounds of the caller's
+        own or another method or objective it is "bounds".
     range_share : number, optional
         Part of ε that finds the interval; default from the number of users.
     clip_user : "improved" or "printed"
@@ -322,9 +320,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     delta : int, str, Decimal, Fraction or float, optional
         Promises (ε, δ) with Gaussian noise, which is less where units are in many cells. Far below
         one over the number of units, such as "1e-6". Default a pure promise. Where occupancy is
-        public it goes with means and variances, within epsilon or target_error, and not with
-        clipping_range "two-stage"; with quantiles, shares and histograms, alone or beside the mean;
-        and with several value columns.
+        public it goes with means and variances, within epsilon or target_error; with quantiles,
+        shares and histograms, alone or beside the mean; and with several value columns.
 
     Raises
     ------

@@ -83,10 +83,6 @@ def _private_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocatio
     return range_allocations.allocate_with_range(occupancy, request, epsilon)
 
 
-def _two_stages(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    return range_allocations.allocate_two_stage(problem.occupancy, problem.request, epsilon)
-
-
 def _cell_ranges(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     return range_allocations.allocate_cell_ranges(problem.occupancy, problem.request, epsilon)
 
@@ -119,11 +115,8 @@ def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     with share_of_work(SEARCH, 0.4, 0.6):
         candidates = [_within_bounds(problem, epsilon)]
     if private_range.range_is_affordable(occupancy.n_users, epsilon):
-        with share_of_work(SEARCH, 0.6, 0.8):
+        with share_of_work(SEARCH, 0.6, 1.0):
             candidates.append(range_allocations.allocate_with_range(occupancy, request, epsilon))
-        if range_allocations.supports_two_stages(occupancy, request):
-            with share_of_work(SEARCH, 0.8, 1.0):
-                candidates.append(range_allocations.allocate_two_stage(occupancy, request, epsilon))
     return min(candidates, key=mean_error)
 
 
@@ -230,7 +223,6 @@ def _initial_errors(problem: PlanningProblem, cell_loss: Fraction) -> tuple[floa
 _BY_RANGE = {
     "bounds": _within_bounds,
     "private": _private_range,
-    "two-stage": _two_stages,
     "per-cell": _cell_ranges,
     "auto": _best_range,
 }

@@ -25,7 +25,6 @@ import pyarrow as pa
 from hexveil.accounting.gaussian_composition import calibrated_square, epsilons_of_squares
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.guarantees import plan_errors, plan_losses, planning_problem
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
@@ -93,9 +92,6 @@ class PlanData(ReadOnlyArrays):
         """Compute the figures from the decisions."""
         super().__post_init__()
         problem, allocation = self.problem, self.allocation
-        if isinstance(allocation.clipping, TwoStageRange):
-            # Before any figure: without weights or noise a loss is infinite, or no number.
-            allocation.clipping.stages.check(self.occupancy)
         # A plan made by hand may lack noise: its losses are infinite, and a release refuses it.
         with np.errstate(divide="ignore", invalid="ignore"):
             models = plan_errors.error_models(problem, allocation)

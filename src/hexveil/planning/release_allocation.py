@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -24,10 +23,7 @@ from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
 from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.map_quantiles import range_quantiles
 from hexveil.mechanisms.published_cells import PublishedCells
-from hexveil.mechanisms.released_ranges import widened
 from hexveil.mechanisms.sensitivity_report import Separate, SquaredMoves
-from hexveil.mechanisms.two_stage.residual_stages import ClusterMeans, ReleasedRanges
-from hexveil.mechanisms.two_stage.two_stage_mean import TwoStageAllocation
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
@@ -36,16 +32,12 @@ from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
     PrivateRange,
-    TwoStageRange,
     WithinBounds,
 )
-from hexveil.planning.clipping_range import strategies
 from hexveil.planning.clipping_range.cell_range_release import (
     cell_range_allocation,
     with_cell_ranges,
 )
-from hexveil.planning.clipping_range.strategies import released_widths
-from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
 from hexveil.planning.guarantees import plan_losses, planning_problem
 
 if TYPE_CHECKING:
@@ -64,11 +56,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ReleaseAllocation: TypeAlias = (
-    ClippedAllocation
-    | WeightedAllocation
-    | TwoStageAllocation
-    | CellRangeAllocation
-    | PublishedCells
+    ClippedAllocation | WeightedAllocation | CellRangeAllocation | PublishedCells
 )
 """Kinds of plans, as a release runs them."""
 
@@ -87,8 +75,6 @@ def allocation_of(plan: Plan, scale: ValueLattice) -> ReleaseAllocation:
             return _clipped(plan, scale)
         case PrivateRange(interval):
             return _weighted(plan, scale, interval)
-        case TwoStageRange() as clipping:
-            return _two_stage(plan, scale, clipping)
         case PerCellRange(cell_ranges):
             lattice = lattice_of(plan, scale)
             return cell_range_allocation(plan, cell_ranges, lattice, scale.span_quanta)
@@ -119,7 +105,7 @@ def check_allocation(
             allocation.mean.check_room(allocation.lattice_steps, epsilon)
             for variance in allocation.variances:
                 variance.check(epsilon, has_squares=has_squares)
-        case TwoStageAllocation() | CellRangeAllocation():
+        case CellRangeAllocation():
             _check_range(plan, scale)
             allocation.check_room(epsilon)
         case PublishedCells():
@@ -140,7 +126,7 @@ def refuse_undrawable(plan: Plan) -> None:
 
 
 def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) -> Plan:
-    """Return the plan with the ranges and the strategy that its private stages released."""
+    """Return the plan with the ranges that its private stages released."""
     match allocation:
         case ClippedAllocation():
             return plan
@@ -148,8 +134,6 @@ def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) ->
             return _with_released_ranges(plan, allocation, outputs)
         case WeightedAllocation():
             return _with_range(plan, allocation.lattice_steps, allocation.released_range(outputs))
-        case TwoStageAllocation():
-            return _with_strategy(plan, allocation, outputs)
         case CellRangeAllocation():
             released = allocation.released(outputs)
             return with_cell_ranges(plan, allocation.lattice_steps, released)
@@ -163,8 +147,6 @@ def released_quantiles(allocation: ReleaseAllocation, outputs: Outputs) -> tuple
     match allocation:
         case WeightedAllocation():
             return allocation.range.ends(outputs)
-        case TwoStageAllocation():
-            return allocation.ranges(outputs).released
         case _:
             return None
 
@@ -181,18 +163,8 @@ def grids_of(plan: Plan, scale: ValueLattice) -> dict[str, EstimateGrid]:
             for variance in allocation.variances:
                 grids["variance"] = variance.grid(plan.error_models["variance"].unit)
             return grids
-        case TwoStageAllocation():
-            return {"mean": allocation.grid(released_strategy(plan))}
         case CellRangeAllocation() | PublishedCells():
             return {"mean": allocation.grid()}
-
-
-def released_strategy(plan: Plan) -> str:
-    """Return the strategy of a two-stage release; nothing for other plans, or before it."""
-    match plan.allocation.clipping:
-        case TwoStageRange(_, TwoStagePlan(outputs=StageOutputs(strategy=strategy))):
-            return strategy
-    return ""
 
 
 # ---- clipped statistics ----
@@ -413,97 +385,3 @@ def _with_released_ranges(plan: Plan, allocation: PublishedCells, outputs: Outpu
             released = allocation.released_ranges(outputs)
             return _with_clipping(plan, replace(cells, released=released))
     return plan
-
-
-# ---- two stages ----
-
-
-def _two_stage(plan: Plan, scale: ValueLattice, clipping: TwoStageRange) -> TwoStageAllocation:
-    occupancy, interval, steps = plan.occupancy, clipping.range, clipping.stages
-    share = steps.clusters(occupancy).share
-    mean = WeightedMean(occupancy, interval.weight, plan.mean_noise)
-    residuals = WeightedMean(occupancy, steps.weight, steps.noise)
-    clusters = ClusterMeans(steps.labels, steps.cluster_weight, steps.cluster_noise, share)
-    for public in (mean, residuals, clusters):
-        public.check()
-    return TwoStageAllocation(
-        range_quantiles(occupancy, scale.span_quanta, interval.quantiles, interval.epsilon),
-        steps.epsilon,
-        interval.widening,
-        steps.widening,
-        mean,
-        residuals,
-        clusters,
-        lattice_of(plan, scale),
-        scale.span_quanta,
-        partial(select_release_strategy, plan, clipping, scale.span_quanta),
-        partial(_strategy_error, plan, clipping, scale.span_quanta),
-        plan.losses(),
-    )
-
-
-def select_release_strategy(
-    plan: Plan,
-    clipping: TwoStageRange,
-    lattice_steps: int,
-    released: tuple[int, int],
-    residual_quantile: int,
-) -> str:
-    """Return the strategy of least predicted error for released ends and h."""
-    interval, steps = clipping.range, clipping.stages
-    direct = interval.with_ends(widened(released, lattice_steps, interval.widening), lattice_steps)
-    first = widened(released, lattice_steps, steps.widening)
-    # Only widths enter the prediction: the half width of the second stage is not yet known.
-    found = StageOutputs("single_stage", first, 1, residual_quantile, lattice_steps)
-    return strategies.select_strategy(
-        plan.occupancy, direct, plan.mean_noise, steps, released_widths(direct, found)
-    )
-
-
-def _strategy_error(
-    plan: Plan, clipping: TwoStageRange, lattice_steps: int, ranges: ReleasedRanges
-) -> ErrorModel:
-    released = _released_ranges(clipping, lattice_steps, ranges)
-    return _with_clipping(plan, released).error_models["mean"]
-
-
-def _released_ranges(
-    clipping: TwoStageRange, lattice_steps: int, ranges: ReleasedRanges
-) -> TwoStageRange:
-    """Return the released ranges, before the numbers of their strategy."""
-    outputs = StageOutputs(
-        ranges.strategy,
-        ranges.ends,
-        ranges.half_width,
-        ranges.residual_quantile,
-        lattice_steps,
-        # Under other strategies no user mean is clipped, and a manifest must not name a range.
-        ranges.user_means if ranges.strategy == "user_residuals" else None,
-    )
-    ends = widened(ranges.released, lattice_steps, clipping.range.widening)
-    interval = clipping.range.with_ends(ends, lattice_steps)
-    return TwoStageRange(interval, replace(clipping.stages, outputs=outputs))
-
-
-def _with_strategy(plan: Plan, allocation: TwoStageAllocation, outputs: Outputs) -> Plan:
-    match plan.allocation.clipping:
-        case TwoStageRange() as planned:
-            ranges = allocation.ranges(outputs)
-            released = _released_ranges(planned, allocation.lattice_steps, ranges)
-            return _with_clipping(plan, _with_numbers(released, allocation, outputs))
-    return plan
-
-
-def _with_numbers(
-    released: TwoStageRange, allocation: TwoStageAllocation, outputs: Outputs
-) -> TwoStageRange:
-    """Return the released ranges with the numbers that later texts and estimates need."""
-    match released.stages.outputs:
-        case StageOutputs(strategy="cell_residuals") as found:
-            first, centre = allocation.first_means(outputs), allocation.cell_centres(outputs)
-            found = replace(found, first_stage_means=first, centre=centre)
-        case StageOutputs(strategy="user_residuals") as found:
-            found = replace(found, cluster_means=allocation.cluster_means(outputs))
-        case _:
-            return released
-    return replace(released, stages=replace(released.stages, outputs=found))

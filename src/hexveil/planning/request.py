@@ -83,7 +83,7 @@ class Request(ReadOnlyArrays):
     epsilon : Fraction or None
     target : mapping of statistic (or "sum") to ndarray of float, shape (n_cells,), or None
         In value units (squared for the variance); infinity where nothing is asked.
-    clipping_range : "bounds", "private", "two-stage", "per-cell" or "auto"
+    clipping_range : "bounds", "private", "per-cell" or "auto"
     range_share : Fraction or None
         Part of epsilon that finds the interval; None chooses it.
     clip_user : "improved" or "printed"
@@ -173,7 +173,7 @@ class Request(ReadOnlyArrays):
             return 'error "separate"'
         if self.objective != "mean":
             return 'objective "mean"'
-        if self.clipping_range in ("two-stage", "per-cell") and self.noised != ("mean",):
+        if self.clipping_range == "per-cell" and self.noised != ("mean",):
             return 'the mean alone (clipping_range "private" publishes variances too)'
         return None
 

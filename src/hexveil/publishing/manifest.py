@@ -25,10 +25,8 @@ from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
-    TwoStageRange,
     WithinBounds,
 )
-from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 from hexveil.planning.goal import goal, printed_options
 from hexveil.planning.guarantees.planning_problem import divisors
 from hexveil.planning.release_allocation import grids_of
@@ -328,18 +326,6 @@ def cut_off_section(plan: Plan, accuracy: Sequence[Mapping[str, Any]]) -> list[d
     ]
 
 
-def _centres(plan: Plan) -> dict[str, list[float]]:
-    """Return the centres of residuals, under the strategy cell_residuals; in value units."""
-    match plan.allocation.clipping:
-        case TwoStageRange(stages=steps):
-            match steps.outputs:
-                case StageOutputs(
-                    strategy="cell_residuals", centre=np.ndarray() as centre, span_quanta=width
-                ):
-                    return {"centre": (plan.lower + plan.span * (centre / width)).tolist()}
-    return {}
-
-
 def _cell_ranges(plan: Plan) -> dict[str, list[dict[str, Any]]]:
     """Return the clipping range of each cell's last number, in value units."""
     match plan.allocation.clipping:
@@ -381,8 +367,7 @@ def planned_cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
     if plan.allocation.normaliser == "contributions":
         divisor = {"divisor": divisors(plan.problem, plan.allocation).tolist()}
     columns_by_statistic = [
-        _centres(plan)
-        | _released_ranges(plan)
+        _released_ranges(plan)
         | _cell_ranges(plan)
         | {
             "statistic": [name] * plan.occupancy.n_cells,

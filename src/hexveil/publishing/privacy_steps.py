@@ -1,8 +1,7 @@
 """The steps of a release that look at values, as its manifest lists them.
 
 Each with its largest cost to a user, rounded up, its share of the total, and its released outputs:
-ranges, and the strategy (planning/clipping_range/two_stage.py). Outputs were drawn with noise, and
-are public.
+ranges, and a histogram. Outputs were drawn with noise, and are public.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ from hexveil.accounting.unit_squares import range_square
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
-from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
+from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
     PrivateRange,
-    TwoStageRange,
     WithinBounds,
 )
 from hexveil.planning.clipping_range.private_range import to_value_units
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
     Floats = NDArray[np.float64]
 
@@ -54,8 +51,6 @@ def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
             range_step = _range_step(plan, interval, interval.widening, ends)
             cells = _step("cells", spent - interval.epsilon, spent)
             return [range_step | _radius(plan, interval), cells | _split(plan)]
-        case TwoStageRange(interval, steps):
-            return _two_stage_steps(plan, interval, steps)
         case PerCellRange(cell_ranges):
             return _cell_range_steps(plan, cell_ranges)
         case CellMechanisms(cells=cells):
@@ -86,16 +81,15 @@ def _approximate_steps(plan: Plan) -> list[dict[str, Any]]:
 def _approximate_cell_range_steps(plan: Plan, ranges: CellRangePlan) -> list[dict[str, Any]]:
     """Return the steps of ranges of cells under a δ."""
     booked, f = plan.booked_limit, ranges.first_share
-    pooled = Fraction(range_square(ranges.quantile_epsilon, len(ranges.quantiles)))
     spread = Fraction(range_square(ranges.spread_epsilon, 1))
     left = booked - Fraction(choices_square(ranges))
     squares = {
-        "pooled_quantiles": pooled,
+        "pooled_histogram": ranges.histogram_loss,
         "within_spread": spread,
         "first_look": left * f,
         "cells": left * (1 - f),
     }
-    epsilons = {"pooled_quantiles": ranges.quantile_epsilon, "within_spread": ranges.spread_epsilon}
+    epsilons = {"within_spread": ranges.spread_epsilon}
     return [
         step
         | _step(
@@ -144,47 +138,8 @@ def _range_step(
     }
 
 
-def _in_units(plan: Plan, ends: tuple[int, int], steps: int) -> tuple[float, float]:
-    """Return ends in value units."""
-    bounds = float(plan.lower[0]), float(plan.span[0])
-    low, high = (to_value_units(end, steps, *bounds) for end in ends)
-    return low, high
-
-
-def _two_stage_steps(
-    plan: Plan, interval: PrivateClippingRange, steps: TwoStagePlan
-) -> list[dict[str, Any]]:
-    """Return the choices of range and radius, the strategy's first stage, and the cells."""
-    outputs, spent = steps.outputs, plan.epsilon
-    assert outputs is not None  # noqa: S101  a manifest is of a release
-    unit = float(plan.span[0]) / outputs.span_quanta
-    widening = interval.widening if outputs.strategy == "single_stage" else steps.widening
-    ends = _in_units(plan, outputs.ends, outputs.span_quanta)
-    range_step = _range_step(plan, interval, widening, ends)
-    scale_step = _step("residual_scale", steps.epsilon, spent) | {
-        "quantile": decimal_text(RESIDUAL_QUANTILE),
-        "half_width": unit * outputs.residual_radius,
-        "strategy": outputs.strategy,
-    }
-    remainder = spent - interval.epsilon - steps.epsilon
-    if outputs.strategy == "single_stage":
-        return [range_step, scale_step, _step("cells", remainder, spent)]
-    narrow = {"half_width": unit * outputs.half_width}
-    if outputs.strategy == "cell_residuals":
-        means, cells = (_step(*stage, spent) for stage in _split_stages(remainder))
-        return [range_step, scale_step, means, cells | narrow]
-    in_clusters, in_cells = (
-        Fraction(float(losses.max())) for losses in steps.losses(plan.occupancy)
-    )
-    assert outputs.user_mean_range is not None  # noqa: S101  the strategy `user_residuals` has it
-    low, high = _in_units(plan, outputs.user_mean_range, outputs.span_quanta)
-    details = {"n_clusters": int(steps.cluster_noise.size), "lower": low, "upper": high}
-    clusters = _step("user_clusters", in_clusters, spent) | details
-    return [range_step, scale_step, clusters, _step("cells", in_cells, spent) | narrow]
-
-
 def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, Any]]:
-    """Return the pooled quantiles, the spread within cells, the first look and the cells.
+    """Return the pooled histogram, the spread within cells, the first look and the cells.
 
     A cell that keeps its range spends what is listed for both of its steps on one number.
     """
@@ -194,13 +149,18 @@ def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, 
     def in_units(quanta: int) -> float:
         return to_value_units(quanta, outputs.span_quanta, *bounds)
 
-    pooled = _step("pooled_quantiles", cell_ranges.quantile_epsilon, spent) | {
-        "quantiles": [decimal_text(quantile) for quantile in cell_ranges.quantiles],
-        "points": [in_units(point) for point in outputs.points],
+    first_range = outputs.pooled
+    pooled = _step("pooled_histogram", cell_ranges.histogram_loss, spent) | {
+        # Votes of units: a whole number of 2^-20 of a unit's, exact as a double.
+        "votes": [votes / GRAIN for votes in outputs.votes],
+        "total": outputs.total / GRAIN,
+        "centre": in_units(first_range.centre),
+        "below": bounds[1] * first_range.below / outputs.span_quanta,
+        "above": bounds[1] * first_range.above / outputs.span_quanta,
     }
     left = spent - cell_ranges.epsilon
     first, cells = left * cell_ranges.first_share, left * (1 - cell_ranges.first_share)
-    ends = {"lower": in_units(outputs.first_range[0]), "upper": in_units(outputs.first_range[1])}
+    ends = {"lower": in_units(first_range.lower), "upper": in_units(first_range.upper)}
     look = _step("first_look", first, spent) | ends
     last = _step("cells", cells, spent) | {"moved": int(np.count_nonzero(outputs.moved))}
     if outputs.spread is None:
@@ -210,11 +170,6 @@ def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, 
         "spread": bounds[1] * outputs.spread / outputs.span_quanta,
     }
     return [pooled, spread, look, last]
-
-
-def _split_stages(remainder: Fraction) -> tuple[tuple[str, Fraction], tuple[str, Fraction]]:
-    first_stage = remainder * FIRST_STAGE_SHARE
-    return ("first_stage", first_stage), ("cells", remainder - first_stage)
 
 
 def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:

@@ -14,10 +14,10 @@ So the interval of n1 - n2 is
 
 and two cells are told apart where it leaves out 0. Estimates and smoothed numbers have no separate
 bias: their intervals hold all of it. What their cells share (the centre that they are shrunk to,
-the range that they were clipped to, groups of neighbours) moves both the same way, so it cancels
-in a difference, and the rule is wider than needed. Noise that cells share (`user_residuals`) adds
-up instead. Under private presence a cell may have been opened by noise alone, and its average is
-noise then: cells are told apart only where the lower ends of both weights are 1 or more.
+the range that they were clipped to, groups of neighbours) moves both the same way, so it cancels in
+a difference, and the rule is wider than needed. Under private presence a cell may have been opened
+by noise alone, and its average is noise then: cells are told apart only where the lower ends of
+both weights are 1 or more.
 
 Numbers are taken with two digits more than the page shows, intervals rounded outwards: the page's
 script computes with the same numbers.
@@ -35,7 +35,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.report.clipping_text import CUT_OFF, get_strategy
+from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 FURTHER_DIGITS = 2
 """Digits of a difference beyond those that the page shows of a number."""
-_SHARED_NOISE = "user_residuals"
 _HAIR = 1e-6
 _PRINTED = 9
 """Tolerance of rounding outwards, in steps."""
@@ -69,8 +68,6 @@ class ComparableNumbers(ReadOnlyArrays):
         Whether it is told that any unit was there.
     largest : float
         Largest difference that two cells can have.
-    adds_noise : bool
-        Whether cells share noise.
     """
 
     number: Floats
@@ -79,7 +76,6 @@ class ComparableNumbers(ReadOnlyArrays):
     bias: Floats
     is_used: Bools
     largest: float
-    adds_noise: bool
 
     @classmethod
     def of(cls, table: pa.Table, view: ManifestView) -> ComparableNumbers:
@@ -99,7 +95,6 @@ class ComparableNumbers(ReadOnlyArrays):
             _up(bias, digits),
             is_used,
             np.inf if view.statistic == "users" else view.range,
-            get_strategy(view.steps) == _SHARED_NOISE,
         )
 
     def at_rows(self, rows: NDArray[np.int64]) -> ComparableNumbers:
@@ -126,15 +121,14 @@ class ComparableNumbers(ReadOnlyArrays):
     def rule(self) -> dict[str, Any]:
         """Return the facts of the rule for the page's script, beside the columns."""
         largest = self.largest if np.isfinite(self.largest) else None
-        return {"largest": largest, "adds_noise": self.adds_noise}
+        return {"largest": largest}
 
     def differ(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> Differences:
         """Return the differences of pairs of cells, by their rows: the first minus the second."""
-        join = np.add if self.adds_noise else np.hypot
         value = self.number[first] - self.number[second]
         bias = self.bias[first] + self.bias[second]
-        low = value - join(self.below[first], self.above[second]) - bias
-        high = value + join(self.above[first], self.below[second]) + bias
+        low = value - np.hypot(self.below[first], self.above[second]) - bias
+        high = value + np.hypot(self.above[first], self.below[second]) + bias
         return Differences(
             value,
             np.maximum(low, -self.largest),

@@ -1,7 +1,7 @@
 """Sentences about clipping, from the privacy steps of a manifest.
 
-The strategies of two-stage releases, and what their numbers are about:
-docs/understand/clipping-range.md. The sentences themselves: templates/clipping.txt.
+What numbers are about: docs/understand/clipping-range.md. The sentences themselves:
+templates/clipping.txt.
 """
 
 from __future__ import annotations
@@ -32,24 +32,19 @@ def get_step(steps: Sequence[Step], name: str) -> Step | None:
 def get_strategy(steps: Sequence[Step]) -> str | None:
     """Return how user averages were clipped; None within public bounds.
 
-    The strategy that was selected, "single_stage" under one range, "cell_ranges" with a range per
-    cell.
+    "single_stage" under one range, "cell_ranges" with a range per cell.
 
     Examples
     --------
     >>> get_strategy([{"step": "cells"}])
     >>> get_strategy([{"step": "clipping_range"}, {"step": "cells"}])
     'single_stage'
-    >>> get_strategy([{"step": "pooled_quantiles"}, {"step": "first_look"}, {"step": "cells"}])
+    >>> get_strategy([{"step": "pooled_histogram"}, {"step": "first_look"}, {"step": "cells"}])
     'cell_ranges'
     """
-    if get_step(steps, "pooled_quantiles") is not None:
+    if get_step(steps, "pooled_histogram") is not None:
         return "cell_ranges"
-    if get_step(steps, "clipping_range") is None:
-        return None
-    # One range alone has no residuals: its averages are clipped once.
-    residuals = get_step(steps, "residual_scale")
-    return "single_stage" if residuals is None else str(residuals["strategy"])
+    return None if get_step(steps, "clipping_range") is None else "single_stage"
 
 
 def describe_clipping(steps: Sequence[Step], amount: FormatAmount, *, squares: bool = True) -> str:
@@ -115,7 +110,6 @@ def _describe_step(step: Step, strategy: str, amount: FormatAmount) -> str:
     # A dossier reads manifests of strangers: their decimal text may be too large for a double.
     epsilon = float(to_fraction(step["epsilon"], "the epsilon of a step"))
     quantile = float(to_fraction(step.get("quantile", "0"), "the quantile of a step"))
-    points = [amount(point) for point in step.get("points", ())]
     return render_sentence(
         _TEMPLATE,
         "privacy_step",
@@ -123,7 +117,6 @@ def _describe_step(step: Step, strategy: str, amount: FormatAmount) -> str:
         strategy=strategy,
         amount=amount,
         quantile=f"{quantile:.0%}",
-        points=", ".join(points),
         epsilon=format_rounded_up(epsilon, 4),
         share=f"{step['share']:.0%}",
     )

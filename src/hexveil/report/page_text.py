@@ -112,11 +112,10 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     strategy = clipping_text.get_strategy(view.steps)
     # A planned error is a bound where bias is worst-case; a prediction in ranges and in stages.
     has_stages = clipping_text.get_step(view.steps, "cell_stages") is not None
-    usual = "predicted" if has_stages or strategy else "bound"
     return {
         "planned_error": "" if error is None else view.amount_up(error),
         "largest_error": "" if largest is None else view.amount_up(largest),
-        "error_model": "declipped" if strategy == "cell_residuals" else usual,
+        "error_model": "predicted" if has_stages or strategy else "bound",
         "lower_bound_text": f"{view.lower:g}",
         "upper_bound_text": with_unit(f"{view.upper:g}", view.value_unit),
         "median_bound": view.amount_up(float(np.median(bound))),

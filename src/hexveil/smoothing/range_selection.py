@@ -44,8 +44,6 @@ TAIL_LEVELS = (0.5, 0.1587, 0.0446)
 """Levels of these quantiles: those of a normal law at 0, 1 and 1.7 deviations."""
 NODES = (np.arange(16) + 0.5) / 16
 """Levels of the posterior quantiles over which the criterion is averaged."""
-RANGE_SDS, SKEWED_RANGE_SDS, SKEWED_RATIO = 1.6, 2.2, 2.0
-"""Deviations that the first range reaches; and where one deviation is so many times the other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,31 +60,6 @@ class SelectedRanges(ReadOnlyArrays):
     moved: NDArray[np.bool_]
     lower: Floats
     upper: Floats
-
-
-def is_piled(spread: UserMeanSpread, bounds: tuple[float, float]) -> bool:
-    """Return whether no range pays, since many user means are at one point."""
-    return spread.is_piled(bounds)
-
-
-def first_range(spread: UserMeanSpread, bounds: tuple[float, float]) -> tuple[float, float]:
-    """Return the range of every first look: around the centre, or all of the bounds.
-
-    Examples
-    --------
-    >>> first_range(UserMeanSpread(40.0, 10.0, 10.0, None), (0.0, 100.0))
-    (24.0, 56.0)
-    >>> first_range(UserMeanSpread(0.0, 0.0, 10.0, None), (0.0, 100.0))  # half the values are 0
-    (0.0, 100.0)
-    """
-    if is_piled(spread, bounds):
-        return bounds
-    larger, smaller = max(spread.below, spread.above), min(spread.below, spread.above)
-    sds = SKEWED_RANGE_SDS if larger > SKEWED_RATIO * smaller else RANGE_SDS
-    return (
-        max(spread.centre - sds * spread.below, bounds[0]),
-        min(spread.centre + sds * spread.above, bounds[1]),
-    )
 
 
 def select_ranges(
@@ -116,7 +89,7 @@ def select_ranges(
         Bounds of the values.
     """
     (look,) = looks
-    if is_piled(spread, bounds) or not noise.size:
+    if not noise.size:
         return SelectedRanges(np.zeros(noise.size, dtype=np.bool_), look.lower, look.upper)
     law = UserMeanLaw.of(design, spread, bounds)
     nodes = np.stack([posterior.quantile(float(level)) for level in NODES], axis=1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cell_range_laws import AboveCentre, All, allocation_of, tiny_map
+from cell_range_laws import AboveCentre, All, FirstRanges, allocation_of, tiny_map
 from examples import examples
 from hexveil import Occupancy
 from hexveil.base.errors import HexveilError, InputError
@@ -17,6 +17,7 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     cell_range_losses,
 )
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK, FirstLooks
+from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM
 from hexveil.mechanisms.contract import (
     UNMETERED,
     MemoryJournal,
@@ -26,6 +27,7 @@ from hexveil.mechanisms.contract import (
     execute,
     replay,
 )
+from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign
@@ -74,8 +76,8 @@ def test_each_user_loses_what_is_booked(select):
     execute(allocation, sums, VettedNoise(), MemoryJournal(), meter)
     spent, booked = meter._spent, allocation.losses()
     assert (spent <= booked).all()
-    # Who has fewer votes than others spends less on pooled choices, which are booked in full.
-    least = booked - float(allocation.quantile_epsilon + allocation.spread_epsilon)
+    # Who has fewer votes than others spends less on pooled stages, which are booked in full.
+    least = booked - float(allocation.pooled_noise.booked + allocation.spread_epsilon)
     assert (spent >= least * (1 - 1e-9)).all()
     assert (spent / booked).max() >= 0.95
 
@@ -124,7 +126,7 @@ class StopsAfter(MemoryJournal):
         return self.rows[name]
 
 
-@pytest.mark.parametrize("name", ["interval", "spread", FIRST_LOOK, "cells"])
+@pytest.mark.parametrize("name", [HISTOGRAM, "spread", FIRST_LOOK, "cells"])
 def test_a_release_that_stopped_goes_on_as_it_began(name):
     """After a stop behind any row, that row stays, and the meter's sum is that of one release."""
     allocation, sums = town(select=AboveCentre())
@@ -134,7 +136,7 @@ def test_a_release_that_stopped_goes_on_as_it_began(name):
     stored = {key: row.copy() for key, row in journal.rows.items()}
     journal.name = ""
     outputs = outputs_of(allocation, sums, journal=journal)
-    assert list(outputs) == ["interval", "spread", FIRST_LOOK, "cells"]
+    assert list(outputs) == [HISTOGRAM, "spread", FIRST_LOOK, "cells"]
     for key, row in stored.items():
         assert (outputs[key] == row).all()
 
@@ -157,7 +159,7 @@ def test_the_finer_number_of_a_cell_that_moves_is_not_stored():
     allocation, sums = town(select=AboveCentre())
     source, journal = RecordingNoise(), MemoryJournal()
     outputs = outputs_of(allocation, sums, source, journal)
-    final = np.split(source.drawn[0][0], 3)[0]
+    final = np.split(source.drawn[1][0], 3)[0]
     looks = allocation.first_looks(outputs)
     moved = looks.moved
     assert 0 < moved.sum() < moved.size
@@ -176,7 +178,7 @@ def test_looks_are_those_of_the_release():
     outputs = outputs_of(allocation, sums)
     released, (first, second) = allocation.released(outputs), allocation.looks(outputs)
     moved, noise = released.moved, allocation.mean.noise
-    width = released.first_range[1] - released.first_range[0]
+    width = released.pooled.upper - released.pooled.lower
     share = np.where(moved, 0.3, 1.0)
     assert first.scale == pytest.approx(noise * width / share, rel=1e-12)
     assert np.isinf(second.scale[~moved]).all()
@@ -191,7 +193,7 @@ def test_looks_are_those_of_the_release():
 def test_raw_means_are_those_of_the_records_but_for_noise_and_clipping():
     """Without noise, means in ranges that cut nothing off are the weighted user means."""
     allocation, sums = town(select=All(moved=True))
-    outputs = execute(allocation, sums, ScriptedNoise([40, 60, 20]), MemoryJournal(), UNMETERED)
+    outputs = execute(allocation, sums, ScriptedNoise([20]), MemoryJournal(), UNMETERED)
     occupancy = allocation.mean.occupancy
     exact = np.bincount(occupancy.cell, sums.total[0] / occupancy.n) / occupancy.users_per_cell
     assert allocation.decode(outputs)[0].estimate[0] == pytest.approx(exact, rel=1e-5)
@@ -208,13 +210,14 @@ def test_estimates_lie_on_their_grid():
     assert (np.rint(steps) == allocation.numbers(outputs)["mean"]).all()
 
 
-def test_where_user_means_are_piled_up_no_range_is_used():
-    """Quantiles at one point: every cell has all of the bounds, and none moves."""
-    allocation, sums = town()
-    outputs = execute(allocation, sums, ScriptedNoise([12, 12, 5]), MemoryJournal(), UNMETERED)
-    assert allocation.first_range(outputs) == (0, STEPS)
-    assert not allocation.released(outputs).moved.any()
-    assert "cells" not in outputs
+def test_where_many_user_means_are_at_a_bound_the_range_holds_the_others():
+    """Of a town that stands still but for a tenth, the first range reaches those who drive."""
+    allocation, sums = town(users=400)
+    driving = allocation.mean.occupancy.user % 10 == 0
+    sums = PrivateSums(np.where(driving, 700, 0) * allocation.mean.occupancy.n)
+    outputs = execute(allocation, sums, ScriptedNoise([5]), MemoryJournal(), UNMETERED)
+    low, high = allocation.first_range(outputs)
+    assert (low, high > 700) == (0, True)
 
 
 def test_the_posterior_of_a_release_is_near_the_truth():
@@ -231,7 +234,13 @@ def test_the_posterior_of_a_release_is_near_the_truth():
     assert allocation.user_mean_spread(outputs).within == pytest.approx(40, rel=0.4)
 
 
-class Quantised:
+def first_outputs(steps, lower, upper):
+    """Return outputs of the pooled stages with this first range, of 8 bins."""
+    row = [0] * 8 + [lower, upper, steps // 2, steps // 4, steps // 4]
+    return Outputs({HISTOGRAM: np.array([row]), "spread": np.array([[0]])})
+
+
+class Quantised(FirstRanges):
     """All cells move to these ends, in value units."""
 
     def __init__(self, lower, upper):
@@ -248,7 +257,7 @@ class Quantised:
 def test_chosen_ranges_are_widened_to_whole_quanta(lower, upper):
     """Whatever is chosen, ranges are whole, within the bounds, and at least a quantum wide."""
     _, allocation = tiny_map(span=9, select=Quantised(lower, upper))
-    outputs = Outputs({"interval": np.array([[2, 6]]), "spread": np.array([[0]])})
+    outputs = first_outputs(9, 2, 6)
     stage = allocation.next_stage(outputs)
     row = stage.row(np.arange(6)[None], outputs)
     looks = FirstLooks.of(row[0])
@@ -282,7 +291,7 @@ def test_ranges_in_whole_quanta(chosen, expected):
         select=Quantised(*(lower + quantum * np.array(chosen))),
     )
     sums = PrivateSums(problem.data[0])
-    outputs = execute(allocation, sums, ScriptedNoise([2, 7, 0]), MemoryJournal(), UNMETERED)
+    outputs = execute(allocation, sums, ScriptedNoise([0]), MemoryJournal(), UNMETERED)
     released = allocation.released(outputs)
     assert (released.lower.tolist(), released.upper.tolist()) == tuple(
         [end] * 2 for end in expected
@@ -311,13 +320,14 @@ def test_the_selection_sees_the_first_look_in_value_units():
     )
     means = np.array([30, 40, 50, 35, 45])
     sums = PrivateSums(means * occupancy.n)
-    outputs = execute(allocation, sums, ScriptedNoise([30, 50, 10]), MemoryJournal(), UNMETERED)
+    outputs = execute(allocation, sums, ScriptedNoise([10]), MemoryJournal(), UNMETERED)
     look, spread = select.given
     assert spread == allocation.user_mean_spread(outputs)
-    assert spread.centre == lower + quantum * 40
-    assert spread.below == spread.above == pytest.approx(quantum * 10 / 0.8416, rel=1e-4)
+    pooled = allocation.pooled(outputs)
+    assert spread.centre == lower + quantum * pooled.centre
+    assert (spread.below, spread.above) == (quantum * pooled.below, quantum * pooled.above)
     low, high = allocation.first_range(outputs)
-    assert (low, high) == (20, 60)
+    assert (low, high) == (0, 80)
     assert look.lower.tolist() == [lower + quantum * low] * 2
     assert look.upper.tolist() == [lower + quantum * high] * 2
     assert look.scale == pytest.approx(noise * quantum * (high - low) / 0.3, rel=1e-12)
@@ -360,7 +370,7 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_reported(seed, low, width):
     user = rng.integers(3)
     other = np.where(occupancy.user == user, rng.integers(0, 2) * 20 * occupancy.n, one)
     both = PrivateSums(np.stack([one, other]))
-    earlier = Outputs({"interval": np.array([[3, 15]]), "spread": np.array([[0]])})
+    earlier = first_outputs(20, 3, 15)
     for _ in range(2):
         stage = allocation.next_stage(earlier)
         report = stage.sensitivity(earlier)[0]
@@ -407,14 +417,12 @@ def test_too_fine_a_second_look_is_refused_before_it_is_drawn():
     [
         ({"first_share": Fraction(0)}, "share of epsilon"),
         ({"first_share": Fraction(1)}, "share of epsilon"),
-        ({"quantile_epsilon": Fraction(0)}, "share of epsilon"),
+        ({"pooled_noise": LaplaceBins(Fraction(0))}, "share of epsilon"),
         ({"spread_epsilon": Fraction(-1)}, "share of epsilon"),
-        ({"quantiles": (Fraction(1, 2),)}, "a lower and an upper one"),
-        ({"half_width": Fraction(0)}, "without a width"),
     ],
 )
 def test_plans_without_a_proof_are_refused(changed, message):
-    """Shares and quantiles for which the stated loss would not hold."""
+    """Shares for which the stated loss would not hold."""
     _, allocation = tiny_map()
     allocation.check()
     with pytest.raises(InputError, match=message):

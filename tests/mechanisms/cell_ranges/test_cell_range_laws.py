@@ -13,10 +13,11 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
 )
 from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
 from hexveil.mechanisms.cell_ranges.look_stages import FirstLookStage, SecondLookStage
-from hexveil.mechanisms.map_quantiles import GRAIN
+from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
+from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 
-FREE = {"quantile_epsilon": Fraction(1, 1000), "spread_epsilon": Fraction(0)}
+FREE = {"pooled_noise": LaplaceBins(Fraction(1, 1000)), "spread_epsilon": Fraction(0)}
 """Pooled choices that cost next to nothing: the loss is that of the cells."""
 THREE_USERS = {"counts": (1, 1, 1, 1), "user": (0, 1, 0, 2), "cell": (0, 0, 1, 1)}
 CASES = {
@@ -28,16 +29,15 @@ CASES = {
     "little noise": ({**FREE, "noise": (0.3, 0.4)}, True, 0.98),
     "much noise": ({**FREE, "noise": (9.0, 11.0)}, True, 0.98),
     "all stages": ({}, True, 0.75),
-    "dear choices": ({"quantile_epsilon": 3, "spread_epsilon": 2}, True, 0.4),
+    "dear choices": (
+        {"pooled_noise": LaplaceBins(Fraction(3)), "spread_epsilon": Fraction(2)}, True, 0.4,
+    ),
+    "histogram alone": (
+        {"pooled_noise": LaplaceBins(Fraction(3)), "spread_epsilon": Fraction(0)}, True, 0.8,
+    ),
     "several records": ({**FREE, "counts": (2, 1, 2)}, True, 0.99),
     "three users": ({**FREE, **THREE_USERS, "weight": (1, 2, 2, 1)}, True, 0.99),
     "three users, all stages": ({**THREE_USERS, "weight": (3, 1, 1, 1)}, True, 0.6),
-    "three quantiles": (
-        {
-            "quantiles": (Fraction(1, 5), Fraction(1, 2), Fraction(4, 5)),
-            "spread_epsilon": Fraction(0),
-        }, True, 0.7,
-    ),
 }  # fmt: skip
 
 
@@ -117,7 +117,17 @@ def second_scales(times):
     return lambda old: property(lambda self: times * old.fget(self))
 
 
-SPREAD_ALONE = {"quantile_epsilon": Fraction(1, 1000), "spread_epsilon": Fraction(2)}
+def half_reported(old):
+    """Return a report of a user's votes alone, as if they came or went."""
+
+    def report(self, user, first_bin, weight):
+        return old(self, user, first_bin, weight // 2)
+
+    return report
+
+
+SPREAD_ALONE = {**FREE, "spread_epsilon": Fraction(2)}
+HISTOGRAM_ALONE = {**FREE, "pooled_noise": LaplaceBins(Fraction(2))}
 FAULTS = {
     # a change of one function, and the problem
     "zero too often": (GradualLaplace, "indicator_scale", scaled_indicator(0.6), FREE),
@@ -138,7 +148,14 @@ FAULTS = {
     "votes of a whole user in each of its cells": (
         pooled_spread, "weighted_votes",
         lambda old: lambda occupancy, weight: GRAIN + 0 * old(occupancy, weight),
-        {"quantile_epsilon": Fraction(2)},
+        HISTOGRAM_ALONE,
+    ),
+    "histogram at half of its scale": (
+        LaplaceBins, "scale", lambda old: property(lambda self: old.fget(self) / 2),
+        HISTOGRAM_ALONE,
+    ),
+    "values that move votes counted as if they came and went": (
+        LaplaceBins, "report", half_reported, HISTOGRAM_ALONE,
     ),
     "votes of distances understated": (
         cell_range_allocation, "within_cell_spread",
@@ -168,5 +185,6 @@ def test_planted_faults_are_found(fault, monkeypatch):
     problem, allocation = tiny_map(**changed)
     assert is_sound(problem, allocation, sparse=True, window=0)
     monkeypatch.setattr(target, attribute, change(target.__dict__[attribute]))
+    allocation = tiny_map(**changed)[1]  # nothing is kept of the sound one
     # Some faults show within the numbers that there can be, others beyond them.
     assert not all(is_sound(problem, allocation, sparse=True, window=w) for w in (0, 1))

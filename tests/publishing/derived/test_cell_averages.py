@@ -17,12 +17,10 @@ SCALE = np.array([0.2, 4.0, 0.5, 9.0, 1.0])
 TRUTH = np.array([10.0, 30.0, 20.0, 50.0, 40.0])
 
 
-def numbers(noise, bias=0.0, *, shares_noise=False):
+def numbers(noise, bias=0.0):
     """Return numbers with this noise, biased upwards as far as is allowed."""
     bound, largest = LAPLACE.limit95 * SCALE, np.full(5, float(bias))
-    return CellNumbers(
-        TRUTH + noise + bias, bound, bound, largest, largest, SCALE, "proven", shares_noise
-    )
+    return CellNumbers(TRUTH + noise + bias, bound, bound, largest, largest, SCALE, "proven")
 
 
 def test_records_weigh():
@@ -86,15 +84,6 @@ def test_laplace_and_gaussian_noise_together_stay_within_the_root(ratio):
     assert tail <= 0.025 * (1.0 + 1e-9)
 
 
-def test_shared_noise_adds_up():
-    """Cells that share noise have the average of their bounds, which is larger."""
-    alone = average_cells(numbers(0.0), RECORDS, GROUP)
-    shared = average_cells(numbers(0.0, shares_noise=True), RECORDS, GROUP)
-    bound = LAPLACE.limit95 * np.bincount(GROUP, RECORDS * SCALE) / np.bincount(GROUP, RECORDS)
-    assert shared.noise_low == pytest.approx(bound)
-    assert shared.noise_low[0] > alone.noise_low[0]
-
-
 def test_a_change_has_the_exact_bound_of_its_noise():
     """Intervals of unchanged cells miss 0 in 5 percent of runs, and p-values are uniform."""
     rng, runs = np.random.default_rng(7), 40_000
@@ -127,7 +116,5 @@ def test_bias_of_both_sides_widens_a_change():
     loose = CellNumbers(12.5 * one, bound, bound, 1 * one, 0.5 * one, none * np.nan, "model")
     joined = find_changes(exact, loose)
     assert joined.low[0] == pytest.approx(0.5 - np.hypot(0.3, 0.3))
-    added = find_changes(exact, loose, adds_noise=True)
-    assert added.low[0] == pytest.approx(0.5 - 0.6)
     down = find_changes(moved, exact)
     assert (down.low[0], down.high[0]) == pytest.approx((-5.0, -0.5))

@@ -49,11 +49,11 @@ def made(dataset, tmp_path_factory):
     book = hv.Ledger(file, dataset="buses", budget=4, delta=DELTA)
     released = {}
     for estimator in ESTIMATORS:
-        plan = hv.plan(dataset, epsilon=2, delta=DELTA, **asked(estimator))
+        plan = hv.plan(dataset, epsilon=2, delta=DELTA, advise=False, **asked(estimator))
         assert plan.estimator == estimator
         assert 1.98 < plan.epsilon <= 2
         released[estimator] = hv.release(dataset, plan, ledger=book, accept_noise=True)
-        again = hv.plan(dataset, epsilon="2.0", delta="0.000001", **asked(estimator))
+        again = hv.plan(dataset, epsilon="2.0", delta="0.000001", advise=False, **asked(estimator))
         assert hv.release(dataset, again, ledger=book, accept_noise=True).replayed
     # Squares of μ add up: three releases of ε 2 lose less than 6.
     assert 3 < book.spent < 4
@@ -140,7 +140,7 @@ def test_texts_say_what_delta_means(made, tmp_path):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_a_saved_plan_keeps_its_delta(dataset, estimator, tmp_path):
     """It is the same request when loaded; a plan.json with another δ is refused."""
-    plan = hv.plan(dataset, epsilon=2, delta=DELTA, **asked(estimator))
+    plan = hv.plan(dataset, epsilon=2, delta=DELTA, advise=False, **asked(estimator))
     folder = plan.save(tmp_path / "plan")
     loaded = hv.DistributionPlan.load(folder, dataset)
     assert loaded.to_json() == plan.to_json()

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms import map_quantiles, noise
 from hexveil.mechanisms.private_quantile import ListedPoints
@@ -16,7 +15,6 @@ from publishing import measuring
 from publishing.test_distributed_cells import assert_same
 from publishing.test_distributed_cells import run as run_cells
 from publishing.test_distributed_release import at_hand, distribution_at_hand, noised, run
-from publishing.two_stage_plans import taking
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
@@ -94,17 +92,6 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     for (integers, _), (other, _) in zip(numbers, others, strict=True):
         np.testing.assert_array_equal(integers, other)
 
-    # Planned in blocks in memory: losses are computed anew in Spark's.
-    made = hv.plan(
-        distributed_dataset(here, 60), epsilon=6, clipping_range="two-stage", advise=False
-    )
-    loaded, same = hv.Plan.load(made.save(tmp_path / "stages"), apart), at_hand(made, here)
-    np.testing.assert_allclose(loaded.losses(), same.losses(), rtol=1e-14)
-    with taking("user_residuals"):
-        (numbers, _, _), (others, _, _) = run(elsewhere, loaded), run(here, same)
-    for (integers, _), (other, _) in zip(numbers, others, strict=True):
-        np.testing.assert_array_equal(integers, other)
-
     # Other ways to measure a distribution in blocks: test_distributed_release.py, too.
     plan = hv.plan(elsewhere, epsilon=6, statistics="p50", estimator="bins", advise=False)
     same = distribution_at_hand(plan, here)
@@ -169,7 +156,7 @@ def test_blocks_that_are_made_again_must_be_the_same(elsewhere, monkeypatch):
     store = elsewhere.occupancy.store
     digests = vars(store)["_digests"]
     assert set(digests) == {"cells", "users"}  # both were asked when they were made
-    distances = map_quantiles.UserResiduals(elsewhere.occupancy)
+    distances = map_quantiles.EqualVotes(elsewhere.occupancy)
     changed = "the records changed while they were in use"
     with monkeypatch.context() as patch:
         for whole in digests:

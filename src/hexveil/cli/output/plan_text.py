@@ -10,14 +10,12 @@ from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.cli import shared_steps
 from hexveil.cli.output import clip_user_text, formatting, stage_text
-from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, RESIDUAL_QUANTILE
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
     PrivateRange,
-    TwoStageRange,
     WithinBounds,
 )
 from hexveil.planning.approximate.delta_advice import describe_delta_gain
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
     from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
@@ -185,9 +182,7 @@ def _interval(plan: Plan) -> list[str]:
         case PerCellRange(cell_ranges):
             return _cell_ranges(plan, cell_ranges)
         case PrivateRange(clipping_range):
-            second_stage = ""
-        case TwoStageRange(clipping_range, stages):
-            second_stage = _stages_text(plan, stages)
+            pass
     low, high = (f"{float(quantile):.0%}" for quantile in clipping_range.quantiles)
     wider = (
         ""
@@ -199,15 +194,12 @@ def _interval(plan: Plan) -> list[str]:
         f"users' averages are clipped to their quantiles {low} and {high}, estimated privately at "
         f"{_epsilon_share(plan, clipping_range.epsilon)}{wider}; assumed width: "
         f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
-        f"{second_stage} The expected error is a prediction from these assumptions, not a "
-        "bound.",
+        " The expected error is a prediction from these assumptions, not a bound.",
     )
 
 
 def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
     """Return the price of the stages before the cells, and the inputs of each cell's range."""
-    low, *_, high = (f"{float(quantile):.0%}" for quantile in cell_ranges.quantiles)
-    median = ", the median" if len(cell_ranges.quantiles) > 2 else ""
     spread = (
         f" The spread of users' averages within cells is estimated at "
         f"{_epsilon_share(plan, cell_ranges.spread_epsilon)}."
@@ -216,15 +208,21 @@ def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
     )
     return formatting.wrapped(
         "Clipping range",
-        f"one for each cell. The quantiles {low}{median} and {high} of users' averages are "
-        f"estimated privately at {_epsilon_share(plan, cell_ranges.quantile_epsilon)}; they give "
-        f"the range, {float(cell_ranges.half_width):g} deviations either way, of a "
-        "first noisy look at every cell. "
+        "one for each cell. A histogram of all users' averages is released at "
+        f"{_histogram_share(plan, cell_ranges)}; it gives the range of a first noisy look at every "
+        "cell, and shows what ranges cut off. "
         "A cell then keeps that range, or is measured anew in a range around what was seen, with "
         f"the {float(1 - cell_ranges.first_share):.0%} of its loss that are left: nobody loses "
         f"more by either.{spread} The expected error is a prediction from counts and a stated "
         "prior, not a bound.",
     )
+
+
+def _histogram_share(plan: Plan, cell_ranges: CellRangePlan) -> str:
+    """Return the share of the loss that the histogram takes."""
+    if plan.delta:
+        return f"{float(cell_ranges.histogram_loss / plan.booked_limit):.3g} of the squared μ"
+    return _epsilon_share(plan, cell_ranges.histogram_loss)
 
 
 def _epsilon_share(plan: Plan, epsilon: Fraction) -> str:
@@ -242,21 +240,6 @@ def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
     return (
         f" Second moments are clipped at {float(clipping_range.radius):g} half-widths from its "
         f"centre; the mean takes {square / (mean + square):.0%} of a cell's loss."
-    )
-
-
-def _stages_text(plan: Plan, stages: TwoStagePlan) -> str:
-    """Return sentences about the second stage and its price."""
-    in_classes, in_cells = (float(losses.max()) for losses in stages.losses(plan.occupancy))
-    size = stages.cluster_noise.size
-    classes = f"averages of {size} user clusters" if size > 1 else "the average of all users"
-    return (
-        f" The {float(RESIDUAL_QUANTILE):.0%} quantile of the distances from users' own averages "
-        f"is estimated at {_epsilon_share(plan, stages.epsilon)}. The remaining epsilon is spent "
-        f"by the strategy with the lowest predicted error: this range alone; {classes} (at most "
-        f"{formatting.price(in_classes)} of a user's loss) and distances from users' own averages "
-        f"(at most {formatting.price(in_cells)}); or a first average of each cell "
-        f"({float(FIRST_STAGE_SHARE):.0%} of the remainder) and distances from it."
     )
 
 

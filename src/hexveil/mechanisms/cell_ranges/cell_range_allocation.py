@@ -4,7 +4,8 @@ Let W be whole weights, C the weighted sum of a cell's user means clipped to a r
 (mechanisms/weighted/weighted_mean.py), ΣW the cell's sum of weights, r its noise for a range of
 width 1, f the share of first looks; all numbers in quanta above the lower bound of the records.
 
-1. "interval": two or three quantiles of all user means (mechanisms/cell_ranges/pooled_spread.py).
+1. "histogram": votes of all user means in bins of equal width (mechanisms/pooled_histogram.py), and
+   the first range and the spread of user means that follow from its noisy votes (`first_range`).
 2. "spread": a quantile of the distances between two user means of a cell; may be left out.
 3. "first look": of every cell y1 and y, a gradual release (mechanisms/cell_ranges/
    gradual_release.py) of C in a range that follows from 1, with scales B = R ΣW r and B1 = B / f.
@@ -14,7 +15,7 @@ width 1, f the share of first looks; all numbers in quanta above the lower bound
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
 counts stay. Sensitivity: W R of a pair's cell, W R' in another range, exactly. Votes of 1 and 2:
-mechanisms/map_quantiles.py.
+mechanisms/pooled_histogram.py, mechanisms/map_quantiles.py.
 Loss: fix a transcript, that is all rows. Given the rows before it, the row of 3 has the probability
 
     Π over kept cells of P(y | C) P(η = y1 - y)  ·  Π over moved cells of P(y1 | C),
@@ -37,7 +38,9 @@ Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -45,6 +48,7 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.cell_ranges.first_range import choose_first_range
 from hexveil.mechanisms.cell_ranges.look_stages import (
     FIRST_LOOK,
     FirstLooks,
@@ -53,12 +57,12 @@ from hexveil.mechanisms.cell_ranges.look_stages import (
     SecondLookStage,
 )
 from hexveil.mechanisms.cell_ranges.pooled_spread import (
-    QUANTILES,
+    HISTOGRAM,
+    N_DECIDED,
     SPREAD,
-    PooledSpread,
-    check_quantiles,
-    pooled_points,
-    pooled_quantiles,
+    PooledChoice,
+    PooledMeans,
+    cell_votes,
     spread_points,
     within_cell_deviation,
     within_cell_spread,
@@ -70,7 +74,7 @@ from hexveil.mechanisms.weighted.weighted_mean import check_room
 from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
 from hexveil.smoothing.clipping_model.clipped_posterior import fit
 from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
-from hexveil.smoothing.range_selection import is_piled, select_ranges
+from hexveil.smoothing.range_selection import select_ranges
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -78,8 +82,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.mechanisms.cell_ranges.first_range import FirstRange
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import EstimateGrid, Floats, Ints, Outputs, Stage
+    from hexveil.mechanisms.distribution.bin_noise import BinNoise
+    from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign
     from hexveil.smoothing.range_selection import SelectedRanges
@@ -91,10 +98,13 @@ if TYPE_CHECKING:
 
 
 class RangeSelection(Protocol):
-    """Public choice of the cells that are measured anew, and of their ranges in value units."""
+    """Public choices of ranges: of the first one, and of the cells that are measured anew."""
+
+    def first(self, law: PooledLaw, steps: int) -> FirstRange:
+        """Return the range of every first look, in quanta up to `steps`, by the pooled law."""
 
     def __call__(self, look: ClippedLook, spread: UserMeanSpread) -> SelectedRanges:
-        """Return the choice for the first look at all cells."""
+        """Return the choice for the first look at all cells, in value units."""
 
 
 class CellRangeErrors(Protocol):
@@ -106,29 +116,46 @@ class CellRangeErrors(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PosteriorRangeSelection(ReadOnlyArrays):
-    """Choice of ranges by the posterior of the cells' means (smoothing/range_selection.py).
+    """Choice of ranges by the pooled law, and by the posterior of the cells' means.
 
     Attributes
     ----------
     design : CellDesign
     noise : ndarray of float, shape (n_cells,)
-        Laplace scale of each cell for a range of width 1 and all of the loss.
+        Scale, or deviation, of each cell's noise for a range of width 1 and all of the loss.
     first_share : float
     bounds : pair of float
         Bounds of the values.
+    is_gaussian : bool
+        Whether noise is Gaussian.
     """
 
     design: CellDesign
     noise: Floats
     first_share: float
     bounds: tuple[float, float]
+    is_gaussian: bool = False
+
+    def first(self, law: PooledLaw, steps: int) -> FirstRange:
+        """Return the range of every first look."""
+        return choose_first_range(law, self._laplace, self.design.weight_squares, float(steps))
 
     def __call__(self, look: ClippedLook, spread: UserMeanSpread) -> SelectedRanges:
         """Return the choice for the first look at all cells."""
-        posterior = fit([look], self.design, spread, self.bounds)
+        posterior, share = fit([look], self.design, spread, self.bounds), self.first_share
+        if self.is_gaussian:
+            # The criterion counts variances, and takes scales of Laplace noise of the same
+            # variance: of a second look it grows with the root of the share that is left.
+            look = replace(look, scale=look.scale / math.sqrt(2.0), is_gaussian=False)
+            share = 1.0 - math.sqrt(1.0 - share)
         return select_ranges(
-            posterior, [look], self.design, spread, self.noise, self.first_share, self.bounds
+            posterior, [look], self.design, spread, self._laplace, share, self.bounds
         )
+
+    @property
+    def _laplace(self) -> Floats:
+        """Scale of Laplace noise of the same variance."""
+        return self.noise / math.sqrt(2.0) if self.is_gaussian else self.noise
 
 
 # ---- the plan ----
@@ -140,10 +167,12 @@ class ReleasedCellRanges(ReadOnlyArrays):
 
     Attributes
     ----------
-    points : tuple of int
-        The pooled quantiles of user means, as they were chosen.
-    first_range : pair of int
-        The range of every cell's first look.
+    votes : tuple of int
+        Noisy votes of the bins of user means, in parts of a user's.
+    total : int
+        Votes of all users; public.
+    pooled : PooledChoice
+        The range of every cell's first look, and the spread of user means.
     spread : int or None
         The quantile of distances between two user means of a cell; None where not measured.
     moved : ndarray of bool, shape (n_cells,)
@@ -152,8 +181,9 @@ class ReleasedCellRanges(ReadOnlyArrays):
         Range of each cell's last number.
     """
 
-    points: tuple[int, ...]
-    first_range: tuple[int, int]
+    votes: tuple[int, ...]
+    total: int
+    pooled: PooledChoice
     spread: int | None
     moved: Bools
     lower: Ints
@@ -166,17 +196,12 @@ class CellRangeAllocation(ReadOnlyArrays):
 
     Attributes
     ----------
-    quantiles : tuple of Fraction
-        Shares of user means wanted at or below each pooled quantile, in order: two, or three with
-        the median.
-    quantile_epsilon : Fraction
-        Loss of every user by the pooled quantiles.
+    pooled_noise : LaplaceBins or GaussianBins
+        Of the pooled histogram, with its loss for a user of all votes.
     spread_epsilon : Fraction
         Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
         f: share of a cell's loss that its first number costs.
-    half_width : Fraction
-        How far the first range reaches, in deviations, unless the law is strongly skewed.
     mean : WeightedMean
         Its noise is that of cells with all of their loss for one number.
     lattice : CellLattice
@@ -190,11 +215,9 @@ class CellRangeAllocation(ReadOnlyArrays):
         Loss of each user, rounded up: at least `cell_range_losses`.
     """
 
-    quantiles: tuple[Fraction, ...]
-    quantile_epsilon: Fraction
+    pooled_noise: BinNoise
     spread_epsilon: Fraction
     first_share: Fraction
-    half_width: Fraction
     mean: WeightedMean
     lattice: CellLattice
     lattice_steps: int
@@ -209,24 +232,37 @@ class CellRangeAllocation(ReadOnlyArrays):
 
     # ---- stages ----
 
+    @cached_property
+    def pooled_means(self) -> PooledMeans:
+        """The pooled histogram, with votes and bins."""
+        mean = self.mean
+        return PooledMeans.of(mean.occupancy, mean.weight, self.lattice_steps, self.pooled_noise)
+
     def next_stage(self, earlier: Outputs) -> Stage | None:
-        """Return the pooled choices, then the first look at all cells, then that at those moved."""
-        occupancy, weight = self.mean.occupancy, self.mean.weight
+        """Return the histogram and the spread, then the looks at cells."""
         if not earlier:
-            return pooled_quantiles(
-                occupancy, weight, self.lattice_steps, self.quantiles, self.quantile_epsilon
-            )
+            histogram = self.pooled_means.histogram
+            return replace(histogram, decide=self._decide_first, n_decided=N_DECIDED)
+        if FIRST_LOOK not in earlier and self.spread_epsilon and SPREAD not in earlier:
+            mean, pooled = self.mean, self.pooled(earlier)
+            spread = within_cell_spread(mean.occupancy, mean.weight, pooled, self.spread_epsilon)
+            if spread is not None:
+                return spread
+        return self.next_look(earlier)
+
+    def next_look(self, earlier: Outputs) -> Stage | None:
+        """Return the first look at all cells, then that at those moved."""
         if FIRST_LOOK not in earlier:
-            pooled = self.pooled(earlier)
-            if self.spread_epsilon and SPREAD not in earlier:
-                spread = within_cell_spread(occupancy, weight, pooled, self.spread_epsilon)
-                if spread is not None:
-                    return spread
             return self._first_look(earlier)
         looks = self.first_looks(earlier)
         if CELLS in earlier or not looks.moved.any():
             return DONE
         return SecondLookStage(self._first_look(earlier), looks)
+
+    def _decide_first(self, noisy: Ints) -> Ints:
+        """Return the numbers that are stored with the noisy votes."""
+        steps = self.lattice_steps
+        return PooledChoice.of(self.select.first(self.pooled_means.law(noisy), steps), steps).row
 
     def _first_look(self, earlier: Outputs) -> FirstLookStage:
         ends = self.first_range(earlier)
@@ -243,14 +279,23 @@ class CellRangeAllocation(ReadOnlyArrays):
 
     # ---- public functions of outputs ----
 
-    def points(self, outputs: Outputs) -> tuple[int, ...]:
-        """Return the pooled quantiles of user means, in quanta."""
-        chosen = pooled_points(self.lattice_steps).points(outputs[QUANTILES][0])
-        return tuple(map(int, chosen))
+    def votes(self, outputs: Outputs) -> Ints:
+        """Return the noisy votes of the bins of user means."""
+        return np.asarray(outputs[HISTOGRAM][0][:-N_DECIDED])
 
-    def pooled(self, outputs: Outputs) -> PooledSpread:
-        """Return the spread of all user means that the pooled quantiles show, in quanta."""
-        return PooledSpread.of(self.points(outputs), self.quantiles, self.lattice_steps)
+    def law(self, outputs: Outputs) -> PooledLaw:
+        """Return the law of user means that these votes show, in value units."""
+        law = self.pooled_means.law(self.votes(outputs))
+        return replace(law, edges=self.bounds[0] + self._quantum * law.edges)
+
+    def cell_shares(self) -> Floats:
+        """Return each cell's part of the votes."""
+        votes = cell_votes(self.mean.occupancy, self.mean.weight)
+        return np.asarray(votes / votes.sum())
+
+    def pooled(self, outputs: Outputs) -> PooledChoice:
+        """Return the first range, and the spread of all user means; in quanta."""
+        return PooledChoice(*outputs[HISTOGRAM][0][-N_DECIDED:].tolist())
 
     def spread_point(self, outputs: Outputs) -> int | None:
         """Return the quantile of distances within cells in quanta; None where not measured."""
@@ -270,11 +315,8 @@ class CellRangeAllocation(ReadOnlyArrays):
 
     def first_range(self, outputs: Outputs) -> tuple[int, int]:
         """Return the range of the first look in quanta."""
-        # Where most user means are at one point, the tail that makes the mean is beyond every
-        # range around it.
-        if is_piled(self.user_mean_spread(outputs), self.bounds):
-            return 0, self.lattice_steps
-        return self.pooled(outputs).first_range(self.lattice_steps, self.half_width)
+        pooled = self.pooled(outputs)
+        return pooled.lower, pooled.upper
 
     def first_looks(self, outputs: Outputs) -> FirstLooks:
         """Return the noisy numbers of the first look, and the decisions stored with them."""
@@ -284,8 +326,9 @@ class CellRangeAllocation(ReadOnlyArrays):
         """Return the ranges that the stages chose."""
         (low, high), looks = self.first_range(outputs), self.first_looks(outputs)
         return ReleasedCellRanges(
-            self.points(outputs),
-            (low, high),
+            tuple(self.votes(outputs).tolist()),
+            self.pooled_means.total,
+            self.pooled(outputs),
             self.spread_point(outputs),
             looks.moved,
             np.where(looks.moved, looks.lower, low),
@@ -362,11 +405,8 @@ class CellRangeAllocation(ReadOnlyArrays):
         InputError
         """
         self.mean.check()
-        check_quantiles(self.quantiles)
-        if not (0 < self.first_share < 1 and self.quantile_epsilon > 0 <= self.spread_epsilon):
+        if not (0 < self.first_share < 1 and self.pooled_noise.booked > 0 <= self.spread_epsilon):
             raise InputError("the plan has a share of epsilon below zero or above one; plan again.")
-        if self.half_width <= 0:
-            raise InputError("the plan has a first range without a width; plan again.")
 
     def check_room(self, epsilon: float) -> None:
         """Refuse, from public facts, sums and noise that do not fit.
@@ -424,7 +464,7 @@ def cell_range_losses(mean: WeightedMean, pooled_epsilon: Fraction) -> Floats:
     ----------
     mean : WeightedMean
     pooled_epsilon : Fraction
-        Loss of every user by pooled quantiles and by the spread within cells.
+        Loss of every user by the pooled histogram and by the spread within cells.
     """
     pairs = mean.pairs
     # Two rounded operations: an ulp each at most.

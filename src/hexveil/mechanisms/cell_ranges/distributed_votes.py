@@ -64,6 +64,14 @@ class WeightedVotes(ReadOnlyArrays):
         return self.weights.once("votes of users", lambda: self._of_users(everywhere))
 
     @property
+    def cell_votes(self) -> Ints:
+        """Votes of all pairs of each cell; shape (n_cells,)."""
+        work = partial(_sum_cell_votes, largest=self.largest_share)
+        return self.weights.once(
+            "votes of cells", lambda: read_only(self.weights.map_cells(work, *self._given()))
+        )
+
+    @property
     def distance_user_votes(self) -> Ints:
         """Largest number of votes by which each user moves distances; shape (n_users,)."""
         shared = self.weights.occupancy.users_per_cell > 1
@@ -169,6 +177,13 @@ def _sum_user_votes(
 ) -> Ints:
     votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
     return _sum_whole(pairs, np.where(counted[pairs.cell], votes, 0))
+
+
+def _sum_cell_votes(
+    pairs: Pairs, weight: Ints, totals: Ints, cells_per_user: Ints, largest: int
+) -> Ints:
+    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
+    return np.add.reduceat(votes, pairs.start[:-1])
 
 
 def _sum_whole(pairs: Pairs, whole: Ints) -> Ints:

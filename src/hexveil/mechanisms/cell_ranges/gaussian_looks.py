@@ -1,8 +1,8 @@
 """Means with a clipping range per cell under (ε, δ): two looks with additive precisions.
 
-The stages are those of `cell_range_allocation`, but for the looks. With f the share of first looks,
-R a cell's range in quanta, ΣW its sum of weights and r its deviation for a range of width 1 and
-all of the square of μ:
+The stages are those of `cell_range_allocation`, but for the looks; the histogram has Gaussian
+noise. With f the share of first looks, R a cell's range in quanta, ΣW its sum of weights and r its
+deviation for a range of width 1 and all of the square of μ:
 
 3. "first look": of every cell y1 = C + noise of deviation R1 ΣW r / √f, C in the first range R1.
    From y1 of all cells and the outputs before, it is decided which cells move, and to which ranges.
@@ -17,8 +17,8 @@ Neighbours: all values of one user, in all its cells at once, change within the 
 Sensitivity: W R of a pair's cell, exactly, in either look.
 Loss: squares of μ add up over stages, also where earlier outcomes chose the ranges
 (accounting/gaussian_composition.py): f (W / (r ΣW))² and (1 - f) (W / (r ΣW))², in whatever ranges.
-With the squares of the choices before, that is what is booked. Roots of shares are rounded down,
-and so deviations up.
+With the squares of the histogram and of the spread before, that is what is booked. Roots of shares
+are rounded down, and so deviations up.
 """
 
 from __future__ import annotations
@@ -35,16 +35,12 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
-from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD, pooled_quantiles
-from hexveil.mechanisms.cell_ranges.pooled_spread import within_cell_spread as spread_stage
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, DrawnRow, GaussianNoise, Separate, Values
 from hexveil.mechanisms.sensitivity_report import SquaredMoves
 from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity, FactoredSquares
 from hexveil.mechanisms.weighted.weighted_mean import check_room, laplace_scales
 from hexveil.model.factored_weights import FactoredWeights
-from hexveil.smoothing.clipping_model.clipped_posterior import fit
-from hexveil.smoothing.range_selection import select_ranges
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.cell_ranges.look_stages import RangeDecision
@@ -58,9 +54,7 @@ if TYPE_CHECKING:
         Stage,
     )
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
-    from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-    from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
-    from hexveil.smoothing.range_selection import SelectedRanges
+    from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
 
 _DENOMINATOR = 2**40
 
@@ -156,53 +150,14 @@ class MeasuredLookStage(GaussianLookStage, DrawnRow):
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianRangeSelection(ReadOnlyArrays):
-    """Choice of ranges by the posterior of the cells' means, for looks with Gaussian noise.
-
-    Attributes
-    ----------
-    design : CellDesign
-    noise : ndarray of float, shape (n_cells,)
-        Deviation of each cell's noise for a range of width 1 and all of the square of μ.
-    first_share : float
-    bounds : pair of float
-    """
-
-    design: CellDesign
-    noise: Floats
-    first_share: float
-    bounds: tuple[float, float]
-
-    def __call__(self, look: ClippedLook, spread: UserMeanSpread) -> SelectedRanges:
-        """Return the choice for the first look at all cells."""
-        posterior = fit([look], self.design, spread, self.bounds)
-        # The criterion counts variances, and takes scales of Laplace noise of the same variance:
-        # of a second look its noise grows with the root of the share that is left.
-        alike = replace(look, scale=look.scale / math.sqrt(2.0), is_gaussian=False)
-        share = 1.0 - math.sqrt(1.0 - self.first_share)
-        noise = self.noise / math.sqrt(2.0)
-        return select_ranges(posterior, [alike], self.design, spread, noise, share, self.bounds)
-
-
-@dataclass(frozen=True, eq=False)
 class GaussianCellRanges(CellRangeAllocation):
     """Public plan of means with a clipping range per cell, under (ε, δ)."""
 
     kind: str = "per-cell Gaussian"
 
-    def next_stage(self, earlier: Outputs) -> Stage | None:
-        """Return the pooled choices, then two looks at all cells."""
-        occupancy, weight = self.mean.occupancy, self.mean.weight
-        if not earlier:
-            return pooled_quantiles(
-                occupancy, weight, self.lattice_steps, self.quantiles, self.quantile_epsilon
-            )
+    def next_look(self, earlier: Outputs) -> Stage | None:
+        """Return two looks at all cells."""
         if FIRST_LOOK not in earlier:
-            if self.spread_epsilon and SPREAD not in earlier:
-                pooled = self.pooled(earlier)
-                spread = spread_stage(occupancy, weight, pooled, self.spread_epsilon)
-                if spread is not None:
-                    return spread
             return self._deciding_look(earlier)
         return DONE if CELLS in earlier else self._second_look(earlier)
 

@@ -1,14 +1,16 @@
-"""Pooled quantiles of user means, and their spread within cells: private choices with one proof.
+"""Pooled histogram of user means, and their spread within cells: one bound on the votes of a user.
 
-Both are rank choices of mechanisms/map_quantiles.py, whose proof needs no more than the votes that
-a user moves: at most GRAIN of all its pairs together (`weighted_votes`).
+A user casts at most GRAIN votes over all its pairs (`weighted_votes`), in both stages. The
+histogram (`pooled_histogram`, with its proof) gives the range of the first look and the law of user
+means; these follow from its noisy votes and public facts, and are stored with them.
 
 The spread within cells is measured before any cell has a centre: as a quantile of the distances
-between the means of two users of one cell. Who is compared with whom is public (`partners`), so a
-distance is moved by both of its users alone. In a cell of k users each is compared with two others,
-and a distance has half the votes of that user of both who has fewer: what a user moves in a cell is
-at most its votes there. Distances from noisy centres of cells would contain the error of these,
-which is larger than the spread where cells have few users.
+between the means of two users of one cell, by a rank choice of mechanisms/map_quantiles.py. Who is
+compared with whom is public (`partners`), so a distance is moved by both of its users alone. In a
+cell of k users each is compared with two others, and a distance has half the votes of that user of
+both who has fewer: what a user moves in a cell is at most its votes there. Distances from noisy
+centres of cells would contain the error of these, which is larger than the spread where cells have
+few users.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.errors import InputError
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.distributed_votes import (
     WeightedDistances,
     WeightedVotes,
@@ -29,44 +32,43 @@ from hexveil.mechanisms.cell_ranges.distributed_votes import (
     votes_by_share,
     votes_of_distances,
 )
+from hexveil.mechanisms.distribution.bin_noise import GaussianBins
 from hexveil.mechanisms.map_quantiles import (
     GRAIN,
     MapQuantiles,
     UserMeans,
+    VotedPairs,
     blocks_of,
     vote_targets,
     votes_of_users,
 )
-from hexveil.mechanisms.private_quantile import EvenPoints, ListedPoints, selection_scale
+from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.private_quantile import ListedPoints, selection_scale
 from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
 from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.mechanisms.contract import Ints, PrivateSums
+    from hexveil.mechanisms.cell_ranges.first_range import FirstRange
+    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
+    from hexveil.mechanisms.distribution.bin_noise import BinNoise
+    from hexveil.mechanisms.map_quantiles import VotedReading
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
 
-QUANTILES, SPREAD = "interval", "spread"
+HISTOGRAM, SPREAD = "histogram", "spread"
 """Names of both stages, in the ledger."""
-POINTS = 128
-"""Steps between the points that a pooled quantile can be, at most."""
+BINS, FINER_BINS = (8, 16, 32), (100, 800)
+"""Numbers of bins; and the votes times epsilon from which there are more of them."""
 SPREAD_QUANTILE = Fraction(7, 10)
 """Share of the distances between two user means of a cell that lie within the measured point."""
 SPREAD_POINTS = tuple(round(2**20 * 2 ** (-6 * k / 32)) for k in range(32, -1, -1))
 """Points for the spread, geometric over a factor of 64, in parts of 2^-20 of the largest."""
 LARGEST_SPREAD = Fraction(5, 2)
 """Largest point, in deviations of all user means: 0.7 of distances lie within 1.47 of those."""
-HALF_WIDTH = Fraction(8, 5)
-"""How far the first range reaches, in deviations."""
-SKEWED_HALF_WIDTH = Fraction(11, 5)
-"""How far it reaches at least if the law is strongly skewed."""
-SKEWED_RATIO = 2
-"""Ratio of the deviations on both sides above which a law counts as strongly skewed."""
 _Z_GRAIN = 2**20
-NO_VOTES = np.zeros(0, dtype=np.int64)
-"""Where pairs stay elsewhere their votes do too."""
 
 
 def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
@@ -87,122 +89,156 @@ def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
     return votes_by_share(occupancy, share, occupancy.cells_per_user, largest)
 
 
-# ---- pooled quantiles ----
+# ---- pooled histogram ----
 
 
-def pooled_quantiles(
-    occupancy: Occupancy,
-    weight: Weights,
-    lattice_steps: int,
-    quantiles: tuple[Fraction, ...],
-    epsilon: Fraction,
-) -> MapQuantiles:
-    """Return the choice of quantiles of the user means of all pairs.
-
-    Parameters
-    ----------
-    occupancy : Occupancy
-    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
-    lattice_steps : int
-        Width of the records' bounds in quanta.
-    quantiles : tuple of Fraction
-        Shares of all votes that are wanted at or below each point.
-    epsilon : Fraction
-        Loss of every user by all choices together.
-    """
-    points, scale = pooled_points(lattice_steps), selection_scale(GRAIN, epsilon / len(quantiles))
-    reading: UserMeans | WeightedVotes
+def pooled_votes(occupancy: Occupancy, weight: Weights) -> tuple[VotedReading, Ints]:
+    """Return the means of all pairs with their votes, and the votes of each user."""
     if isinstance(weight, FactoredWeights):
-        reading, votes = WeightedVotes(weight), NO_VOTES
-        user_votes = reading.user_votes
-    else:
-        local = occupancy.local()
-        reading, votes = UserMeans(local), weighted_votes(local, weight)
-        user_votes = votes_of_users(local, votes)
-    targets = vote_targets(user_votes, quantiles)
-    return MapQuantiles(QUANTILES, reading, points, targets, votes, user_votes, scale)
+        elsewhere = WeightedVotes(weight)
+        return elsewhere, elsewhere.user_votes
+    local = occupancy.local()
+    votes = weighted_votes(local, weight)
+    return VotedPairs(UserMeans(local), votes), votes_of_users(local, votes)
 
 
-def pooled_points(lattice_steps: int) -> EvenPoints:
-    """Return the points that a pooled quantile can be."""
-    return EvenPoints(lattice_steps, min(lattice_steps, POINTS))
+def cell_votes(occupancy: Occupancy, weight: Weights) -> Ints:
+    """Return the votes of all pairs of each cell, shape (n_cells,)."""
+    if isinstance(weight, FactoredWeights):
+        return WeightedVotes(weight).cell_votes
+    local = occupancy.local()
+    return np.add.reduceat(weighted_votes(local, weight), local.start[:-1])
 
 
-@dataclass(frozen=True)
-class PooledSpread:
-    """Centre of all user means, and their normal deviations below and above it; in quanta.
+@dataclass(frozen=True, eq=False)
+class PooledMeans(ReadOnlyArrays):
+    """The stage that releases the votes of bins of equal width, and what its votes show.
 
     Attributes
     ----------
-    centre, below, above : Fraction
+    histogram : PooledHistogram
+        Without its decisions.
+    noise : LaplaceBins or GaussianBins
+    total : int
+        Votes of all users. Public.
+    lattice_steps : int
+        Width of the records' bounds in quanta.
     """
 
-    centre: Fraction
-    below: Fraction
-    above: Fraction
+    histogram: PooledHistogram
+    noise: BinNoise
+    total: int
+    lattice_steps: int
 
     @classmethod
     def of(
-        cls, points: tuple[int, ...], quantiles: tuple[Fraction, ...], lattice_steps: int
-    ) -> PooledSpread:
-        """Return the spread of a law with these released quantiles: two, or three with a median.
-
-        Examples
-        --------
-        >>> spread = PooledSpread.of((20, 40, 50), (Fraction(1, 5), Fraction(1, 2), Fraction(4, 5)), 100)
-        >>> int(spread.centre), round(float(spread.below), 2), round(float(spread.above), 2)
-        (40, 23.76, 11.88)
-        """  # noqa: E501
-        # Each point was drawn for itself, so that they may come out in another order.
-        low, *middle, high = sorted(points)
-        z_low, z_high = normal_quantile(1 - quantiles[0]), normal_quantile(quantiles[-1])
-        centre = Fraction(middle[0]) if middle else low + (high - low) * z_low / (z_low + z_high)
-        # Points as near to each other as their distances say no more than that.
-        half_step = Fraction(lattice_steps, 2 * pooled_points(lattice_steps).steps)
-        below, above = max(centre - low, half_step), max(high - centre, half_step)
-        return cls(centre, below / z_low, above / z_high)
-
-    def first_range(self, lattice_steps: int, half_width: Fraction) -> tuple[int, int]:
-        """Return the range of every cell's first look, within the bounds; in quanta.
+        cls, occupancy: Occupancy, weight: Weights, lattice_steps: int, noise: BinNoise
+    ) -> PooledMeans:
+        """Return the stage for the user means of all pairs.
 
         Parameters
         ----------
+        occupancy : Occupancy
+        weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
         lattice_steps : int
-            Width of the records' bounds in quanta.
-        half_width : Fraction
-            How far it reaches, in deviations, unless the law is strongly skewed.
+        noise : LaplaceBins or GaussianBins
+            With the loss of a user of all votes.
         """
-        narrow, wide = sorted((self.below, self.above))
-        is_skewed = wide > SKEWED_RATIO * narrow
-        reach = max(half_width, SKEWED_HALF_WIDTH) if is_skewed else half_width
-        # Not empty, as the centre lies within the bounds and both deviations are above 0.
-        low = math.floor(self.centre - reach * self.below)
-        high = math.ceil(self.centre + reach * self.above)
-        return max(low, 0), min(high, lattice_steps)
+        values, user_votes = pooled_votes(occupancy, weight)
+        total = int(user_votes.sum())
+        bins = n_bins(Fraction(total, GRAIN) * noise.equivalent_epsilon)
+        edges = inner_edges(lattice_steps, bins)
+        histogram = PooledHistogram.of_users(HISTOGRAM, values, edges, user_votes, noise)
+        return cls(histogram, noise, total, lattice_steps)
+
+    def law(self, noisy: Ints) -> PooledLaw:
+        """Return the law of user means, in quanta, that noisy votes show."""
+        return law_of_votes(self.histogram.edges, noisy, self.noise, self.total, self.lattice_steps)
+
+
+def inner_edges(lattice_steps: int, bins: int) -> Ints:
+    """Return the edges between bins of equal width; fewer where the lattice has few steps."""
+    return np.unique(lattice_steps * np.arange(1, bins, dtype=np.int64) // bins)
+
+
+def law_of_votes(
+    edges: Ints, noisy: Ints | Floats, noise: BinNoise, total: float, steps: int
+) -> PooledLaw:
+    """Return the law of user means, in quanta, that the noisy votes of bins show.
+
+    Parameters
+    ----------
+    edges : ndarray of int64
+        Inner edges of the bins.
+    noisy : ndarray, shape (n_bins,)
+    noise : LaplaceBins or GaussianBins
+    total : float
+        Votes of all users, as those of bins in parts of 1/GRAIN of a user's. Public.
+    steps : int
+        Width of the records' bounds in quanta.
+    """
+    inner = edges.astype(np.float64)
+    # On a lattice of few steps the first bin may be the lower bound alone.
+    whole = np.concatenate([[min(0.0, inner[0] - 0.5)], inner, [float(steps)]])
+    law = GAUSSIAN if isinstance(noise, GaussianBins) else LAPLACE
+    return PooledLaw.of(whole, np.asarray(noisy, dtype=np.float64), noise.scale, law, float(total))
+
+
+def n_bins(precision: Fraction) -> int:
+    """Return the number of bins for so many votes, times the epsilon of their noise.
+
+    Examples
+    --------
+    >>> n_bins(Fraction(60)), n_bins(Fraction(100)), n_bins(Fraction(1000))
+    (8, 16, 32)
+    """
+    few, some = FINER_BINS
+    return BINS[(precision >= few) + (precision >= some)]
+
+
+@dataclass(frozen=True)
+class PooledChoice:
+    """What is decided from the noisy votes, in whole quanta above the lower bound.
+
+    Attributes
+    ----------
+    lower, upper : int
+        The range of every cell's first look.
+    centre, below, above : int
+        Median of user means, and their deviations on either side of it within that range.
+    """
+
+    lower: int
+    upper: int
+    centre: int
+    below: int
+    above: int
+
+    @classmethod
+    def of(cls, first: FirstRange, lattice_steps: int) -> PooledChoice:
+        """Return the choice in whole quanta: ranges outward, and nothing without a width."""
+        lower = min(max(math.floor(first.lower), 0), lattice_steps - 1)
+        upper = max(min(math.ceil(first.upper), lattice_steps), lower + 1)
+        centre = min(max(round(first.centre), 0), lattice_steps)
+        deviations = (max(math.ceil(sd), 1) for sd in (first.below, first.above))
+        return cls(lower, upper, centre, *deviations)
+
+    @property
+    def row(self) -> Ints:
+        """The numbers as they are stored."""
+        return np.array([self.lower, self.upper, self.centre, self.below, self.above])
+
+
+N_DECIDED = 5
+"""Whole numbers of a `PooledChoice`."""
+
+
+# ---- spread within cells ----
 
 
 def normal_quantile(share: Fraction) -> Fraction:
     """Return a quantile of the standard normal law, rounded so that processors agree on it."""
     return Fraction(round(_Z_GRAIN * STANDARD_NORMAL.inv_cdf(float(share))), _Z_GRAIN)
-
-
-def check_quantiles(quantiles: tuple[Fraction, ...]) -> None:
-    """Refuse quantiles from which no spread follows.
-
-    Raises
-    ------
-    InputError
-        Unless there is one on either side of the median, and nothing but that between them.
-    """
-    low, *middle, high = quantiles if len(quantiles) > 1 else (1, 0)
-    if not (0 < low < Fraction(1, 2) < high < 1 and middle in ([], [Fraction(1, 2)])):
-        raise InputError(
-            "pooled quantiles are a lower and an upper one, with 1/2 between them or nothing; "
-            "plan again."
-        )
-
-
-# ---- spread within cells ----
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +260,7 @@ def distance_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
 
 
 def within_cell_spread(
-    occupancy: Occupancy, weight: Weights, pooled: PooledSpread, epsilon: Fraction
+    occupancy: Occupancy, weight: Weights, pooled: PooledChoice, epsilon: Fraction
 ) -> MapQuantiles | None:
     """Return the choice of a quantile of distances within cells; None if no cell has two users.
 
@@ -232,19 +268,20 @@ def within_cell_spread(
     ----------
     occupancy : Occupancy
     weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
-    pooled : PooledSpread
+    pooled : PooledChoice
         Of all user means: public by then.
     epsilon : Fraction
         Loss of every user.
     """
-    reading: PairDistances | WeightedDistances
+    reading: VotedReading
     if isinstance(weight, FactoredWeights):
-        by_weight, votes = WeightedVotes(weight), NO_VOTES
+        by_weight = WeightedVotes(weight)
         reading, user_votes = WeightedDistances(by_weight), by_weight.distance_user_votes
         in_all = by_weight.distance_votes
     else:
         local = occupancy.local()
-        reading, votes = PairDistances(local), distance_votes(local, weight)
+        votes = distance_votes(local, weight)
+        reading = VotedPairs(PairDistances(local), votes)
         user_votes = votes_of_users(local, votes)
         # A distance is moved by the partner as well.
         np.add.at(user_votes, local.user[partners(local)], votes)
@@ -253,7 +290,7 @@ def within_cell_spread(
         return None
     targets = vote_targets(in_all, (SPREAD_QUANTILE,))
     scale, points = selection_scale(int(user_votes.max()), epsilon), spread_points(pooled)
-    return MapQuantiles(SPREAD, reading, points, targets, votes, user_votes, scale)
+    return MapQuantiles(SPREAD, reading, points, targets, user_votes, scale)
 
 
 def distance_vote_ratio(occupancy: Occupancy, weight: Weights) -> Fraction:
@@ -261,17 +298,17 @@ def distance_vote_ratio(occupancy: Occupancy, weight: Weights) -> Fraction:
     choice = within_cell_spread(occupancy, weight, _ANY_SPREAD, Fraction(1))
     if choice is None:
         return Fraction(0)
-    if isinstance(choice.reading, WeightedDistances):
-        in_all = choice.reading.votes.distance_votes
+    if isinstance(weight, FactoredWeights):
+        in_all = WeightedVotes(weight).distance_votes
     else:
-        in_all = int(choice.votes.sum())
+        in_all = int(distance_votes(occupancy.local(), weight).sum())
     return Fraction(in_all, int(choice.user_votes.max()))
 
 
-_ANY_SPREAD = PooledSpread(Fraction(0), Fraction(1), Fraction(1))
+_ANY_SPREAD = PooledChoice(0, 1, 0, 1, 1)
 
 
-def spread_points(pooled: PooledSpread) -> ListedPoints:
+def spread_points(pooled: PooledChoice) -> ListedPoints:
     """Return the points that a distance can be chosen from, in proportion to the pooled spread."""
     largest = LARGEST_SPREAD * max(pooled.below, pooled.above)
     points = [math.ceil(largest * ratio / SPREAD_POINTS[-1]) for ratio in SPREAD_POINTS]

@@ -21,7 +21,9 @@ from hexveil.accounting.gaussian_composition import calibrated_square, pure_of_s
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.unit_squares import CHOICES, range_square
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH, distance_vote_ratio
+from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
+from hexveil.mechanisms.cell_ranges.pooled_spread import distance_vote_ratio
+from hexveil.mechanisms.distribution.bin_noise import GaussianBins
 from hexveil.planning.allocation import (
     PerCellRange,
     PlanAllocation,
@@ -332,24 +334,29 @@ def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> list[PlanAllo
     is_auto = request.clipping_range == "auto"
     if is_auto and not cell_ranges.may_support_cell_ranges(occupancy, request.epsilon):
         return []
-    prior = private_range.user_mean_prior(float(HALF_WIDTH))
+    prior = private_range.user_mean_prior(HALF_WIDTH)
     optimum = find_gaussian_weights(occupancy, CELLS_EXPECTED * float(square), prior)
     weight = in_whole_parts(optimum)
     votes = cell_ranges.total_votes(occupancy, weight)
-    quantiles, share = cell_ranges.quantile_shares(votes, request.epsilon)
     inside = request.epsilon * cell_ranges.spread_share(
         distance_vote_ratio(occupancy, weight), request.epsilon
     )
     # No more than a part of the square: a pure loss that is too small for it finds ranges by luck.
-    n_choices, share = len(quantiles), request.range_share or share
-    limit = n_choices * pure_of_square(square * MAX_RANGE_SQUARE / n_choices)
     inside = min(inside, pure_of_square(square * MAX_SPREAD_SQUARE))
-    pooled = min(request.epsilon * share, limit)
-    needed = private_range.MIN_RANK_PRECISION / (quantiles[0] * votes)
+    if request.range_share is None:
+        # As precise as in a pure plan of this epsilon: Gaussian noise of deviation √2/μ.
+        wanted = request.epsilon * cell_ranges.histogram_share(votes, request.epsilon)
+        pooled = min(wanted**2 / 4, square * MAX_RANGE_SQUARE)
+    else:
+        pooled = square * request.range_share
+    precision = votes * GaussianBins(pooled).equivalent_epsilon
     # Found less precisely than a pure plan asks for, ranges of cells do worse than one range.
-    if is_auto and pooled < needed:
+    if (
+        is_auto
+        and precision < cell_ranges.MIN_VOTES_TIMES_EPSILON * cell_ranges.MAX_HISTOGRAM_SHARE
+    ):
         return []
-    ranged = CellRangePlan(quantiles, pooled, inside, cell_ranges.FIRST_SHARE, weight, HALF_WIDTH)
+    ranged = CellRangePlan(pooled, inside, cell_ranges.FIRST_SHARE, weight)
     remaining = float(square) - choices_square(ranged)
     noise = optimum.noise * math.sqrt(CELLS_EXPECTED * float(square) / remaining)
     allocation = _weighted_rows(occupancy, noise, PerCellRange(ranged))

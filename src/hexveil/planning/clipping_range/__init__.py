@@ -1,1 +1,1 @@
-"""Private clipping ranges: shares of epsilon, user weights, strategies, predictions."""
+"""Private clipping ranges: shares of epsilon, user weights, predictions."""

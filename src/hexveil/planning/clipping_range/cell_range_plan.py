@@ -13,6 +13,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import ReleasedCellRanges
 from hexveil.planning.clipping_range.private_range import to_value_units
 from hexveil.planning.clipping_range.user_weights import (
     max_bias,
@@ -35,31 +36,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CellRangeOutputs(ReadOnlyArrays):
+class CellRangeOutputs(ReleasedCellRanges):
     """Outputs of the stages of a release; public, in quanta above the records' lower bound.
 
     Attributes
     ----------
-    points : tuple of int
-        The quantiles of user means.
-    first_range : pair of int
-        The range of every cell's first look.
-    spread : int or None
-        The quantile of distances between two user means of a cell; None where not measured.
-    moved : ndarray of bool, shape (n_cells,)
-        Cells that were measured anew in a range of their own.
-    lower, upper : ndarray of int64, shape (n_cells,)
-        Range of each cell's last number.
     span_quanta : int
         Width of the records' bounds.
     """
 
-    points: tuple[int, ...]
-    first_range: tuple[int, int]
-    spread: int | None
-    moved: Bools
-    lower: Ints
-    upper: Ints
     span_quanta: int
 
     @property
@@ -85,35 +70,28 @@ class CellRangePlan(ReadOnlyArrays):
 
     Attributes
     ----------
-    quantiles : tuple of Fraction
-        Shares of user means wanted at or below each pooled quantile, in order: two, or three with
-        the median.
-    quantile_epsilon : Fraction
-        Loss of every user by the pooled quantiles.
+    histogram_loss : Fraction
+        Loss of every user by the pooled histogram; under a δ as a square of μ.
     spread_epsilon : Fraction
         Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
         Share of the cells' loss that the first look of a cell costs.
     weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
         Whole weights of user means; a user's part of a cell's number is its weight over their sum.
-    half_width : Fraction
-        How far the range of the first look reaches, in deviations of user means.
     outputs : CellRangeOutputs or None
         After a release.
     """
 
-    quantiles: tuple[Fraction, ...]
-    quantile_epsilon: Fraction
+    histogram_loss: Fraction
     spread_epsilon: Fraction
     first_share: Fraction
     weight: Weights
-    half_width: Fraction
     outputs: CellRangeOutputs | None = None
 
     @property
     def epsilon(self) -> Fraction:
-        """Loss of every user by the stages that look at the whole map."""
-        return self.quantile_epsilon + self.spread_epsilon
+        """Loss of every user by the stages that look at the whole map, without a δ."""
+        return self.histogram_loss + self.spread_epsilon
 
     @property
     def measures_spread(self) -> bool:

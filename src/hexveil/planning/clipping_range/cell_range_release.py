@@ -9,10 +9,8 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     CellRangeAllocation,
     PosteriorRangeSelection,
 )
-from hexveil.mechanisms.cell_ranges.gaussian_looks import (
-    GaussianCellRanges,
-    GaussianRangeSelection,
-)
+from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
+from hexveil.mechanisms.distribution.bin_noise import GaussianBins, LaplaceBins
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.planning.allocation import PerCellRange
 from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
@@ -54,18 +52,17 @@ def cell_range_allocation(
     """
     occupancy, noise = plan.occupancy, plan.mean_noise
     lower = float(lattice.lower_value[0])
-    selection = (GaussianRangeSelection if plan.delta else PosteriorRangeSelection)(
+    selection = PosteriorRangeSelection(
         CellDesign.of(occupancy, cell_ranges.weight),
         noise,
         float(cell_ranges.first_share),
         (lower, lower + lattice.quantum * lattice_steps),
+        is_gaussian=bool(plan.delta),
     )
     allocation = (GaussianCellRanges if plan.delta else CellRangeAllocation)(
-        cell_ranges.quantiles,
-        cell_ranges.quantile_epsilon,
+        (GaussianBins if plan.delta else LaplaceBins)(cell_ranges.histogram_loss),
         cell_ranges.spread_epsilon,
         cell_ranges.first_share,
-        cell_ranges.half_width,
         WeightedMean(occupancy, cell_ranges.weight, noise),
         lattice,
         lattice_steps,
@@ -81,15 +78,7 @@ def with_cell_ranges(plan: Plan, lattice_steps: int, released: ReleasedCellRange
     """Return the plan with the ranges that a release chose."""
     match plan.allocation.clipping:
         case PerCellRange(plan=cell_ranges):
-            outputs = CellRangeOutputs(
-                released.points,
-                released.first_range,
-                released.spread,
-                released.moved,
-                released.lower,
-                released.upper,
-                lattice_steps,
-            )
+            outputs = CellRangeOutputs(**vars(released), span_quanta=lattice_steps)
             clipping = PerCellRange(cell_ranges.with_outputs(outputs))
             return replace(plan, allocation=replace(plan.allocation, clipping=clipping))
     return plan

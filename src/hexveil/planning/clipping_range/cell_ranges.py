@@ -1,15 +1,14 @@
 """Clipping ranges of single cells: shares of ε for each stage, weights and noise.
 
-One range for the whole map cuts off cells that differ much from the others. Here pooled quantiles
-of user means give the range of a first look at every cell, at the share `FIRST_SHARE` of what is
-left of ε; then every cell keeps that range, or is measured anew in a range of its own at the rest.
+One range for the whole map cuts off cells that differ much from the others. Here a histogram of all
+user means gives the range of a first look at every cell, at the share `FIRST_SHARE` of what is left
+of ε; then every cell keeps that range, or is measured anew in a range of its own at the rest.
 A user's loss by a cell does not depend on the cell's range: noise is in proportion to its width.
 So weights and noise are planned before any value is read (mechanisms/cell_ranges/ for the proof).
 
-With W the votes of all users, at most one each, a choice at ε' has the scale 2/ε' votes. The
-quantiles q and 1 - q, at half of ε' each, are eight scales away from the ends of the bounds where
-ε' = `MIN_RANK_PRECISION` / (q W): else one of the many points beyond all user means would often be
-chosen. Three quantiles take `THREE_QUANTILES` times as much: each has a third of ε', not a half.
+The histogram has the noise 2/ε' votes in each bin, W the votes of all users, at most one each. Its
+share of ε rises as votes fall, between bounds: the tails that it shows are added to estimates, so
+that its noise counts there too.
 
 What is assumed (costs accuracy, never privacy): user means as in
 planning/clipping_range/private_range.py; a range reaches `HALF_WIDTH` deviations either way.
@@ -28,18 +27,16 @@ from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.cell_ranges.distributed_votes import WeightedVotes
+from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.mechanisms.cell_ranges.pooled_spread import (
-    HALF_WIDTH,
     SPREAD_QUANTILE,
     distance_vote_ratio,
     weighted_votes,
 )
-from hexveil.mechanisms.map_quantiles import GRAIN
+from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.private_range import (
-    MAX_RANGE_SHARE,
-    MIN_RANGE_SHARE,
     MIN_RANK_PRECISION,
     PRIOR_SD,
     expected_clipping_error,
@@ -64,17 +61,17 @@ if TYPE_CHECKING:
 
 FIRST_SHARE = Fraction(3, 10)
 """Share of the cells' loss for the first look."""
-OUTER_QUANTILES = (Fraction(1, 10), Fraction(3, 20), Fraction(1, 5))
-"""Lower quantiles tried; the upper one is as far from the other end."""
-OUTER_SHARE = Fraction(8, 100)
-"""A quantile further out is taken where it costs no more than this share of ε."""
-THREE_QUANTILES = Fraction(3, 2)
-"""Cost of three quantiles relative to two."""
-THREE_QUANTILES_SHARE = Fraction(12, 100)
-"""The median is estimated too where three quantiles cost no more than this share of ε."""
+MIN_HISTOGRAM_SHARE, USUAL_SHARE, MAX_HISTOGRAM_SHARE = (
+    Fraction(1, 50),
+    Fraction(8, 100),
+    Fraction(1, 5),
+)
+"""Shares of ε for the histogram: at least, until it is precise, and at most."""
+FEW_VOTES, MANY_VOTES = 160, 480
+"""Votes times epsilon of the histogram below which it is rough, and above which it is precise."""
 MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 """Shares of ε for the spread; it is not measured where it would cost more."""
-MIN_VOTES_TIMES_EPSILON = 220
+MIN_VOTES_TIMES_EPSILON = 100
 """Votes times ε below which quantiles are mostly noise: a map would lose to one constant."""
 
 MOST_WITHIN_BOUNDS = 1.0 / 16.0
@@ -114,12 +111,12 @@ def may_support_cell_ranges(occupancy: Occupancy, epsilon: Fraction) -> bool:
 
 
 def supports_cell_ranges(occupancy: Occupancy, plan: CellRangePlan, epsilon: Fraction) -> bool:
-    """Return whether the votes of these weights are enough for pooled quantiles."""
+    """Return whether the votes of these weights are enough for a pooled histogram."""
     return total_votes(occupancy, plan.weight) * epsilon >= MIN_VOTES_TIMES_EPSILON
 
 
-def quantile_shares(votes: Fraction, epsilon: Fraction) -> tuple[tuple[Fraction, ...], Fraction]:
-    """Return the pooled quantiles, and the share of ε that they take.
+def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:
+    """Return the share of ε that the pooled histogram takes.
 
     Parameters
     ----------
@@ -129,19 +126,13 @@ def quantile_shares(votes: Fraction, epsilon: Fraction) -> tuple[tuple[Fraction,
 
     Examples
     --------
-    >>> [text for text in map(str, quantile_shares(Fraction(4000), Fraction(1))[0])]
-    ['3/20', '1/2', '17/20']
-    >>> quantile_shares(Fraction(300), Fraction(1))
-    ((Fraction(1, 5), Fraction(4, 5)), Fraction(1, 5))
+    >>> fleets = map(Fraction, (300, 1000, 4000, 20_000))
+    >>> [float(histogram_share(votes, Fraction(1))) for votes in fleets]
+    [0.2, 0.16, 0.08, 0.024]
     """
-    innermost = OUTER_QUANTILES[-1]
-    with_median = THREE_QUANTILES * _needed(innermost, votes, epsilon) <= THREE_QUANTILES_SHARE
-    times = THREE_QUANTILES if with_median else Fraction(1)
-    affordable = (q for q in OUTER_QUANTILES if times * _needed(q, votes, epsilon) <= OUTER_SHARE)
-    outer = next(affordable, innermost)
-    share = _thousandths_up(times * _needed(outer, votes, epsilon))
-    quantiles = (outer, Fraction(1, 2), 1 - outer) if with_median else (outer, 1 - outer)
-    return quantiles, min(max(share, MIN_RANGE_SHARE), MAX_RANGE_SHARE)
+    rough, precise = (n / (votes * epsilon) for n in (FEW_VOTES, MANY_VOTES))
+    share = max(rough, min(precise, USUAL_SHARE), MIN_HISTOGRAM_SHARE)
+    return _thousandths_up(min(share, MAX_HISTOGRAM_SHARE))
 
 
 def spread_share(votes: Fraction, epsilon: Fraction) -> Fraction:
@@ -160,14 +151,10 @@ def spread_share(votes: Fraction, epsilon: Fraction) -> Fraction:
     """
     if not votes:
         return Fraction(0)
+    needed = MIN_RANK_PRECISION / ((1 - SPREAD_QUANTILE) * votes * epsilon)
     # One choice, not two: half of what a pair of quantiles needs.
-    share = _thousandths_up(_needed(1 - SPREAD_QUANTILE, votes, epsilon) / 2)
+    share = _thousandths_up(needed / 2)
     return Fraction(0) if share > MAX_SPREAD_SHARE else max(share, MIN_SPREAD_SHARE)
-
-
-def _needed(quantile: Fraction, votes: Fraction, epsilon: Fraction) -> Fraction:
-    """Return the part of ε at which two quantiles are as precise as wanted."""
-    return MIN_RANK_PRECISION / (quantile * votes * epsilon)
 
 
 def _thousandths_up(share: Fraction) -> Fraction:
@@ -189,7 +176,7 @@ def plan_cell_ranges(
     epsilon : Fraction
         The most that a user may lose, in all.
     share : Fraction or None
-        Part of it for the pooled quantiles; default by the votes.
+        Part of it for the pooled histogram; default by the votes.
     iterations : int
         Of the search for weights; fewer of them are good enough for a prediction.
 
@@ -200,11 +187,10 @@ def plan_cell_ranges(
     """
     # What is left for the cells follows from the weights' votes; 10 % less changes weights little.
     expected_loss = 0.9 * float(epsilon)
-    prior = user_mean_prior(float(HALF_WIDTH))
+    prior = user_mean_prior(HALF_WIDTH)
     weights = find_user_weights(occupancy, expected_loss, prior, iterations)
     weight = in_whole_parts(weights)
-    quantiles, default = quantile_shares(total_votes(occupancy, weight), epsilon)
-    pooled = default if share is None else share
+    pooled = histogram_share(total_votes(occupancy, weight), epsilon) if share is None else share
     inside = spread_share(distance_vote_ratio(occupancy, weight), epsilon)
     if pooled + inside >= 1:
         raise InputError(
@@ -213,7 +199,7 @@ def plan_cell_ranges(
         )
     shares = epsilon * pooled, epsilon * inside
     noise = weights.noise * expected_loss / float(epsilon - sum(shares))
-    return CellRangePlan(quantiles, *shares, FIRST_SHARE, weight, HALF_WIDTH), noise
+    return CellRangePlan(*shares, FIRST_SHARE, weight), noise
 
 
 def mean_error_model(
@@ -237,15 +223,14 @@ def mean_error_model(
         For a range of width 1 and all that the cells may cost.
     law : NoiseLaw
     """
-    reach = float(plan.half_width)
-    width, moved = np.full(noise.size, expected_width(reach)), np.zeros(noise.size, bool)
+    width, moved = np.full(noise.size, expected_width(HALF_WIDTH)), np.zeros(noise.size, bool)
     if plan.outputs is not None:
         width, moved = plan.outputs.width, plan.outputs.moved
     # A cell that is measured anew has the rest of the loss for that, or of the square of μ.
     rest = float(1 - plan.first_share)
     last = np.where(moved, noise / (math.sqrt(rest) if law == GAUSSIAN else rest), noise)
     weights = relative_weights(occupancy, plan.weight)
-    by_weights = expected_bias(occupancy, weights, user_mean_prior(reach))
+    by_weights = expected_bias(occupancy, weights, user_mean_prior(HALF_WIDTH))
     return WeightedMeanErrorModel(
         "mean",
         span * width,
@@ -253,6 +238,6 @@ def mean_error_model(
         np.zeros_like(noise),
         np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
         max_bias=plan.max_bias(occupancy),
-        expected_bias=np.hypot(by_weights, expected_clipping_error(reach)),
+        expected_bias=np.hypot(by_weights, expected_clipping_error(HALF_WIDTH)),
         law=law,
     )

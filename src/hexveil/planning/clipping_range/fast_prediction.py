@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.mechanisms.cell_ranges.pooled_spread import HALF_WIDTH
+from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.planning.clipping_range import cell_ranges, private_range
 from hexveil.planning.clipping_range.user_weights import (
     MEAN_ABS_NORMAL,
@@ -114,9 +114,8 @@ class RangeCandidate:
 
 
 CELL_RANGE_FLOOR = (
-    cell_ranges.expected_width(float(HALF_WIDTH)),
-    cell_ranges.expected_width(float(HALF_WIDTH))
-    * private_range.expected_clipping_error(float(HALF_WIDTH)),
+    cell_ranges.expected_width(HALF_WIDTH),
+    cell_ranges.expected_width(HALF_WIDTH) * private_range.expected_clipping_error(HALF_WIDTH),
 )
 """Width and clipping error of cells with ranges of their own, as parts of the span."""
 ALL_CANDIDATES = tuple(

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-ClippingRangeMode = Literal["bounds", "private", "two-stage", "per-cell", "auto"]
+ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 
 PRIOR_SD = 1.0 / 8.0
 """Standard deviation of user means, as a part of the span."""

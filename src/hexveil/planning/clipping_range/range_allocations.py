@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,14 +10,12 @@ from hexveil.planning.allocation import (
     PerCellRange,
     PlanAllocation,
     PrivateRange,
-    TwoStageRange,
     full_factors,
 )
 from hexveil.planning.clipping_range import (
     cell_ranges,
     fast_prediction,
     private_range,
-    two_stage,
     variance_range,
 )
 from hexveil.planning.guarantees.plan_losses import max_user_loss
@@ -53,16 +50,6 @@ def allocate_with_range(
     return _calibrated(occupancy, request, epsilon, PrivateRange(interval), noises)
 
 
-def allocate_two_stage(occupancy: Occupancy, request: Request, epsilon: Fraction) -> PlanAllocation:
-    """Return weights and noise under one range, with the strategies of a second stage."""
-    interval, noise, stages = two_stage.plan_two_stage(occupancy, epsilon, request.range_share)
-    # h is charged to everybody before the cells: the single stage has what is left.
-    left = epsilon - stages.epsilon
-    noises = noise, np.zeros_like(noise)
-    allocation = _calibrated(occupancy, request, left, PrivateRange(interval), noises)
-    return replace(allocation, clipping=TwoStageRange(interval, stages))
-
-
 def allocate_cell_ranges(
     occupancy: Occupancy, request: Request, epsilon: Fraction
 ) -> PlanAllocation:
@@ -84,21 +71,6 @@ def allocate_supported_cell_ranges(
         return None
     noises = noise, np.zeros_like(noise)
     return _calibrated(occupancy, request, epsilon, PerCellRange(plan), noises)
-
-
-def supports_two_stages(occupancy: Occupancy, request: Request) -> bool:
-    """Return whether there are means alone to publish, and users in several cells to compare."""
-    return request.noised == ("mean",) and bool((occupancy.cells_per_user > 1).any())
-
-
-def adapted_to_grid(occupancy: Occupancy, request: Request) -> Request:
-    """Return a request as it is planned on another grid than the one it was made for.
-
-    Steps need users in several cells; where there are none, the interval alone is planned.
-    """
-    if request.clipping_range == "two-stage" and not supports_two_stages(occupancy, request):
-        return replace(request, clipping_range="private")
-    return request
 
 
 def _calibrated(

@@ -42,7 +42,7 @@ WAYS: tuple[tuple[Method, Objective], ...] = (
     ("equal-split", "max"),
 )
 """Methods and objectives that are compared."""
-RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "two-stage", "per-cell")
+RANGES: tuple[ClippingRangeMode, ...] = ("bounds", "private", "per-cell")
 """Clipping ranges that are compared."""
 
 COMPARING = "Comparing methods and mechanisms"
@@ -191,7 +191,7 @@ def compare_ranges(plan: Plan) -> list[ComparisonRow]:
     >>> crowd = Occupancy.from_dense([[1, 2]] * 300)
     >>> rows = compare_ranges(plan(crowd, bounds=(0, 10), epsilon=1, advise=False))
     >>> [row.clipping_range for row in rows]
-    ['bounds', 'private', 'two-stage', 'per-cell']
+    ['bounds', 'private', 'per-cell']
     """
     one_pair = np.ptp(plan.lower) == 0 and np.ptp(plan.upper) == 0
     request = replace(plan.request, clipping_range="private")

@@ -17,7 +17,6 @@ from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.public_metadata import many_repeats
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
-from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
 from hexveil.planning.feasibility.grid_assessment import MIN_CELLS
 from hexveil.planning.feasibility.grids import MIN_HEXAGONS, grids_to_try, most_cells_of
 from hexveil.planning.feasibility.kept_counts import KeptCounts
@@ -130,7 +129,7 @@ def sufficient_epsilon(plan: Plan, error: float) -> float | None:
 
 def _may_take_cell_ranges(plan: Plan, epsilon: Fraction) -> bool:
     """Return whether "auto" may take ranges of cells at a loss in place of the plan's one range."""
-    has_one_range = range_kind(plan.allocation.clipping) in {"private", "two-stage"}
+    has_one_range = range_kind(plan.allocation.clipping) == "private"
     is_auto = plan.request.clipping_range == "auto"
     if plan.delta:
         return False
@@ -218,7 +217,7 @@ def regrid(plan: Plan, facts: PublicMetadata) -> Plan:
     """Return the plan of the same request on other public facts; targets become the loss."""
     size = facts.occupancy.n_cells
     lower, upper = np.full(size, plan.lower.min()), np.full(size, plan.upper.max())
-    request = adapted_to_grid(facts.occupancy, plan.request.within(plan.requested_epsilon))
+    request = plan.request.within(plan.requested_epsilon)
     problem = PlanningProblem(facts.occupancy, upper - lower, request, facts)
     return Plan(
         occupancy=facts.occupancy,

@@ -35,7 +35,6 @@ from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.cell_ranges import MOST_WITHIN_BOUNDS, may_support_cell_ranges
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.clipping_range.private_range import range_is_affordable
-from hexveil.planning.clipping_range.range_allocations import adapted_to_grid
 from hexveil.planning.guarantees.plan_errors import error_models
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
@@ -61,8 +60,7 @@ FAST_PREDICTIONS = {
     "auto": ("plain", "projected", "cells"),
 }
 """How requests with these intervals are predicted: the best of these ways, one range for all cells
-where users do not suffice for ranges of cells. What several steps would gain (clipping_range
-"two-stage") is left out for "auto": tables stay cautious."""
+where users do not suffice for ranges of cells."""
 
 
 _Known = dict[tuple[str, str], dict[Fraction, ErrorPrediction]]
@@ -229,7 +227,7 @@ class ErrorPredictor:
     def problem_at(self, epsilon: Fraction) -> PlanningProblem:
         """Return the planning problem on these public facts at an epsilon."""
         occupancy = self.facts.occupancy
-        request = adapted_to_grid(occupancy, self.plan.request.within(epsilon))
+        request = self.plan.request.within(epsilon)
         return PlanningProblem(
             occupancy, np.full(occupancy.n_cells, self.span), request, self.facts
         )

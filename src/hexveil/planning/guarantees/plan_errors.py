@@ -25,10 +25,9 @@ from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
     PrivateRange,
-    TwoStageRange,
     WithinBounds,
 )
-from hexveil.planning.clipping_range import cell_ranges, strategies
+from hexveil.planning.clipping_range import cell_ranges
 from hexveil.planning.clipping_range.variance_range import variance_error_model
 from hexveil.planning.guarantees.planning_problem import (
     PlanningProblem,
@@ -96,8 +95,6 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
                 expected_bias=clipping_range.expected_bias(occupancy),
                 law=problem.request.law,
             )
-        case TwoStageRange(range=clipping_range, stages=stages):
-            return strategies.two_stage_error_model(occupancy, span, clipping_range, noise, stages)
         case PerCellRange(plan=plan):
             return cell_ranges.mean_error_model(occupancy, span, plan, noise, problem.request.law)
         case CellMechanisms() as clipping:
@@ -112,7 +109,7 @@ def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) 
             constant = constant_error("variance", occupancy)
             law = problem.request.law
             return ErrorModel("variance", span**2, noise, share, constant, law=law)
-        case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
+        case PrivateRange(range=clipping_range):
             noises = mean_noise(problem, allocation), noise
             return variance_error_model(
                 clipping_range, occupancy, span, noises, problem.request.law

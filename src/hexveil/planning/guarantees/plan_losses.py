@@ -26,7 +26,6 @@ from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
     PrivateRange,
-    TwoStageRange,
     WithinBounds,
     factored_weights,
 )
@@ -173,8 +172,9 @@ def _shared_square(allocation: PlanAllocation) -> float:
 
 
 def choices_square(plan: CellRangePlan) -> float:
-    """Return the square of μ of all choices before the looks at cells."""
-    pooled = unit_squares.range_square(plan.quantile_epsilon, len(plan.quantiles))
+    """Return the square of μ of the stages before the looks at cells."""
+    # What a root rounds down in a deviation is rounded up here.
+    pooled = round_up(plan.histogram_loss) * unit_squares.ROUNDING
     return math.nextafter(pooled + unit_squares.range_square(plan.spread_epsilon, 1), math.inf)
 
 
@@ -210,7 +210,7 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
             cells, users, pairs = loss_parameters(problem, allocation)
             losses = loss_function(allocation, privacy_loss.pair_losses)
             return np.asarray(losses(occupancy, *cells, *users, *pairs))
-        case PrivateRange(range=clipping_range) | TwoStageRange(range=clipping_range):
+        case PrivateRange(range=clipping_range):
             noises = _weighted_noises(problem, allocation)
             shares = clipping_range.shares(occupancy)
             inverse = [np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noises]
@@ -247,10 +247,6 @@ def losses_per_user(
     else:
         terms = losses_per_pair(problem, allocation)
         losses = privacy_loss.compose_losses(occupancy.local().user, terms, occupancy.n_users)
-    if isinstance(clipping, TwoStageRange):
-        # The strategy is selected from noisy numbers, so that a user is charged the costlier one.
-        by_clusters, by_cells = clipping.stages.losses(occupancy)
-        losses = np.maximum(losses, np.nextafter(by_clusters + by_cells, np.inf))
     return np.asarray(np.nextafter(losses + round_up(clipping.shared_epsilon), np.inf))
 
 
@@ -290,7 +286,5 @@ def l0_loss(
         # A user without weight in a cell is not charged there, whatever the others lose.
         composed = np.where(terms > 0, largest, 0.0)
         per_user = sum_upper_bounds(local.user, composed, occupancy.n_users)
-    if isinstance(clipping, TwoStageRange):
-        per_user = np.maximum(per_user, clipping.stages.composed_losses(occupancy))
     claimed = float(per_user.max(initial=0.0))
     return math.nextafter(claimed + round_up(clipping.shared_epsilon), math.inf)

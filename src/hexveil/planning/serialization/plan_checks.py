@@ -6,7 +6,6 @@ computed anew, so that a decision that passes can cost a user much, but never mo
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +21,12 @@ from hexveil.planning.allocation import (
     Clipping,
     PerCellRange,
     PrivateRange,
-    TwoStageRange,
     WithinBounds,
 )
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
     from hexveil.model.factored_weights import Weights
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
     from hexveil.planning.request import Request
 
 MAX_WIDTH = 1e6
@@ -42,7 +41,7 @@ MAX_WIDTH = 1e6
 
 
 def check_allocation(allocation: PlanAllocation, occupancy: Occupancy) -> None:
-    """Refuse decisions under which a cell, a user or a cluster would have no loss at all."""
+    """Refuse decisions under which a cell or a user would have no loss at all."""
     if allocation.cell_epsilon is not None:
         _check_positive(allocation.cell_epsilon)
     if allocation.normaliser == "contributions":
@@ -50,9 +49,6 @@ def check_allocation(allocation: PlanAllocation, occupancy: Occupancy) -> None:
     match allocation.clipping:
         case PrivateRange(range=clipping_range):
             _check_range(clipping_range, occupancy, allocation.noise_scale_records)
-        case TwoStageRange(range=clipping_range, stages=stages):
-            _check_range(clipping_range, occupancy, allocation.noise_scale_records)
-            _check_stages(stages, occupancy)
         case PerCellRange(plan=plan):
             _check_cell_ranges(plan, occupancy, allocation.noise_scale_records)
         case CellMechanisms(predicted_error=predicted):
@@ -109,33 +105,10 @@ def _check_noised(weight: Weights, occupancy: Occupancy, noise: NDArray[np.float
 def _check_cell_ranges(
     plan: CellRangePlan, occupancy: Occupancy, noise: NDArray[np.float64]
 ) -> None:
-    low, high = plan.quantiles[0], plan.quantiles[-1]
-    # The centre and its two spreads are those of quantiles as far from either end.
-    middle = plan.quantiles[1:-1]
-    if not 0 < low < Fraction(1, 2) or high != 1 - low or middle not in ((), (Fraction(1, 2),)):
-        raise InputError("its ranges have quantiles that no plan has.")
-    _check_positive(plan.quantile_epsilon)
+    _check_positive(plan.histogram_loss)
     if plan.spread_epsilon < 0 or not 0 < plan.first_share < 1:
         raise InputError("its ranges have shares of epsilon that no plan has.")
-    if not 1 <= plan.half_width < MAX_WIDTH:
-        raise InputError("its ranges have a half width that no plan has.")
     _check_noised(plan.weight, occupancy, noise)
-
-
-def _check_stages(stages: TwoStagePlan, occupancy: Occupancy) -> None:
-    for number in (stages.epsilon, stages.widening):
-        _check_positive(number)
-    if not 1 <= stages.widening < MAX_WIDTH:
-        raise InputError("its steps have a stretch that no plan has.")
-    clusters = np.arange(stages.cluster_noise.size)
-    # A cluster without users has no weight, and its mean would be published without noise.
-    if stages.cluster_noise.ndim != 1 or not np.array_equal(np.unique(stages.labels), clusters):
-        raise InputError("its classes of users are not numbered in order.")
-    _check_weights(stages.cluster_weight)
-    _check_noised(stages.weight, occupancy, stages.noise)
-    for noise in (stages.cluster_noise, stages.noise):
-        if not (stages.cluster_totals() > 0).all() or not (np.isfinite(noise) & (noise > 0)).all():
-            raise InputError("it has a cell or class without weights or without noise.")
 
 
 def _check_weights(weight: NDArray[np.int64]) -> None:
@@ -153,9 +126,8 @@ def check_kind(request: Request, allocation: PlanAllocation, occupancy: Occupanc
     kinds: dict[str, tuple[type[Clipping], ...]] = {
         "bounds": (_unranged_kind(request),),
         "private": (WithinBounds,) if has_constants_alone else (PrivateRange,),
-        "two-stage": (TwoStageRange,),
         "per-cell": (PerCellRange,),
-        "auto": (WithinBounds, PrivateRange, TwoStageRange, PerCellRange),
+        "auto": (WithinBounds, PrivateRange, PerCellRange),
     }
     fits = isinstance(clipping, kinds[requested])
     match clipping:
@@ -168,9 +140,6 @@ def check_kind(request: Request, allocation: PlanAllocation, occupancy: Occupanc
             has_noise = "variance" not in noised or not (
                 ((allocation.variance_noise > 0) == known).any()
             )
-        case TwoStageRange(range=clipping_range):
-            fits &= noised == ("mean",) and clipping_range.radius is None
-            has_noise = True
         case PerCellRange():
             fits &= noised == ("mean",)
             has_noise = True

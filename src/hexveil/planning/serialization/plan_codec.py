@@ -32,12 +32,10 @@ from hexveil.planning.allocation import (
     PerCellRange,
     PlanAllocation,
     PrivateRange,
-    TwoStageRange,
     WithinBounds,
 )
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 from hexveil.planning.plan_data import PlanData
 from hexveil.planning.serialization.words import Words, one_of, optional
 
@@ -60,15 +58,10 @@ MAGIC = b"hexveil plan\n"
 _SIZE_BYTES = 8
 # Little-endian on every machine: the bytes of equal decisions are compared and hashed.
 _DTYPES = {"f": "<f8", "i": "<i8", "b": "|b1"}
-_CLUSTERS, _OWN_NOISE = ("class", "class_weight", "class_noise"), "own_noise"
 USER_FACTOR, CELL_TOTAL = "weight_factor", "weight_total"
 """Arrays of which weights are made where pairs stay elsewhere."""
 DROPPED_CELL, DROPPED_USER = "dropped_cell", "dropped_user"
 """Arrays of suppressed pairs where pairs stay elsewhere: as many as there are."""
-OWN = "own_"
-"""Before the names of weights of residuals from users' own means."""
-EARLIER_HALF_WIDTH = "8/5"
-"""Half width of the first range in plans that do not state it."""
 CERTIFIED = (None, "loss", "max error", "mean error")
 
 
@@ -95,9 +88,6 @@ def arrays_of(plan: PlanData) -> Arrays:
     match allocation.clipping:
         case PrivateRange(range=clipping_range):
             arrays |= _weight_arrays(clipping_range.weight)
-        case TwoStageRange(range=clipping_range, stages=stages):
-            arrays |= _weight_arrays(clipping_range.weight)
-            arrays |= _stage_arrays(stages)
         case PerCellRange(plan=cell_ranges):
             arrays |= _weight_arrays(cell_ranges.weight)
         case CellMechanisms(predicted_error=predicted):
@@ -105,33 +95,28 @@ def arrays_of(plan: PlanData) -> Arrays:
     return arrays
 
 
-def _weight_arrays(weight: Weights, prefix: str = "") -> Arrays:
+def _weight_arrays(weight: Weights) -> Arrays:
     """Return the weights of pairs, or the factors that they are made of where pairs are blocks."""
     if isinstance(weight, FactoredWeights):
-        return {prefix + USER_FACTOR: weight.factor, prefix + CELL_TOTAL: weight.total}
-    return {prefix + "weight": weight}
+        return {USER_FACTOR: weight.factor, CELL_TOTAL: weight.total}
+    return {"weight": weight}
 
 
-def _weights_from(arrays: Arrays, occupancy: Occupancy, prefix: str = "") -> Weights:
-    if prefix + USER_FACTOR in arrays:
-        return FactoredWeights(occupancy, arrays[prefix + USER_FACTOR], arrays[prefix + CELL_TOTAL])
-    return arrays[prefix + "weight"]
-
-
-def _stage_arrays(stages: TwoStagePlan) -> Arrays:
-    """Return the arrays of a second stage, in the order in which the ledger has them."""
-    clusters = stages.labels, stages.cluster_weight, stages.cluster_noise
-    arrays: Arrays = dict(zip(_CLUSTERS, clusters, strict=True))
-    return arrays | _weight_arrays(stages.weight, OWN) | {_OWN_NOISE: stages.noise}
+def _weights_from(arrays: Arrays, occupancy: Occupancy) -> Weights:
+    if USER_FACTOR in arrays:
+        return FactoredWeights(occupancy, arrays[USER_FACTOR], arrays[CELL_TOTAL])
+    return arrays["weight"]
 
 
 def decision_words(allocation: PlanAllocation, text: Callable[[Fraction], str]) -> Words:
     """Return the decisions beside the arrays, with exact numbers as text."""
-    interval, steps = _clipping_words(allocation.clipping, text)
     bound = allocation.lower_bound
     # Words of these plans alone: those of all others, and their bytes, stay what they were.
     stages: Words = {}
+    interval = None
     match allocation.clipping:
+        case PrivateRange(range=clipping_range):
+            interval = _range_words(clipping_range, text)
         case CellMechanisms(cells=cells):
             stages = {"stages": cell_mechanisms.digest(cells), "choices": list(cells.choices)}
         case PerCellRange(plan=cell_ranges):
@@ -142,24 +127,10 @@ def decision_words(allocation: PlanAllocation, text: Callable[[Fraction], str]) 
         "lower_bound": None if bound is None else float(bound),
         "certifies": allocation.bound_kind,
         "interval": interval,
-        "steps": steps,
+        "steps": None,
         # Absent otherwise: the digests of bookings made so far are of bytes without it.
         **({} if allocation.normaliser == "records" else {"normaliser": allocation.normaliser}),
     }
-
-
-def _clipping_words(
-    clipping: Clipping, text: Callable[[Fraction], str]
-) -> tuple[Words | None, Words | None]:
-    """Return the words of the range and of the second stage; None for a plan without them."""
-    match clipping:
-        case WithinBounds() | PerCellRange() | CellMechanisms():
-            return None, None
-        case PrivateRange(range=clipping_range):
-            return _range_words(clipping_range, text), None
-        case TwoStageRange(range=clipping_range, stages=stages):
-            steps = {"epsilon": text(stages.epsilon), "stretch": text(stages.widening)}
-            return _range_words(clipping_range, text), steps
 
 
 def _range_words(clipping_range: PrivateClippingRange, text: Callable[[Fraction], str]) -> Words:
@@ -175,11 +146,9 @@ def _range_words(clipping_range: PrivateClippingRange, text: Callable[[Fraction]
 
 def _cell_range_words(plan: CellRangePlan, text: Callable[[Fraction], str]) -> Words:
     return {
-        "quantiles": [text(quantile) for quantile in plan.quantiles],
-        "quantile_epsilon": text(plan.quantile_epsilon),
+        "histogram_loss": text(plan.histogram_loss),
         "spread_epsilon": text(plan.spread_epsilon),
         "first_share": text(plan.first_share),
-        "half_width": text(plan.half_width),
     }
 
 
@@ -216,14 +185,12 @@ def _suppressed_from(arrays: Arrays, occupancy: Occupancy) -> Suppressed | None:
 
 
 def _clipping_from(words: Words, arrays: Arrays, occupancy: Occupancy) -> Clipping:
-    interval, steps = words["interval"], words["steps"]
+    interval = words["interval"]
     if "cell_ranges" in words:
         weight = _weights_from(arrays, occupancy)
         return PerCellRange(_cell_range_plan(words["cell_ranges"], weight))
-    if interval is None and steps is None:
-        return WithinBounds()
     if interval is None:
-        raise InputError("its interval and its request do not fit together.")
+        return WithinBounds()
     low, high = (Fraction(quantile) for quantile in interval["quantiles"])
     clipping_range = PrivateClippingRange(
         epsilon=Fraction(interval["epsilon"]),
@@ -234,29 +201,15 @@ def _clipping_from(words: Words, arrays: Arrays, occupancy: Occupancy) -> Clippi
         weight=_weights_from(arrays, occupancy),
         radius=optional(Fraction, interval["radius"]),
     )
-    if steps is None:
-        return PrivateRange(clipping_range)
-    labels, cluster_weight, cluster_noise = (arrays[name] for name in _CLUSTERS)
-    stages = TwoStagePlan(
-        epsilon=Fraction(steps["epsilon"]),
-        widening=Fraction(steps["stretch"]),
-        labels=labels,
-        cluster_weight=cluster_weight,
-        cluster_noise=cluster_noise,
-        weight=_weights_from(arrays, occupancy, OWN),
-        noise=arrays[_OWN_NOISE],
-    )
-    return TwoStageRange(clipping_range, stages)
+    return PrivateRange(clipping_range)
 
 
 def _cell_range_plan(words: Words, weight: Weights) -> CellRangePlan:
     return CellRangePlan(
-        quantiles=tuple(Fraction(quantile) for quantile in words["quantiles"]),
-        quantile_epsilon=Fraction(words["quantile_epsilon"]),
+        histogram_loss=Fraction(words["histogram_loss"]),
         spread_epsilon=Fraction(words["spread_epsilon"]),
         first_share=Fraction(words["first_share"]),
         weight=weight,
-        half_width=Fraction(words.get("half_width", EARLIER_HALF_WIDTH)),
     )
 
 
@@ -335,14 +288,9 @@ def _check_sizes(arrays: Arrays, like: PlanData) -> None:
     per = {
         "factor": users,
         USER_FACTOR: users,
-        OWN + USER_FACTOR: users,
-        "class": users,
-        "class_weight": users,
         "dropped": like.occupancy.n_pairs,
         **{name: arrays[name].size for name in (DROPPED_CELL, DROPPED_USER) if name in arrays},
         "weight": like.occupancy.n_pairs,
-        "own_weight": like.occupancy.n_pairs,
-        "class_noise": int(arrays["class"].max()) + 1 if "class" in arrays else 0,
     }
     # By name alone a plan of another occupancy with as many cells would pass.
     if any(array.size != per.get(name, cells) for name, array in arrays.items()):

@@ -35,7 +35,6 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.suppressed_pairs import SuppressedPairs
-from hexveil.planning.allocation import TwoStageRange
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.lower_bounds import with_lower_bound
 from hexveil.planning.serialization import (
@@ -182,10 +181,6 @@ def _words(plan: PlanData) -> Words:
     decisions = plan_codec.decision_words(plan.allocation, decimal_text)
     # A reviewer reads no kind of a bound that was not computed.
     decisions["certifies"] = plan.bound_kind
-    match plan.allocation.clipping:
-        case TwoStageRange(stages=stages):
-            # There is no table with a row per cluster.
-            decisions["steps"]["class_noise"] = stages.cluster_noise.tolist()
     return {
         "format": FORMAT,
         "hexveil": importlib.metadata.version("hexveil"),

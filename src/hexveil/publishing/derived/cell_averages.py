@@ -44,15 +44,13 @@ def average_cells(numbers: CellNumbers, records: Floats, group: NDArray[np.int64
     def averaged(column: Floats) -> Floats:
         return np.asarray(np.bincount(group, weight * column), dtype=np.float64)
 
-    noise = averaged(numbers.noise_low)
-    if not numbers.shares_noise:
-        order = np.argsort(group, kind="stable")
-        ends = np.cumsum(np.bincount(group))[:-1]
-        bounds = numbers.noise_low if numbers.is_gaussian else numbers.scale
-        parts = np.split((weight * bounds)[order], ends)
-        # Bounds of Gaussian numbers are multiples of deviations, whose squares add up.
-        of_sum = np.linalg.norm if numbers.is_gaussian else sum_bound
-        noise = np.array([of_sum(part) for part in parts])
+    order = np.argsort(group, kind="stable")
+    ends = np.cumsum(np.bincount(group))[:-1]
+    bounds = numbers.noise_low if numbers.is_gaussian else numbers.scale
+    parts = np.split((weight * bounds)[order], ends)
+    # Bounds of Gaussian numbers are multiples of deviations, whose squares add up.
+    of_sum = np.linalg.norm if numbers.is_gaussian else sum_bound
+    noise = np.array([of_sum(part) for part in parts])
     return CellNumbers(
         averaged(numbers.number),
         noise,
@@ -62,6 +60,5 @@ def average_cells(numbers: CellNumbers, records: Floats, group: NDArray[np.int64
         # A lone cell keeps its one Laplace number.
         np.where(np.bincount(group) == 1, averaged(numbers.scale), np.nan),
         numbers.basis,
-        numbers.shares_noise,
         numbers.is_gaussian,
     )

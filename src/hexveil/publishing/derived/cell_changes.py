@@ -53,23 +53,20 @@ class Change(ReadOnlyArrays):
     p_value: Floats
 
 
-def find_changes(before: CellNumbers, after: CellNumbers, *, adds_noise: bool = False) -> Change:
+def find_changes(before: CellNumbers, after: CellNumbers) -> Change:
     """Return the changes of paired cells, with intervals and p-values; see the module.
 
     Parameters
     ----------
     before, after : CellNumbers
         Of the same cells in the same order.
-    adds_noise : bool
-        Whether both share noise, so that its bounds add up linearly.
     """
     change = after.number - before.number
     is_single = np.isfinite(before.scale) & np.isfinite(after.scale)
     scales = [np.where(is_single, part.scale, 0.0) for part in (before, after)]
     exact = pair_bound(scales[0], scales[1])
-    join = np.add if adds_noise else np.hypot
-    noise_low = np.where(is_single, exact, join(after.noise_low, before.noise_high))
-    noise_high = np.where(is_single, exact, join(after.noise_high, before.noise_low))
+    noise_low = np.where(is_single, exact, np.hypot(after.noise_low, before.noise_high))
+    noise_high = np.where(is_single, exact, np.hypot(after.noise_high, before.noise_low))
     bias_low, bias_high = after.bias_low + before.bias_high, after.bias_high + before.bias_low
     # What bias cannot explain: at most one side of it is positive.
     is_up = change > 0.0

@@ -18,9 +18,6 @@ it: it adds up linearly. Three kinds of parts:
 
 Noise is Laplace, or under a δ Gaussian: then 95 percent bounds of independent numbers add up as the
 root of the sum of their squares, exactly.
-
-Releases of the strategy `user_residuals` draw noise for clusters of users, which cells share: their
-noise adds up linearly too.
 """
 
 from __future__ import annotations
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
 Basis = Literal["proven", "model"]
 BOUND_PER_MEAN = 1.959964 * math.sqrt(math.pi / 2.0)
 """The 95 percent bound of a centred normal number of mean absolute value 1."""
-_SHARED_NOISE = "user_residuals"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +64,6 @@ class CellNumbers(ReadOnlyArrays):
     is_gaussian : bool
         Whether all noise is Gaussian.
     basis : "proven" or "model"
-    shares_noise : bool
-        Whether cells share noise.
     """
 
     number: Floats
@@ -79,7 +73,6 @@ class CellNumbers(ReadOnlyArrays):
     bias_high: Floats
     scale: Floats
     basis: Basis
-    shares_noise: bool = False
     is_gaussian: bool = False
 
 
@@ -136,8 +129,7 @@ def _from_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
         return CellNumbers(
             number, noise, noise, bias, bias, laplace, "proven", is_gaussian=is_gaussian
         )
-    shares_noise = source.strategy == _SHARED_NOISE
-    is_single = statistic == "mean" and not shares_noise
+    is_single = statistic == "mean"
     noise = law.limit95 * scale if is_single else np.maximum(bound - bias, 0.0)
     typical = BOUND_PER_MEAN * np.maximum(error - law.mean_absolute * scale, 0.0)
     below, above = np.maximum(number - low, typical), np.maximum(high - number, typical)
@@ -157,7 +149,6 @@ def _from_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
         np.where(is_cut, above, typical),
         laplace if is_single else np.full_like(scale, np.nan),
         "model",
-        shares_noise,
         is_gaussian and is_single,
     )
 

@@ -167,7 +167,7 @@ def _compare_tables(before: Opened, after: Opened, options: _Options) -> Release
     numbers = [_numbers(*pair, statistic) for pair in zip((before, after), sources, strict=True)]
     pairs = pair_cells(sources[0].table, sources[1].table, slots)
     paired = [_take(numbers[0], pairs.before), _take(numbers[1], pairs.after)]
-    change = find_changes(*paired, adds_noise=is_same and numbers[0].shares_noise)
+    change = find_changes(*paired)
     for release, source, rows in zip(
         (before, after), sources, (pairs.before, pairs.after), strict=True
     ):

@@ -53,7 +53,7 @@ class ReleaseSource:
 
     @property
     def strategy(self) -> str:
-        """Strategy of the private clipping range; "" within public bounds.
+        """Word for a private clipping range; "" within public bounds.
 
         It is "" for mechanisms of single cells too: their stated bias covers private choices.
         """
@@ -62,7 +62,7 @@ class ReleaseSource:
         steps = plan.get("privacy_steps") or ()
         if all(step["step"] in _WITHOUT_RANGE for step in steps):
             return ""
-        return next((str(step["strategy"]) for step in steps if step.get("strategy")), "range")
+        return "range"
 
     @property
     def statistics(self) -> tuple[str, ...]:

@@ -161,7 +161,6 @@ def roll_up_source(
         "derived.txt",
         "roll_up_covers",
         proven=averages.basis == "proven",
-        shared=averages.shares_noise,
     )
     statement = _statement(source, groups.grid, MEAN, averages) | {"covers": covers}
     return _rolled_up(source, columns, statement | _promise(source), averages)

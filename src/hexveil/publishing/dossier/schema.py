@@ -134,16 +134,8 @@ def _are_steps(value: object) -> bool:
         return False
     names = tuple(step["step"] for step in value)
     # Constants have no step, public bounds one, a single private range two.
-    if names in ((), ("cells",), ("cell_stages",), ("clipping_range", "cells"), *_CELL_RANGE_STEPS):
-        return True
-    strategies = [
-        strategy
-        for strategy, steps in _STEPS_OF_STRATEGY.items()
-        if names == steps and value[1]["strategy"] == strategy
-    ]
-    return bool(strategies) and (
-        "single_stage" in strategies or _is_positive(value[-1].get("half_width"))
-    )
+    one_range = "clipping_range", "cells"
+    return names in ((), ("cells",), ("cell_stages",), one_range, *_CELL_RANGE_STEPS)
 
 
 def _is_step(value: object) -> bool:
@@ -228,38 +220,29 @@ def _are_grades(value: object) -> bool:
 
 _STEPS: Mapping[str, Mapping[str, Check]] = {
     "clipping_range": {"lower": _is_end, "upper": _is_end},
-    "residual_scale": {
-        "quantile": _is_proper_fraction,
-        "half_width": _is_positive,
-        "strategy": _is_text,
-    },
-    "user_clusters": {"n_clusters": _is_count, "lower": _is_end, "upper": _is_end},
-    "first_stage": {},
     "cell_stages": {
         "mechanism": _is_text,
         "cell_epsilon": _is_loss,
         "stages": lambda value: isinstance(value, list) and all(map(_is_cell_stage, value)),
     },
-    "pooled_quantiles": {"points": _are_ends},
+    "pooled_histogram": {
+        "votes": _are_ends,
+        "total": _is_positive,
+        "centre": _is_end,
+        "below": _is_positive,
+        "above": _is_positive,
+    },
     "within_spread": {"quantile": _is_proper_fraction, "spread": _is_number},
     "first_look": {"lower": _is_end, "upper": _is_end},
     "cells": {
-        "half_width": lambda value: value is None or _is_positive(value),
         "moved": lambda value: value is None or _is_count(value),
     },
 }
 _CELL_RANGE_STEPS = (
-    ("pooled_quantiles", "first_look", "cells"),
-    ("pooled_quantiles", "within_spread", "first_look", "cells"),
+    ("pooled_histogram", "first_look", "cells"),
+    ("pooled_histogram", "within_spread", "first_look", "cells"),
 )
 """The steps of a release with a range per cell, in their order."""
-_STEPS_OF_STRATEGY = {
-    "single_stage": ("clipping_range", "residual_scale", "cells"),
-    "user_residuals": ("clipping_range", "residual_scale", "user_clusters", "cells"),
-    "cell_residuals": ("clipping_range", "residual_scale", "first_stage", "cells"),
-}
-"""The steps of each strategy, in their order."""
-
 FIELDS: Mapping[str, Mapping[str, Check] | Check] = {
     "software": _is_mapping_of(_is_text),
     "dataset": {

@@ -1,7 +1,7 @@
 """Cells cut off by a private range: which ones, and on which side.
 
 Under a private range a cell's number is about values projected to that range (the private interval,
-or the range of the last step of a plan in steps). Its bound says nothing of what the projection
+or the range of its last step). Its bound says nothing of what the projection
 removed. In a cell far from all others the projection removes nearly everything: the number lies at
 an end of the range, and looks as sure as any other.
 
@@ -23,16 +23,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import LN20
-from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE, centre_and_radius
+from hexveil.mechanisms.released_ranges import centre_and_radius
 from hexveil.mechanisms.weighted.weighted_variance import BITS
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
     PrivateRange,
-    TwoStageRange,
     WithinBounds,
 )
-from hexveil.planning.clipping_range.two_stage_plan import StageOutputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.clipping_range.two_stage_plan import TwoStagePlan
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
@@ -91,8 +88,6 @@ def find_cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
             return {}
         case PrivateRange(interval):
             mean = _in_range(plan, interval, noisy["mean"])
-        case TwoStageRange(interval, steps):
-            mean = _in_two_stages(plan, interval, steps, noisy["mean"])
         case PerCellRange(cell_ranges):
             return {"mean": _in_cell_ranges(plan, cell_ranges, noisy["mean"])}
     by_statistic = {"mean": mean} if "mean" in plan.error_models else {}
@@ -126,33 +121,9 @@ def _in_cell_ranges(plan: Plan, cell_ranges: CellRangePlan, noisy: Ints) -> CutO
     )
 
 
-def _in_two_stages(
-    plan: Plan, interval: PrivateClippingRange, steps: TwoStagePlan, noisy: Ints
-) -> CutOff:
-    """Return the cells with a mean cut off by the range of the strategy's last stage."""
-    match steps.outputs:
-        case StageOutputs(strategy="user_residuals", half_width=half):
-            number = noisy / steps.totals(plan.occupancy)
-            return _find_near_ends(number, -half, half, steps.noise * 2.0 * half)
-        case StageOutputs(strategy="cell_residuals", half_width=half) as outputs:
-            number = noisy / interval.totals(plan.occupancy)
-            scale = plan.mean_noise / float(1 - FIRST_STAGE_SHARE) * 2.0 * half
-            return _within_bounds(_find_near_ends(number, -half, half, scale), outputs)
-    return _in_range(plan, interval, noisy)
-
-
 def _interval_ends(interval: PrivateClippingRange) -> tuple[int, int]:
     assert interval.ends is not None  # noqa: S101  after a release
     return interval.ends
-
-
-def _within_bounds(cut_off: CutOff, outputs: StageOutputs) -> CutOff:
-    """Return the cells without those with a range that ends beyond the bounds."""
-    assert outputs.centre is not None  # noqa: S101  the strategy `cell_residuals` has it
-    return CutOff(
-        cut_off.below & (outputs.centre - outputs.half_width > 0),
-        cut_off.above & (outputs.centre + outputs.half_width < outputs.span_quanta),
-    )
 
 
 def _find_near_ends(

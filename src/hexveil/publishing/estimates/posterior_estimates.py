@@ -6,9 +6,8 @@ and what weights that are not shares of records add. Published of each cell: its
 interval, and the expected absolute error of the median.
 
 `estimate_outputs` makes the estimates of any release: from all looks at each cell where ranges are
-those of cells, from the released number where there is one range for the map (plans with a private
-range, and two-stage plans that selected `single_stage`). Other strategies publish numbers of
-another kind, and have none.
+those of cells, from the released number where there is one range for the map. Other plans have
+none.
 
 Post-processing of noisy numbers and public facts: it costs no privacy.
 """
@@ -24,10 +23,11 @@ from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
-from hexveil.planning.allocation import PerCellRange, PrivateRange, TwoStageRange
+from hexveil.planning.allocation import PerCellRange, PrivateRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD
-from hexveil.planning.release_allocation import released_quantiles, released_strategy
+from hexveil.planning.release_allocation import released_quantiles
 from hexveil.publishing.estimates.cut_off import CutOff
+from hexveil.publishing.estimates.surplus import PooledView, add_surplus
 from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.clipping_model.clipped_posterior import fit, last_look
@@ -111,6 +111,7 @@ def estimate_outputs(
                 allocation.user_mean_spread(outputs),
                 allocation.bounds,
                 effects,
+                PooledView(allocation.law(outputs), allocation.cell_shares()),
             )
     return estimate_means(plan, released_quantiles(allocation, outputs), noisy, effects)
 
@@ -121,6 +122,7 @@ def estimate_looks(
     spread: UserMeanSpread,
     bounds: tuple[float, float],
     effects: Sequence[RandomEffect] = (),
+    pooled: PooledView | None = None,
 ) -> PosteriorEstimates:
     """Return the published estimates of cells from all looks at them.
 
@@ -137,18 +139,23 @@ def estimate_looks(
         Bounds of the values.
     effects : sequence of RandomEffect
         Groups of cells that resemble each other.
+    pooled : PooledView, optional
+        What the pooled histogram shows of values beyond the ranges.
     """
-    posterior = fit(looks, design, spread, bounds, effects)
+    posterior, last = fit(looks, design, spread, bounds, effects), last_look(looks)
     low, high = posterior.interval(LEVEL)
-    estimate = np.clip(posterior.median(), low, high)
-    return PosteriorEstimates(
-        estimate,
+    estimates = PosteriorEstimates(
+        np.clip(posterior.median(), low, high),
         low,
         high,
         posterior.mean_abs_error(),
         _deviation(posterior, bounds[1] - bounds[0]),
-        _find_cut_off(last_look(looks), (low, high), bounds),
+        CutOff(*np.zeros((2, low.size), dtype=np.bool_)),
     )
+    if pooled is not None:
+        estimates = add_surplus(estimates, last, design, spread, pooled, bounds)
+    ends = estimates.low, estimates.high
+    return replace(estimates, cut_off=_find_cut_off(last, ends, bounds))
 
 
 def estimate_means(
@@ -173,8 +180,6 @@ def estimate_means(
     """
     match plan.allocation.clipping:
         case PrivateRange(interval):
-            pass
-        case TwoStageRange(interval, _) if released_strategy(plan) == "single_stage":
             pass
         case _:
             return None

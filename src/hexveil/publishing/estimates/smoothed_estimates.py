@@ -15,11 +15,8 @@ import numpy as np
 from hexveil import smoothing
 from hexveil.accounting import contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
-from hexveil.planning.allocation import PrivateRange, TwoStageRange, range_kind
+from hexveil.planning.allocation import PrivateRange, range_kind
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, half_width_sd, user_mean_prior
-from hexveil.planning.clipping_range.two_stage_plan import StageOutputs, TwoStagePlan
-from hexveil.planning.release_allocation import released_strategy
-from hexveil.publishing.estimates.smoothing_input import smoothing_input
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing.shrinkage import OWN_DEVIATION
@@ -100,7 +97,6 @@ def smoothing_statement(
             "model": render_sentence(
                 "smoothing.txt",
                 "model",
-                strategy=released_strategy(plan),
                 smoothed=bool(estimate.deviations),
                 effects=[effect for effect in estimate.deviations if effect != OWN_DEVIATION],
                 left_out=estimate.left_out,
@@ -131,21 +127,9 @@ def _smooth_statistic(
     typical_bias, clipping_range = (
         _expected_bias(plan, error) if isinstance(error, WeightedMeanErrorModel) else (None, None)
     )
-    number, scale = noisy, error.scale
-    match error, plan.allocation.clipping:
-        case WeightedMeanErrorModel(), TwoStageRange(
-            _,
-            TwoStagePlan(
-                outputs=StageOutputs(strategy="user_residuals" | "cell_residuals") as ranges
-            ),
-        ) as clipping:
-            start = smoothing_input(plan, clipping, ranges, error, noisy)
-            number, scale = start.number, start.scale
-            # Noise that all cells share moves the map as a bias does.
-            typical_bias = np.hypot(SD_PER_MEAN_ABS * start.expected_bias, start.shared_sd)
     estimate = smoothing.smooth(
-        number,
-        scale,
+        noisy,
+        error.scale,
         groupings,
         effective_users=size,
         worst_bias=error.bias,
@@ -170,10 +154,10 @@ def _expected_bias(
 ) -> tuple[Floats, ClippingRange | None]:
     """Return the standard deviation of the bias under a private range, and the range itself."""
     bias_sd = SD_PER_MEAN_ABS * error.unit * error.expected_bias
-    if error.name != "mean" or released_strategy(plan) in {"user_residuals", "cell_residuals"}:
+    if error.name != "mean":
         return bias_sd, None
     match plan.allocation.clipping:
-        case PrivateRange(interval) | TwoStageRange(interval, _) if interval.ends:
+        case PrivateRange(interval) if interval.ends:
             return _range_bias(plan, error, interval, interval.ends)
     return bias_sd, None
 

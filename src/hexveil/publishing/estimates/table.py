@@ -14,7 +14,6 @@ import pyarrow as pa
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import CellMechanisms, PerCellRange, WithinBounds
-from hexveil.planning.release_allocation import released_strategy
 from hexveil.publishing.estimates.quality_grades import (
     deviation_between_cells,
     grade,
@@ -135,7 +134,7 @@ def _strategy(plan: Plan) -> str:
             return ""
         case PerCellRange():
             return "cell_ranges"
-    return released_strategy(plan) or "single_stage"
+    return "single_stage"
 
 
 def check_labels(facts: PublicMetadata) -> None:

@@ -14,15 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.mechanisms.cell_ranges.first_range import describe, usual_range
+from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, inner_edges, law_of_votes
+from hexveil.mechanisms.distribution.bin_noise import GaussianBins, LaplaceBins
+from hexveil.mechanisms.pooled_histogram import GRAIN
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
+    from hexveil.mechanisms.distribution.bin_noise import BinNoise
+
     Floats = NDArray[np.float64]
     Json = Mapping[str, Any]
 
-STEP = "pooled_quantiles"
+ROUNDED = 1.5
+"""Quanta by which whole numbers may differ from what they were rounded from."""
+STEP = "pooled_histogram"
 """Privacy step that releases with a range per cell have, and no others."""
 SHARED_STEPS = (STEP, "within_spread")
 """Steps whose epsilon every unit is charged."""
@@ -77,8 +86,36 @@ def check_cell_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: floa
         yield "a cell that keeps the range of the first look has another one."
     if int(ranges.moved.sum()) != steps["cells"].get("moved"):
         yield "the cells that were measured anew are not as many as the privacy steps say."
-    # In any order: each was drawn for itself, and those of few votes change places.
-    points = np.array(steps[STEP]["points"], dtype=np.float64)
-    within = (points >= bounds[0] - slack) & (points <= bounds[1] + slack)
-    if not within.all() or points.size != len(steps[STEP]["quantiles"]):
-        yield "the pooled quantiles are not within the bounds, or not as many as were asked for."
+    yield from _check_histogram(manifest, steps[STEP], look)
+
+
+def _check_histogram(manifest: Json, stated: Json, look: Json) -> Iterator[str]:
+    """Yield contradictions of the histogram's votes with what is stated to follow from them."""
+    lower, upper, quantum = (
+        Fraction(manifest["bounds"][name]) for name in ("lower", "upper", "quantum")
+    )
+    steps, votes = int((upper - lower) / quantum), np.array(stated["votes"])
+    fitting = [edges for bins in BINS if (edges := inner_edges(steps, bins)).size == votes.size - 1]
+    if not fitting:
+        yield "the pooled histogram has a number of bins that no release has."
+        return
+    square = stated.get("squared_mu")
+    noise: BinNoise = (
+        LaplaceBins(Fraction(stated["epsilon"]))
+        if square is None
+        else GaussianBins(Fraction(square))
+    )
+    law = law_of_votes(fitting[0], votes * GRAIN, noise, stated["total"] * GRAIN, steps)
+    first, last = (float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper"))
+    usual, found = usual_range(law, steps), describe(law, first, last, steps)
+    unit = float(quantum)
+    # Whole quanta are stated: ranges rounded outward, deviations up.
+    same = (
+        first <= usual[0] + ROUNDED,
+        last >= usual[1] - ROUNDED,
+        abs((stated["centre"] - float(lower)) / unit - found.centre) <= ROUNDED,
+        abs(stated["below"] / unit - max(found.below, 1.0)) <= ROUNDED,
+        abs(stated["above"] / unit - max(found.above, 1.0)) <= ROUNDED,
+    )
+    if not all(same):
+        yield "the first range or the spread of averages does not follow from the histogram."

@@ -168,10 +168,7 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
         )
     if cell_ranges.STEP in stated.steps:
         yield from cell_ranges.check_cell_ranges(stated.manifest, stated.steps, TOLERANCE)
-    # With the strategy user_residuals two steps may cost different units most.
-    adds_up = "user_clusters" in stated.steps or math.isclose(
-        sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10
-    )
+    adds_up = math.isclose(sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10)
     if not adds_up or max(epsilons, default=0.0) > spent + EPSILON_TOLERANCE:
         yield "privacy steps do not add up to the epsilon spent."
 

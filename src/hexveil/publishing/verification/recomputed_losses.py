@@ -16,9 +16,7 @@ The sum of all units' losses
     from B = U² h (1 - h) / 2, h = min(d, 1/2), unless d >= 1/2, when it is in [0, 1/2]. The plan
     adds 2^-30 per unit and cell. By both statistics of a cell a unit loses no less than by either
     (accounting/privacy_loss.py) and no more than by both. So the sum is within two limits.
-    With ranges of cells, see cell_range_checks.py. With two stages a unit is booked the largest
-    loss of any strategy, so the sum is at least that of the strategy single_stage or
-    cell_residuals; with user_residuals, at least the loss of the first steps.
+    With ranges of cells, see cell_range_checks.py.
 The largest loss
     It is at least the average of those who lose anything; and since n units contribute the K
     samples of a cell, one contributes K / n or more: it is at least the loss of all by any one
@@ -44,7 +42,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.mechanisms.released_ranges import FIRST_STAGE_SHARE
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
 
 if TYPE_CHECKING:
@@ -122,7 +119,7 @@ def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
     steps = stated.steps
     shared = sum(
         float(Fraction(steps[k]["epsilon"]))
-        for k in ("clipping_range", "residual_scale", *cell_ranges.SHARED_STEPS)
+        for k in ("clipping_range", *cell_ranges.SHARED_STEPS)
         if k in steps
     )
     rates = [_ranged_limits(stated, statistic) for statistic in stated.statistics.values()]
@@ -149,16 +146,11 @@ def _ranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> tup
     steps = stated.steps
     if cell_ranges.STEP in steps:
         return (cell_ranges.cell_range_rates(stated.manifest, steps, statistic.scale),) * 2
-    strategy = steps["residual_scale"]["strategy"] if "residual_scale" in steps else None
     width = steps["clipping_range"]["upper"] - steps["clipping_range"]["lower"]
     if statistic.name == "variance":
         width = stated.radius**2
-    if strategy == "user_residuals":
-        return np.zeros_like(statistic.scale), np.full_like(statistic.scale, np.inf)
-    if strategy == "cell_residuals":
-        width = 2.0 * steps["cells"]["half_width"] / float(1 - FIRST_STAGE_SHARE)
     rate = share_of_noise(np.full_like(statistic.scale, width), statistic.scale)
-    return rate, rate if strategy is None else np.full_like(rate, np.inf)
+    return rate, rate
 
 
 def unranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> CellLimits:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     Limits = tuple[float, float]
 
 TOLERANCE = 1e-9
-CHOICES = ("clipping_range", cell_ranges.STEP, "within_spread")
-"""Steps of private choices, which every unit is charged."""
+CHOICES = ("clipping_range", "within_spread")
+"""Steps of private choices, which every unit is charged; so is the pooled histogram."""
 WEIGHT_LATTICE = 1e-3
 """More than what whole weights add to a square, as a part of it (model/factored_weights.py)."""
 STEPS = {"clipping_range", "cells", cell_ranges.STEP, "within_spread", "first_look"}
@@ -116,7 +116,13 @@ def square_limits(stated: ReleaseStatements) -> tuple[Limits, Limits]:
 
 
 def _range_square(stated: ReleaseStatements) -> float:
-    """Return the cost of choosing a range, for every unit."""
+    """Return the cost of what is looked for in the whole map, for every unit."""
+    histogram = stated.steps.get(cell_ranges.STEP, {}).get("squared_mu", 0.0)
+    return float(histogram) + _choices_square(stated)
+
+
+def _choices_square(stated: ReleaseStatements) -> float:
+    """Return the square of μ of private choices, from their epsilon."""
     return sum(
         range_square(Fraction(step["epsilon"]), len(step.get("quantiles", [0])))
         for name, step in stated.steps.items()
@@ -179,7 +185,7 @@ def _check_steps(stated: ReleaseStatements, largest: float) -> Iterator[str]:
     choice_squares = [
         step.get("squared_mu", math.nan) for name, step in steps.items() if name in CHOICES
     ]
-    if not math.isclose(sum(choice_squares), _range_square(stated), rel_tol=1e-6):
+    if not math.isclose(sum(choice_squares), _choices_square(stated), rel_tol=1e-6):
         yield "the square of mu of a range's choices is not that of their epsilon."
     if cell_ranges.STEP in steps:
         yield from cell_ranges.check_cell_ranges(stated.manifest, steps, TOLERANCE)

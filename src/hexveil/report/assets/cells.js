@@ -10,11 +10,10 @@ function classOf(value, colours) {
 /* The difference of two rows, the first minus the second, with its 95% interval and whether the cells
    can be told apart: the rule and the numbers of report/cell_differences.py. */
 function subtract(first, second) {
-  const join = data.value.adds_noise ? (a, b) => a + b : Math.hypot;
   const bias = column.bias ? column.bias[first] + column.bias[second] : 0;
   const value = column.number[first] - column.number[second];
-  const low = value - join(column.below[first], column.above[second]) - bias;
-  const high = value + join(column.above[first], column.below[second]) + bias;
+  const low = value - Math.hypot(column.below[first], column.above[second]) - bias;
+  const high = value + Math.hypot(column.above[first], column.below[second]) + bias;
   const most = data.value.largest ?? Infinity;
   const used = !column.used || (column.used[first] && column.used[second]);
   const [here, there] = [unknown(first), unknown(second)];

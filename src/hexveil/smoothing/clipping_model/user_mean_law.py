@@ -24,15 +24,7 @@ if TYPE_CHECKING:
 WITHIN_SHARE = 0.85
 """Deviation of user means within a cell where it was not measured, as a part of the pooled one."""
 SMALLEST_SPREAD = 1.0 / 256.0
-"""Smallest deviation of user means, as a part of the span: half a step of the pooled quantiles."""
-PILED_SHARE, PILED_STEP = 1.0 / 64.0, 1.01 / 128.0
-"""Distances up to which values count as piled up at a point, as parts of the span: of the released
-outer quantiles, and of either from the median. They are two steps and one step of these quantiles:
-a law that is merely narrow within wide bounds is not piled."""
-PILED_SPREAD = 0.125
-"""Smallest deviation within a cell where values are piled up, as a part of the span."""
-QUANTILE_SD = 0.8416
-"""Distance of the outer quantiles from the median, in deviations of a normal law."""
+"""Smallest deviation of user means, as a part of the span."""
 SMALLEST_SAMPLE = 1e-4
 """Smallest factor 1 - Σp²: the law of a cell of one user would be a point."""
 TABLE_STEPS, NEWTON_STEPS, LEAST_SLOPE = 96, 2, 0.05
@@ -42,14 +34,14 @@ slope below which it stays near the table."""
 
 @dataclass(frozen=True)
 class UserMeanSpread:
-    """Released quantiles of user means, as a centre and deviations.
+    """Released centre and deviations of user means.
 
     Attributes
     ----------
     centre : float
         Median of all user means, value units.
     below, above : float
-        Standard deviations of the normal laws that have the released quantiles, on either side.
+        Standard deviations on either side, of normal laws.
     within : float or None
         Standard deviation of user means within a cell; None where it was not measured.
     """
@@ -63,26 +55,13 @@ class UserMeanSpread:
         """Return the mean of both deviations."""
         return max((self.below + self.above) / 2.0, SMALLEST_SPREAD * span)
 
-    def is_piled(self, bounds: tuple[float, float]) -> bool:
-        """Return whether many user means are at one point, as far as the quantiles show.
-
-        So it is where the released quantiles are close together. An outer one at a bound is no
-        such sign: the law is censored there, and the other quantiles show how far it reaches.
-        """
-        span = bounds[1] - bounds[0]
-        below, above = QUANTILE_SD * self.below, QUANTILE_SD * self.above
-        return below + above < PILED_SHARE * span or min(below, above) <= PILED_STEP * span
-
     def within_cells(self, bounds: tuple[float, float]) -> tuple[float, float]:
         """Return the deviations below and above within a cell, as asymmetric as the pooled ones."""
         span = bounds[1] - bounds[0]
         pooled = self.pooled(span)
         within = WITHIN_SHARE * pooled if self.within is None else self.within
         within = max(within, SMALLEST_SPREAD * span)
-        if self.is_piled(bounds):
-            # Quantiles of piled values say nothing of the tail that makes their mean.
-            within = max(within, pooled, PILED_SPREAD * span)
-        # Neither side below a quarter of their mean: a quantile may lie on the centre itself.
+        # Neither side below a quarter of their mean: user means may be at the centre itself.
         below = min(max(self.below / pooled, 0.25), 1.75)
         return within * below, within * (2.0 - below)
 

@@ -1,1 +1,0 @@
-"""Two-stage means: residuals clipped around centres that the first stage released."""

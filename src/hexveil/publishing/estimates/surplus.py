@@ -1,0 +1,170 @@
+"""What lies beyond the ranges of cells, and no smooth law explains: added to their posteriors.
+
+The posterior of a cell undoes clipping by a two-piece normal law. A range cannot see whether there
+is more beyond it: buses in express service, a few ships under way. The pooled histogram can. Of an
+end b of a cell's range the *surplus* is the pooled excess E (X - b)+ less what the laws fitted to
+all cells put there, on average over cells as the histogram has it; 0 at a bound of the values. A
+cell has a part of it by its place in its range, shrunk by the noise of that place: cells with
+numbers near an end have more beyond it.
+
+With S a cell's surplus above, e the error of the excess, E2 its second moment and w the weights of
+the cell's users, the estimate moves by S³ / (S² + e²): one that may be noise moves little. Cells
+differ by as much as their surplus, so that the interval is wider above by 1.96 sd of
+
+    sd² = Σw² E2 (S / excess) + S² + e²,
+
+and below by no more than S + e, since what lies beyond is not negative. Alike below.
+Post-processing of noisy numbers and public facts, without randomness: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.smoothing.clipping_model.user_mean_law import UserMeanLaw
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hexveil.mechanisms.pooled_law import PooledLaw
+    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
+    from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+    from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
+
+    Floats = NDArray[np.float64]
+
+ENDS = 49
+"""Ends at which the excess of the fitted laws is computed; between them it is interpolated."""
+LEAST_PART = 0.1
+"""Smallest part of the average surplus that a cell has."""
+NORMAL_95, MEAN_ABS_NORMAL = 1.96, math.sqrt(2.0 / math.pi)
+TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class PooledView(ReadOnlyArrays):
+    """The released law of all user means, and each cell's part in it.
+
+    Attributes
+    ----------
+    law : PooledLaw
+        In value units.
+    shares : ndarray of float, shape (n_cells,)
+        Part of the votes that each cell has; they sum to 1. Public.
+    """
+
+    law: PooledLaw
+    shares: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """One side of all cells: what the estimate moves by, and deviation and most of the surplus."""
+
+    shift: Floats
+    deviation: Floats
+    most: Floats
+
+
+def add_surplus(
+    estimates: PosteriorEstimates,
+    last: ClippedLook,
+    design: CellDesign,
+    spread: UserMeanSpread,
+    pooled: PooledView,
+    bounds: tuple[float, float],
+) -> PosteriorEstimates:
+    """Return estimates and intervals with what lies beyond the ranges of cells.
+
+    Parameters
+    ----------
+    estimates : PosteriorEstimates
+    last : ClippedLook
+        The last number of each cell, and its range.
+    design : CellDesign
+    spread : UserMeanSpread
+    pooled : PooledView
+    bounds : pair of float
+        Bounds of the values.
+    """
+    above, below = _sides(estimates.estimate, last, design, spread, pooled, bounds)
+    estimate = np.clip(estimates.estimate + above.shift - below.shift, *bounds)
+    reach_up, reach_down = (
+        np.hypot(NORMAL_95 * one.deviation, np.minimum(NORMAL_95 * other.deviation, other.most))
+        for one, other in ((above, below), (below, above))
+    )
+    low = estimate - np.hypot(estimates.estimate - estimates.low, reach_down)
+    high = estimate + np.hypot(estimates.high - estimates.estimate, reach_up)
+    missed = MEAN_ABS_NORMAL * np.maximum(above.deviation, below.deviation)
+    return replace(
+        estimates,
+        estimate=estimate,
+        low=np.clip(low, *bounds),
+        high=np.clip(high, *bounds),
+        expected_error=np.hypot(estimates.expected_error, missed),
+    )
+
+
+def _sides(
+    means: Floats,
+    last: ClippedLook,
+    design: CellDesign,
+    spread: UserMeanSpread,
+    pooled: PooledView,
+    bounds: tuple[float, float],
+) -> tuple[_Side, _Side]:
+    """Return the surplus above and below the range of each cell."""
+    ends = np.linspace(*bounds, ENDS)
+    fitted_above, fitted_below = _fitted_excess(means, design, spread, pooled.shares, bounds, ends)
+    width = last.upper - last.lower
+    place = np.clip((last.noisy - last.lower) / width, 0.0, 1.0)
+    variance = (1.0 if last.is_gaussian else 2.0) * (last.scale / width) ** 2
+    sides = []
+    for excess, end, fitted, is_cut, near in (
+        (pooled.law.above(last.upper), last.upper, fitted_above, last.upper < bounds[1], place),
+        (pooled.law.below(last.lower), last.lower, fitted_below, last.lower > bounds[0], 1 - place),
+    ):
+        beyond = excess.where(is_cut)
+        average = np.maximum(beyond.mean - np.interp(end, ends, fitted), 0.0)
+        surplus = average * _parts(near, variance, pooled.shares)
+        part = surplus / np.maximum(beyond.mean, TINY)
+        deviation = np.sqrt(
+            design.weight_squares * beyond.square * part + surplus**2 + beyond.error**2
+        )
+        shift = surplus**3 / (surplus**2 + beyond.error**2 + TINY)
+        sides.append(_Side(shift, deviation, surplus + beyond.error))
+    return sides[0], sides[1]
+
+
+def _fitted_excess(
+    means: Floats,
+    design: CellDesign,
+    spread: UserMeanSpread,
+    shares: Floats,
+    bounds: tuple[float, float],
+    ends: Floats,
+) -> tuple[Floats, Floats]:
+    """Return the average excess of the laws fitted to cells, above and below each end."""
+    law = UserMeanLaw.of(design, spread, bounds)
+    modes = law.modes(means[:, None])
+    whole = law.mean(modes)
+    bottom, top = bounds
+    unit = (top - bottom) * TINY
+    above = [whole - law.clipped(modes, bottom, max(end, bottom + unit)).mean for end in ends]
+    below = [law.clipped(modes, min(end, top - unit), top).mean - whole for end in ends]
+    averages = ([float(np.sum(shares * one[:, 0])) for one in side] for side in (above, below))
+    first, second = map(np.array, averages)
+    return first, second
+
+
+def _parts(near: Floats, variance: Floats, shares: Floats) -> Floats:
+    """Return each cell's part of the average surplus, by its place in its range, shrunk."""
+    typical = float(np.sum(shares * near))
+    between = max(float(np.sum(shares * ((near - typical) ** 2 - variance))), 0.0)
+    kept = between / (between + variance + TINY)
+    return np.maximum((typical + kept * (near - typical)) / max(typical, TINY), LEAST_PART)

@@ -22,7 +22,7 @@ Costs stay below 2^62 for fewer than 2^34 units and d <= 100, so the noise door 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,9 +32,7 @@ from hexveil.mechanisms.presence.contribution import (
     L1,
     PARTS,
     Norm,
-    positions,
     priced_records,
-    unit_weights,
 )
 from hexveil.mechanisms.private_quantile import selection_scale
 
@@ -92,60 +90,6 @@ class QuantileCost:
         return np.asarray(np.abs(below - self.numerator * cumulative[:, -1:]))
 
 
-class VotedValues(Protocol):
-    """Values of units, each with a number of votes. Public parameters; PRIVATE once measured."""
-
-    def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
-        """Return values and their votes: at most `PARTS` votes per unit. PRIVATE."""
-
-
-@dataclass(frozen=True, eq=False)
-class VotedPositions:
-    """Positions of means; each unit spreads its votes evenly over its pairs."""
-
-    span_quanta: int
-
-    def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
-        """Return the positions and their votes. PRIVATE."""
-        return positions(pairs, self.span_quanta), _even_votes(pairs, np.ones_like(pairs.cell))
-
-
-@dataclass(frozen=True, eq=False)
-class RangeDistances:
-    """Distances of positions from one centre; each unit spreads its votes evenly."""
-
-    span_quanta: int
-    centre: int
-
-    def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
-        """Return the distances and their votes. PRIVATE."""
-        distances = np.abs(positions(pairs, self.span_quanta) - self.centre)
-        return distances, _even_votes(pairs, np.ones_like(pairs.cell))
-
-
-@dataclass(frozen=True, eq=False)
-class CentreDistances:
-    """Distances of positions from the centres of their cells, voting as they weigh in the map.
-
-    The votes of a unit are its weights at these prices: at most `PARTS` over its pairs
-    (`contribution`), none in closed cells.
-
-    Attributes
-    ----------
-    span_quanta : int
-    centres, prices : ndarray of int64, shape (n_cells,)
-    """
-
-    span_quanta: int
-    centres: Ints
-    prices: Ints
-
-    def values_and_votes(self, pairs: PrivatePairs) -> tuple[Ints, Ints]:
-        """Return the distances and their votes. PRIVATE."""
-        distances = np.abs(positions(pairs, self.span_quanta) - self.centres[pairs.cell])
-        return distances, unit_weights(pairs, self.prices, cap=0)
-
-
 @dataclass(frozen=True, eq=False)
 class UnitTotals:
     """Priced records of each unit, `PARTS` votes each; units without any do not vote.
@@ -166,12 +110,6 @@ class UnitTotals:
         return totals, PARTS * (totals > 0).astype(np.int64)
 
 
-def _even_votes(pairs: PrivatePairs, counts: Ints) -> Ints:
-    """Return each unit's votes, spread evenly over the pairs that count (1, not 0). PRIVATE."""
-    divisor = np.maximum(pairs.per_unit(counts), 1)
-    return np.asarray(counts * (PARTS // pairs.of_unit(divisor)))
-
-
 @dataclass(frozen=True, eq=False)
 class PopulationQuantile(DrawnRow):
     """Choice of a candidate near a quantile of voted values; its row is the candidate's number.
@@ -179,7 +117,7 @@ class PopulationQuantile(DrawnRow):
     Attributes
     ----------
     name : str
-    values : VotedValues
+    values : UnitTotals
     candidates : ListedPoints
     cost : QuantileCost
     scale : float
@@ -188,7 +126,7 @@ class PopulationQuantile(DrawnRow):
     """
 
     name: str
-    values: VotedValues
+    values: UnitTotals
     candidates: ListedPoints
     cost: QuantileCost
     scale: float
@@ -198,7 +136,7 @@ class PopulationQuantile(DrawnRow):
     def at_loss(
         cls,
         name: str,
-        values: VotedValues,
+        values: UnitTotals,
         candidates: ListedPoints,
         quantile: Fraction,
         epsilon: Fraction,

@@ -2,21 +2,20 @@
 
 | stage | releases | from |
 |---|---|---|
-| centre | median of the units' means | candidates over the bounds |
-| radius | quantile of distances from the centre | the centre |
-| coarse map | weight of each cell and side | centre, radius |
-| residual radius | quantile of distances from the cells' centres | the coarse map |
+| values | histogram of the units' means | even bins over the bounds |
+| coarse map | weight of each cell and side | a range from the values |
+| residuals | histogram of distances from the cells' centres | the coarse map |
 | user cap | quantile of the units' priced records | prices from the coarse map |
-| fine map | weight of each cell and side | all of these |
+| fine map | weight of each cell and side | a range of each cell, from the residuals |
 
-A one-shot map has no coarse map, so no residual radius, no prices and no private cap. Which form is
-taken follows from declared numbers. Each stage sees the records, declared numbers and released
-numbers of the stages before, nothing else.
+A one-shot map has no coarse map, so no residuals, no prices and no private cap: its range is that
+of the values. Which form is taken follows from declared numbers. Each stage sees the records,
+declared numbers and released numbers of the stages before, nothing else.
 
 Neighbours: all records of one privacy unit are added or removed.
-Sensitivity: stated by each stage (`population_quantile`, `map_stage`).
-Loss: ε, or (ε, δ) with noise of Gaussian law in the maps, for any unit, present or not: the shares
-of the stages add up to 1, whatever the outputs are (`loss_shares`).
+Sensitivity: stated by each stage (`pooled_histogram`, `map_stage`, `population_quantile`).
+Loss: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of the
+stages add up to 1, whatever the outputs are (`loss_shares`).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
@@ -29,42 +28,42 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.presence.cell_effects import NoisyLevels
 from hexveil.mechanisms.presence.contribution import MAX_PRICE, PARTS, CellWindow
 from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
-from hexveil.mechanisms.presence.map_noise import MapNoise, laplace_equivalent
 from hexveil.mechanisms.presence.map_refinement import MapRefinement
 from hexveil.mechanisms.presence.map_stage import CoarseMap, WeightMap
-from hexveil.mechanisms.presence.population_quantile import (
-    CentreDistances,
-    PopulationQuantile,
-    RangeDistances,
-    UnitTotals,
-    VotedPositions,
+from hexveil.mechanisms.presence.pooled_ranges import (
+    RESIDUAL_EDGES,
+    VALUE_EDGES,
+    CutOff,
+    best_ranges,
+    law_of_bins,
 )
+from hexveil.mechanisms.presence.population_quantile import PopulationQuantile, UnitTotals
 from hexveil.mechanisms.presence.presence_decoding import PresenceMap, decode_map
 from hexveil.mechanisms.presence.presence_design import (
     CAPPED_WEIGHT,
-    CENTRE_PART,
-    DEFAULT_RANGES,
-    RESIDUAL_CLIPPED,
     DeclaredCap,
     Form,
     OneShot,
     PrivateCap,
-    RangeDesign,
     ThreeStages,
-    quantile_for_noise,
 )
+from hexveil.mechanisms.presence.unit_votes import UnitVotes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.mechanisms.pooled_law import PooledLaw
+    from hexveil.mechanisms.presence.map_noise import MapNoise
 
-CENTRE, RADIUS, COARSE_MAP = "centre", "radius", "coarse map"
-MEDIAN = Fraction(1, 2)
-RESIDUAL_RADIUS, USER_CAP, FINE_MAP = "residual radius", "user cap", "fine map"
+VALUES, COARSE_MAP, RESIDUALS = "values", "coarse map", "residuals"
+USER_CAP, FINE_MAP = "user cap", "fine map"
+EDGES = {VALUES: VALUE_EDGES, RESIDUALS: RESIDUAL_EDGES}
+"""All edges of the bins of histograms, in parts of the span."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +78,10 @@ class PresenceAllocation:
         Width of the bounds.
     epsilon : Fraction
     form : OneShot or ThreeStages
+    typical_weight : float
+        W for which the first range is chosen: of a typical cell, in units.
     false_openings : float or None
         Expected number of empty cells that are opened; None opens every cell.
-    design : RangeDesign
     shape : tuple of int
         Dimensions of the grid, cells in C order; empty for one alone.
     delta : Fraction
@@ -92,8 +92,8 @@ class PresenceAllocation:
     span_quanta: int
     epsilon: Fraction
     form: Form
+    typical_weight: float
     false_openings: float | None = 1.0
-    design: RangeDesign = DEFAULT_RANGES
     shape: tuple[int, ...] = ()
     delta: Fraction = Fraction(0)
     kind = "presence"
@@ -131,21 +131,35 @@ class PresenceAllocation:
         return self.law.opening_threshold(self.n_cells, self.false_openings)
 
     def fine_window(self, outputs: Outputs) -> CellWindow:
-        """Return prices, centres, radius and cap of the map that is published."""
+        """Return prices, ranges and cap of the map that is published."""
         if isinstance(self.form, OneShot):
             cap = self.form.cap.records if isinstance(self.form.cap, DeclaredCap) else 0
-            return self._range_window(outputs, cap)
-        _, centres, prices = self._coarse_row(outputs)
-        radius = self._residual_radius(outputs, self.form).selected(outputs)
-        return CellWindow(prices, centres, radius, self._cap(outputs, self.form))
+            return self._first_window(outputs, cap)
+        prices = self._coarse_row(outputs)[2]
+        low, high = np.split(self._residuals(outputs, self.form).decisions(outputs), 2)
+        return CellWindow(prices, low, high, self._cap(outputs, self.form))
+
+    def centres(self, outputs: Outputs) -> Ints:
+        """Return what each cell's range was chosen around, in parts of the span."""
+        if isinstance(self.form, OneShot):
+            return np.full(self.n_cells, self._values().decisions(outputs)[0])
+        return self._coarse_row(outputs)[1]
+
+    def histograms(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return the released votes of each histogram, by the name of its stage."""
+        stages = [self._values()]
+        if isinstance(self.form, ThreeStages):
+            stages.append(self._residuals(outputs, self.form))
+        return {stage.name: stage.votes(outputs) for stage in stages}
 
     def decode(self, outputs: Outputs) -> PresenceMap:
         """Return the map, with every cell of the grid, open or closed."""
         # Cells that the coarse map closed stay closed; of the others the fine map decides.
-        noisy = outputs[FINE_MAP][0]
-        window = self.fine_window(outputs)
+        noisy, (name, votes) = outputs[FINE_MAP][0], list(self.histograms(outputs).items())[-1]
+        window, centres = self.fine_window(outputs), self.centres(outputs)
         levels = self._levels(outputs, window) if self.shape else None
-        return decode_map(window, noisy, self.law, self.threshold, levels)
+        cut = cut_off(name, votes, self.histogram_law(name), window, centres)
+        return decode_map(window, noisy, self.law, cut, centres, self.threshold, levels)
 
     def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:
         """Return levels of all cells, in parts; of cells without a price from the coarse map."""
@@ -153,7 +167,7 @@ class PresenceAllocation:
         if isinstance(self.form, OneShot):
             return published.smoothed(self.shape).levels(self.shape)
         law = self.coarse_law(self.form)
-        coarse = self._noisy_levels(self._range_window(outputs), self._coarse_row(outputs)[0], law)
+        coarse = self._noisy_levels(self._first_window(outputs), self._coarse_row(outputs)[0], law)
         has_price = window.prices > 0
         merged = published.above_noise().where(has_price, coarse.smoothed(self.shape))
         return merged.levels(self.shape)
@@ -161,16 +175,15 @@ class PresenceAllocation:
     def _noisy_levels(self, window: CellWindow, noisy: Ints, law: MapNoise) -> NoisyLevels:
         weight, difference = window.decode(noisy)
         deviation = law.sum_deviation / PARTS
-        return NoisyLevels.of(weight, difference, window.centres, window.radius, deviation)
+        return NoisyLevels.of(weight, difference, window.middle, window.radius, deviation)
 
     # ---- stages ----
 
     def _stages(self, earlier: Outputs) -> Iterator[Stage]:
-        yield self._centre()
-        yield self._radius(earlier)
+        yield self._values()
         if isinstance(self.form, ThreeStages):
             yield self._coarse_map(earlier, self.form)
-            yield self._residual_radius(earlier, self.form)
+            yield self._residuals(earlier, self.form)
             if isinstance(self.form.cap, PrivateCap):
                 yield self._user_cap(earlier, self.form.cap)
         yield WeightMap(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
@@ -179,38 +192,54 @@ class PresenceAllocation:
         """Return the noise of the coarse map."""
         return self.shares.map_noise(form.coarse_share)
 
-    def _centre(self) -> PopulationQuantile:
-        return PopulationQuantile.at_loss(
-            CENTRE,
-            VotedPositions(self.span_quanta),
-            self.design.centres(),
-            MEDIAN,
-            self.shares.choice_epsilon(self.form.range_share * CENTRE_PART),
+    def histogram_law(self, name: str) -> MapNoise:
+        """Return the noise of a histogram."""
+        share = self.form.range_share
+        if name == RESIDUALS and isinstance(self.form, ThreeStages):
+            share = self.form.residual_share
+        return self.shares.map_noise(share)
+
+    def _histogram(
+        self, name: str, votes: UnitVotes, decide: Callable[[PooledLaw], Ints], n_decided: int
+    ) -> PooledHistogram:
+        """Return the stage of a histogram whose row holds what is decided by its law."""
+        edges, noise = EDGES[name], self.histogram_law(name)
+        request = noise.request(edges.size - 1)
+
+        def decided(noisy: Ints) -> Ints:
+            return decide(law_of_bins(edges, noisy, noise))
+
+        return PooledHistogram(
+            name, votes, edges[1:-1], request, noise.report(), decided, n_decided
         )
 
-    def _radius(self, earlier: Outputs) -> PopulationQuantile:
-        centre = self._centre().selected(earlier)
-        return PopulationQuantile.at_loss(
-            RADIUS,
-            RangeDistances(self.span_quanta, centre),
-            self.design.radii(),
-            self.design.radius_quantile,
-            self.shares.choice_epsilon(self.form.range_share * (1 - CENTRE_PART)),
-        )
+    def _values(self) -> PooledHistogram:
+        """Return the stage that decides the median and the ends of the first range."""
+        law = self.law if isinstance(self.form, OneShot) else self.coarse_law(self.form)
+        weight = np.array([max(self.typical_weight, (self.threshold or 0) / PARTS)])
 
-    def _range_window(self, outputs: Outputs, cap: int = 0) -> CellWindow:
-        """Return the window of the private range: all cells alike, at a price of 1."""
-        centre = self._centre().selected(outputs)
-        radius = self._radius(outputs).selected(outputs)
+        def decide(values: PooledLaw) -> Ints:
+            median = np.array([round(PARTS * values.quantile(0.5))])
+            noise = law.sum_deviation / PARTS / weight
+            return np.concatenate(
+                [median, *best_ranges(values, median, noise, weight, around=False)]
+            )
+
+        votes = UnitVotes(self.span_quanta, np.zeros(self.n_cells, dtype=np.int64))
+        return self._histogram(VALUES, votes, decide, 3)
+
+    def _first_window(self, outputs: Outputs, cap: int = 0) -> CellWindow:
+        """Return the window of the values' range: all cells alike, at a price of 1."""
         ones = np.ones(self.n_cells, dtype=np.int64)
-        return CellWindow(ones, np.full(self.n_cells, centre), radius, cap)
+        _, low, high = self._values().decisions(outputs)
+        return CellWindow(ones, low * ones, high * ones, cap)
 
     def _coarse_map(self, earlier: Outputs, form: ThreeStages) -> CoarseMap:
         law = self.coarse_law(form)
-        window = self._range_window(earlier)
+        window, median = self._first_window(earlier), int(self._values().decisions(earlier)[0])
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
-        refinement = MapRefinement(law.sum_deviation, self.threshold, self.shape)
+        refinement = MapRefinement(law.sum_deviation, self.threshold, median, self.shape)
         return CoarseMap(COARSE_MAP, window, self.span_quanta, law, refinement)
 
     def _coarse_row(self, outputs: Outputs) -> tuple[Ints, Ints, Ints]:
@@ -218,18 +247,19 @@ class PresenceAllocation:
         row, n = outputs[COARSE_MAP][0], self.n_cells
         return row[: 2 * n], row[2 * n : 3 * n], row[3 * n :]
 
-    def _residual_radius(self, earlier: Outputs, form: ThreeStages) -> PopulationQuantile:
+    def _residuals(self, earlier: Outputs, form: ThreeStages) -> PooledHistogram:
+        """Return the stage that decides the ends of each cell's range."""
         noisy, centres, prices = self._coarse_row(earlier)
-        weight = _mean_weight(noisy, prices)
-        if isinstance(form.cap, PrivateCap):
-            weight *= CAPPED_WEIGHT
-        return PopulationQuantile.at_loss(
-            RESIDUAL_RADIUS,
-            CentreDistances(self.span_quanta, centres, prices),
-            self.design.radii(),
-            quantile_for_noise(laplace_equivalent(self.law), weight, RESIDUAL_CLIPPED),
-            self.shares.choice_epsilon(form.residual_share),
-        )
+        capped = float(CAPPED_WEIGHT) if isinstance(form.cap, PrivateCap) else 1.0
+        floor = self.coarse_law(form).sum_deviation
+        weight = np.maximum(noisy[: self.n_cells] + noisy[self.n_cells :], floor) / PARTS * capped
+
+        def decide(distances: PooledLaw) -> Ints:
+            noise = self.law.sum_deviation / PARTS / weight
+            return np.concatenate(best_ranges(distances, centres, noise, weight, around=True))
+
+        votes = UnitVotes(self.span_quanta, centres, prices)
+        return self._histogram(RESIDUALS, votes, decide, 2 * self.n_cells)
 
     def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PopulationQuantile:
         prices = self._coarse_row(earlier)[2]
@@ -252,16 +282,16 @@ class PresenceAllocation:
         return 0
 
 
+def cut_off(name: str, votes: Ints, noise: MapNoise, window: CellWindow, centres: Ints) -> CutOff:
+    """Return what windows cut off, by a released histogram of values or of residuals."""
+    origin = centres if name == RESIDUALS else np.zeros_like(centres)
+    return CutOff.of(law_of_bins(EDGES[name], votes, noise), origin, window)
+
+
 def middle_price(prices: Ints) -> int:
     """Return the middle price of the open cells, `MAX_PRICE` if there are none."""
     positive = np.sort(prices[prices > 0])
     return int(positive[positive.size // 2]) if positive.size else MAX_PRICE
-
-
-def _mean_weight(noisy: Ints, prices: Ints) -> Fraction:
-    """Return the mean noisy weight of the open cells, in parts; 0 if there are none."""
-    weights = (noisy[: prices.size] + noisy[prices.size :])[prices > 0].tolist()
-    return Fraction(sum(weights), len(weights)) if weights else Fraction(0)
 
 
 def _mean_price(noisy: Ints, prices: Ints) -> int:

@@ -17,17 +17,25 @@ and a = 1 - z, c = 1 + z,
 
 Gaussian noise of parameter 1 has a variance of a² + c² = 2 + 2 z² instead.
 
-The ratio is that of clipped means of units by their weights. The average of all records differs
-from it by clipping and by the weights of units. No released number says by how much, so the
-interval is widened by a model: a normal error with standard deviation
-r sqrt(WEIGHTING² / max(w, 1) + CLIPPING²), w the lower end of the weight; and where it comes near
-an end of the clipping range, beyond which values may lie at any distance, it extends to the bound.
+The ratio is that of clipped means of units by their weights. What a cell's range cuts off is known
+of the whole fleet (`pooled_ranges`): above its end the excess E, its second moment E₂ and its error
+e, and alike below.
+
+- Estimate: E³ / (E² + e²) of each side is added, which noise moves little, each by how near the
+  cell's own ratio is to that end, against its average over cells and shrunk for noise.
+- Interval: to the side of an excess it is wider by 1.96 sqrt(E₂ / w + E² + e²), w the lower end of
+  the weight, as cells differ by about as much as they exceed on average; to the other side by E + e
+  at most, as no excess is negative. The weights of units are not those of records: a deviation of
+  d sqrt(WEIGHTING² / w + DRIFT²), d that of the law, to either side. All in quadrature.
+- The law knows of no single cell that lies wholly beyond its range. Where the ratio's own interval
+  comes near an end, that end of the average is unknown: the interval extends to the bound.
+
 The constants were chosen on the tuning sets of `benchmarks/presence.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,15 +49,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.mechanisms.pooled_law import Excess
+    from hexveil.mechanisms.presence.pooled_ranges import CutOff
 
 MISS = 0.05
 """Probability that an interval does not cover."""
 NORMAL_95, MEAN_ABS_NORMAL = 1.96, 0.7979
-WEIGHTING, CLIPPING = 0.3, 0.1
-GAUSSIAN_CLIPPING = 0.15
+WEIGHTING, DRIFT = 0.5, 0.1
+GAUSSIAN_DRIFT = 0.15
 """Under Gaussian noise, where weights limited in squares are less like those of records."""
+LEAST_NEAR = 0.1
+"""Least part of the pooled excess that a cell has, far from the end."""
 MODEL_SHARE = 0.4
-"""Part of these deviations that is expected: intervals allow for more."""
+"""Part of a model's deviations that is expected: intervals allow for more."""
+SURE_PART = 0.2
+"""Expected error, as a part of an interval's width: 0.8 of 3.9 normal deviations."""
 TINY = 1e-3
 SATURATION = 0.95
 """Ratio from which an interval extends to the bound."""
@@ -75,8 +89,8 @@ class PresenceMap(ReadOnlyArrays):
         dimensions, without an interval; on others the mean, and in closed cells their centre.
     weight_noisy, balance_noisy : ndarray of float, shape (n_cells,)
         A + B and A - B, neither cut at 0 nor clipped: sums over cells are unbiased.
-    centre : ndarray of float, shape (n_cells,)
-        Centre of the clipping range, as a share of the span: with a balance of 0 the average.
+    centre, range_low, range_high : ndarray of float, shape (n_cells,)
+        What the clipping range was chosen around, and its ends, as shares of the span.
     error : ndarray of float, shape (n_cells,)
         Expected absolute error of each average, as a share of the span.
     between : float
@@ -94,6 +108,8 @@ class PresenceMap(ReadOnlyArrays):
     weight_noisy: Floats
     balance_noisy: Floats
     centre: Floats
+    range_low: Floats
+    range_high: Floats
     error: Floats
     between: float
 
@@ -102,6 +118,8 @@ def decode_map(
     window: CellWindow,
     noisy: Ints,
     law: MapNoise,
+    cut: CutOff,
+    centres: Ints,
     threshold: int | None = None,
     levels: Floats | None = None,
 ) -> PresenceMap:
@@ -113,6 +131,10 @@ def decode_map(
         A cell of price 0 is closed.
     noisy : ndarray of int64, shape (2 n_cells,)
     law : MapNoise
+    cut : CutOff
+        What the ranges cut off.
+    centres : ndarray of int64, shape (n_cells,)
+        What they were chosen around.
     threshold : int, optional
         Noisy weight in parts below which a cell is closed, where none was closed before.
     levels : ndarray of float, shape (n_cells,), optional
@@ -122,32 +144,19 @@ def decode_map(
     is_open = window.prices > 0
     if threshold is not None:
         is_open &= weight * PARTS >= threshold
-    ratio = np.clip(difference / np.maximum(weight, law.sum_deviation / PARTS), -1.0, 1.0)
     margin, scale = law.opening_threshold(1, MISS / 2) / PARTS, law.scale
     weight_low = np.maximum(weight - margin, 0.0)
     if threshold is not None:
         noisy_weights = weight * PARTS / scale
         least = lowest_weights(noisy_weights, threshold / scale, law) * scale / PARTS
         weight_low = np.minimum(weight_low, least)
-    # Noise may put a ratio, and all of its interval, where averages would lie beyond the bounds.
-    reachable = -window.centres / window.radius, (PARTS - window.centres) / window.radius
-    ratio, *fieller = (
-        np.clip(number, *reachable)
-        for number in (ratio, *ratio_interval(weight, difference, scale / PARTS, law))
-    )
-    clipping = GAUSSIAN_CLIPPING if isinstance(law, GaussianMapNoise) else CLIPPING
-    ends = _widened(ratio, weight_low, (fieller[0], fieller[1]), clipping)
-    means = ((window.centres + window.radius * number) / PARTS for number in (ratio, *ends))
+    *means, error = _averages(window, (weight, difference, weight_low), law, cut, is_open)
     weights = (np.maximum(weight, 0.0), weight_low, np.maximum(weight + margin, 0.0))
     columns = [*(np.clip(number, 0.0, 1.0) for number in means), *weights]
     if levels is None:
-        levels = np.where(is_open, window.centres + window.radius * ratio, window.centres)
+        levels = np.where(is_open, PARTS * means[0], centres)
     smoothed = np.clip(levels / PARTS, 0.0, 1.0)
-    model = MODEL_SHARE * _model_deviation(weight_low, clipping)
-    noise = law.sum_deviation / PARTS * np.sqrt(1.0 + ratio**2)
-    noise /= np.maximum(weight, law.sum_deviation / PARTS)
-    error = window.radius / PARTS * MEAN_ABS_NORMAL * np.hypot(noise, model)
-    uncut = (weight, difference, window.centres / PARTS)
+    uncut = (weight, difference, centres / PARTS, window.low / PARTS, window.high / PARTS)
     opened, hidden = (
         [np.where(is_open, column, np.nan) for column in group]
         for group in (columns, (*uncut, error))
@@ -157,17 +166,85 @@ def decode_map(
     return PresenceMap(is_open, *numbers)
 
 
+def _averages(
+    window: CellWindow,
+    weights: tuple[Floats, Floats, Floats],
+    law: MapNoise,
+    cut: CutOff,
+    is_open: NDArray[np.bool_],
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return averages, the ends of their intervals and expected errors, as shares of the span."""
+    weight, difference, least = weights
+    middle, radius, deviation = window.middle / PARTS, window.radius / PARTS, law.sum_deviation
+    sure = np.maximum(weight, deviation / PARTS)
+    ratio = np.clip(difference / sure, -1.0, 1.0)
+    low, high = ratio_interval(weight, difference, law.scale / PARTS, law)
+    unknown_low, unknown_high = low <= -SATURATION, high >= SATURATION
+    # Noise may put a ratio, and all of its interval, where averages would lie beyond the bounds.
+    reachable = -middle / radius, (1.0 - middle) / radius
+    ratio, low, high = (np.clip(number, *reachable) for number in (ratio, low, high))
+    noise = deviation / PARTS / sure
+    near = [_nearness(sign * ratio, sure, noise / 2.0, is_open) for sign in (-1.0, 1.0)]
+    below, above = (
+        replace(side, mean=side.mean * part)
+        for side, part in zip((cut.below, cut.above), near, strict=True)
+    )
+    mean = middle + radius * ratio + _kept(above) - _kept(below)
+    own = np.maximum(least, 1.0)
+    wide_below, wide_above = (
+        np.sqrt(side.square / own + side.mean**2 + side.error**2) for side in (below, above)
+    )
+    drift = GAUSSIAN_DRIFT if isinstance(law, GaussianMapNoise) else DRIFT
+    model = cut.deviation * np.sqrt(WEIGHTING**2 / own + drift**2)
+    down, up = (
+        np.sqrt(
+            (radius * np.maximum(gap, 0.0)) ** 2
+            + np.minimum(NORMAL_95 * far, other.mean + other.error) ** 2
+            + NORMAL_95**2 * (to_side**2 + model**2)
+        )
+        for gap, far, other, to_side in (
+            (ratio - low, wide_above, above, wide_below),
+            (high - ratio, wide_below, below, wide_above),
+        )
+    )
+    mean_low = np.where(unknown_low, 0.0, np.maximum(mean - down, 0.0))
+    mean_high = np.where(unknown_high, 1.0, np.minimum(mean + up, 1.0))
+    expected = MODEL_SHARE * np.sqrt(model**2 + wide_below**2 + wide_above**2)
+    error = MEAN_ABS_NORMAL * np.hypot(radius * noise * np.sqrt(1.0 + ratio**2), expected)
+    beyond = SURE_PART * np.where(unknown_low | unknown_high, mean_high - mean_low, 0.0)
+    return mean, mean_low, mean_high, np.maximum(error, beyond)
+
+
+def _kept(excess: Excess) -> Floats:
+    """Return the excess that an estimate takes: less of what may be noise."""
+    divisor = np.maximum(excess.mean**2 + excess.error**2, np.finfo(float).tiny)
+    return np.asarray(excess.mean**3 / divisor)
+
+
+def _nearness(ratio: Floats, weight: Floats, noise: Floats, is_open: NDArray[np.bool_]) -> Floats:
+    """Return each cell's part of the pooled excess at an end, by its share near it, shrunk."""
+    near = (1.0 + ratio) / 2.0
+    if not is_open.any():
+        return np.ones_like(near)
+    typical = float(np.average(near[is_open], weights=weight[is_open]))
+    spread = max(float(np.var(near[is_open]) - np.mean(noise[is_open] ** 2)), 0.0)
+    kept = spread / np.maximum(spread + noise**2, TINY**2)
+    parts = (typical + kept * (near - typical)) / max(typical, TINY)
+    return np.asarray(np.maximum(parts, LEAST_NEAR))
+
+
 def deviation_between(
     window: CellWindow, noisy: tuple[Floats, Floats], law: MapNoise, is_open: NDArray[np.bool_]
 ) -> float:
     """Return the standard deviation of averages between open cells, as a share of the span.
 
     From noisy numbers and their noise, by the method of moments: with W and D those of a cell, m
-    and r its centre and radius and θ the common average, m + r D / W has the noise of
-    r D + (m - θ) W, over W. No ratio is cut at the ends of the range, or noise would count twice.
+    and r the middle and half the width of its range and θ the common average, m + r D / W has the
+    noise of r D + (m - θ) W, over W. No ratio is cut at the ends of the range, or noise would count
+    twice.
     """
     weight, difference = (number[is_open] for number in noisy)
-    centre, radius = window.centres[is_open] / PARTS, window.radius / PARTS
+    centre, radius = (part[is_open] / PARTS for part in (window.middle, window.radius))
     if weight.size < 2 or weight.sum() <= 0:
         return 0.0
     total = radius * difference + centre * weight
@@ -177,23 +254,6 @@ def deviation_between(
     divisor = np.where(np.abs(weight) < TINY * deviation, TINY * deviation, weight)
     variance = (deviation / divisor) ** 2 * (radius**2 + (centre - common) ** 2)
     return float(np.sqrt(variance_between(total / divisor, variance)))
-
-
-def _widened(
-    ratio: Floats, weight: Floats, ends: tuple[Floats, Floats], clipping: float
-) -> tuple[Floats, Floats]:
-    """Return intervals of the ratio, widened for weights and clipping; infinite at saturation."""
-    model = NORMAL_95 * _model_deviation(weight, clipping)
-    low = ratio - np.hypot(np.maximum(ratio - ends[0], 0.0), model)
-    high = ratio + np.hypot(np.maximum(ends[1] - ratio, 0.0), model)
-    low[low <= -SATURATION] = -np.inf
-    high[high >= SATURATION] = np.inf
-    return low, high
-
-
-def _model_deviation(weight: Floats, clipping: float) -> Floats:
-    """Return the deviation of a ratio by weights that are not records', and by clipping."""
-    return np.asarray(np.sqrt(WEIGHTING**2 / np.maximum(weight, 1.0) + clipping**2))
 
 
 def lowest_weights(noisy: Floats, threshold: float, law: MapNoise = UNIT_LAPLACE) -> Floats:

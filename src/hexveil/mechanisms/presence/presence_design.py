@@ -1,4 +1,4 @@
-"""Public design of a map with private presence: stages, shares of ε, candidates, caps.
+"""Public design of a map with private presence: stages, shares of ε, caps.
 
 The defaults were chosen on flights of New York and buses of Surat and Warsaw; see
 `benchmarks/presence.py` for the division into tuning and judging sets.
@@ -13,73 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.private_quantile import ListedPoints
-
-ONE_SHOT_CLIPPED, RESIDUAL_CLIPPED = 4, 2
-"""Share of means that are clipped, per unit of expected noise relative to a cell's weight: around
-one centre for all cells, and around a centre for each."""
-MEAN_NOISE = Fraction(3, 2)
-"""E|X + Y| of two independent Laplace numbers of scale 1."""
-MIN_QUANTILE, MAX_QUANTILE = 60, 95
-
-
-def quantile_for_noise(scale: Fraction, weight: Fraction, clipped_per_noise: int) -> Fraction:
-    """Return the quantile of distances at which clipping is about as harmful as noise.
-
-    A radius that is larger by a factor has more noise by that factor, and fewer distances beyond
-    it. Their derivatives balance where the share beyond is near the relative noise 1.5 b / W.
-
-    Parameters
-    ----------
-    scale : Fraction
-        b of the map.
-    weight : Fraction
-        W of a typical cell, in the same unit; noise alone if it is not positive.
-    clipped_per_noise : int
-        Share of distances beyond the radius, per unit of relative noise.
-
-    Examples
-    --------
-    >>> quantile_for_noise(Fraction(2), Fraction(60), RESIDUAL_CLIPPED)
-    Fraction(9, 10)
-    >>> quantile_for_noise(Fraction(2), Fraction(1), RESIDUAL_CLIPPED)
-    Fraction(3, 5)
-    """
-    clipped = 100 * clipped_per_noise * MEAN_NOISE * scale / weight if weight > 0 else 100
-    return Fraction(min(max(100 - round(clipped), MIN_QUANTILE), MAX_QUANTILE), 100)
-
-
-@dataclass(frozen=True)
-class RangeDesign:
-    """Candidates and quantiles of the private choices.
-
-    Attributes
-    ----------
-    n_centres, n_radii : int
-        Centres lie evenly over the bounds; a radius is 2^-¼ of the one above it, the largest half
-        the span.
-    radius_quantile : Fraction
-        Of distances from the centre of the range.
-    """
-
-    n_centres: int = 64
-    n_radii: int = 27
-    radius_quantile: Fraction = Fraction("0.85")
-
-    def centres(self) -> ListedPoints:
-        """Return the candidates for the centre: middles of equal bins, in parts of the span."""
-        bins = np.arange(self.n_centres, dtype=np.int64)
-        return ListedPoints(PARTS * (2 * bins + 1) // (2 * self.n_centres))
-
-    def radii(self) -> ListedPoints:
-        """Return the candidates for a radius, in parts of the span."""
-        halvings = np.arange(self.n_radii, dtype=np.float64)[::-1] / 4.0
-        radii = np.rint(PARTS / 2 * 2.0**-halvings).astype(np.int64)
-        return ListedPoints(np.maximum(radii, 1))
-
-
-DEFAULT_RANGES = RangeDesign()
 
 
 @dataclass(frozen=True)
@@ -140,7 +74,7 @@ CAP_CANDIDATES, CAP_OCTAVES_BELOW = 52, 6
 
 @dataclass(frozen=True)
 class OneShot:
-    """Range, then one map.
+    """Values, then one map.
 
     Attributes
     ----------
@@ -164,7 +98,7 @@ class OneShot:
 
 @dataclass(frozen=True)
 class ThreeStages:
-    """Range, coarse map, residual radius, fine map.
+    """Values, coarse map, residuals, fine map.
 
     Attributes
     ----------
@@ -173,9 +107,9 @@ class ThreeStages:
     cap : NoCap, DeclaredCap or PrivateCap
     """
 
-    range_share: Fraction = Fraction("0.1")
+    range_share: Fraction = Fraction("0.05")
     coarse_share: Fraction = Fraction("0.2")
-    residual_share: Fraction = Fraction("0.05")
+    residual_share: Fraction = Fraction("0.1")
     cap: UserCap = NO_CAP
 
     def __post_init__(self) -> None:
@@ -196,8 +130,7 @@ def _check_shares(*shares: Fraction) -> None:
 
 
 UNITS_PER_CHOICE = 166
-"""Declared units times ε at which a choice among 64 candidates is off by about 5 % of the votes:
-2 ln(64) / 0.05."""
+"""Declared units times ε at which noise of scale 1 / ε of a bin is 0.6 % of the votes."""
 MIN_CHOICE_SHARE = Fraction("0.005")
 
 
@@ -225,5 +158,3 @@ def choice_share(n_choices: int, units: int, epsilon: Fraction, largest: Fractio
 
 
 Form: TypeAlias = OneShot | ThreeStages
-CENTRE_PART = Fraction("0.4")
-"""Part of the range's share that the centre has; the radius has the other."""

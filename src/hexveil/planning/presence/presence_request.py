@@ -16,23 +16,18 @@ from typing import TYPE_CHECKING
 from hexveil.accounting.gaussian_loss import check_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.loss_shares import GaussianShares, loss_shares
-from hexveil.mechanisms.presence.map_noise import laplace_equivalent
+from hexveil.mechanisms.presence.loss_shares import GaussianShares
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import (
     NO_CAP,
-    ONE_SHOT_CLIPPED,
     DeclaredCap,
     Form,
     OneShot,
     PrivateCap,
-    RangeDesign,
     ThreeStages,
     UserCap,
     choice_share,
-    quantile_for_noise,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +36,8 @@ if TYPE_CHECKING:
 
 SMALL_FLEET = 1000
 """Declared units below which a coarse map would be mostly noise: one shot instead."""
+SMALL_FLEET_PART = 0.5
+"""Weight of the cell that a small fleet's range is chosen for, over the mean of all cells."""
 MAX_FLEET = 2**32
 MAX_DECLARED_CAP = 2**40
 """Its product with a price fits 64 bits."""
@@ -156,22 +153,15 @@ class PresenceRequest:
     def allocation(self) -> PresenceAllocation:
         """Return the plan: stages with shares of ε, from declared numbers."""
         form = self.form()
-        design = RangeDesign()
-        if isinstance(form, OneShot):
-            law = loss_shares(self.epsilon, self.delta).map_noise(form.map_share)
-            scale = laplace_equivalent(law) / PARTS
-            weight = self.weight_per_cell * Fraction(
-                even_weight(self.fleet, self.grid.n_cells, self.delta)
-            )
-            quantile = quantile_for_noise(scale, weight, ONE_SHOT_CLIPPED)
-            design = RangeDesign(radius_quantile=quantile)
+        sure = SMALL_FLEET_PART if isinstance(form, OneShot) else 1.0
+        even = even_weight(self.fleet, self.grid.n_cells, self.delta)
         return PresenceAllocation(
             self.grid.n_cells,
             self.lattice.span_quanta,
             self.epsilon,
             form,
+            sure * even * float(self.weight_per_cell),
             false_openings(self.grid),
-            design,
             self.grid.shape,
             self.delta,
         )

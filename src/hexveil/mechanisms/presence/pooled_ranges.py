@@ -1,0 +1,127 @@
+"""Clipping ranges of cells, and what they cut off, by the pooled law of the fleet's values.
+
+The values of all units, then their distances from the centres of their cells, are released as
+histograms (`pooled_histogram`). From the law of either (`pooled_law`) follows the excess beyond any
+end. For a window of half width r around a cell's centre, with X + Y the noise of its weight W,
+
+    (0.886 r sd(X + Y) / W)² + E₂ / max(W, 1) + (CHOICE E)² + e²
+
+is the predicted squared error: the noise; the second moment E₂ of the excess, of which a cell of W
+units has a sample; its mean E, by which cells differ; and the error e of E, of both sides. Each
+cell has the window of least predicted error, lopsided if need be: the sensitivity of its halves is
+the same for any range (`contribution`). Ends lie at half-octave distances from the centre, or at
+the bounds, beyond which there is nothing.
+
+Post-processing of released numbers and of the declared grid: it costs no privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.pooled_law import Excess, PooledLaw
+from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, MapNoise
+
+if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import Floats, Ints
+
+VALUE_BINS = 8
+OCTAVES, PER_OCTAVE = 6, 2
+RELATIVE_NOISE = 0.886
+"""Expected noise of a mean at the middle of its range, in deviations of X + Y and half widths."""
+CHOICE = 0.5
+"""Deviation of cells' excess from the pooled one, as a part of it, where a range is chosen."""
+CELLS_AT_ONCE = 4096
+
+VALUE_EDGES: Ints = PARTS * np.arange(VALUE_BINS + 1) // VALUE_BINS
+REACHES: Ints = np.rint(
+    PARTS * 2.0 ** (-np.arange(OCTAVES * PER_OCTAVE + 1)[::-1] / PER_OCTAVE)
+).astype(np.int64)
+"""Distances from a centre at which windows may end, half octaves apart; the last is the span."""
+RESIDUAL_EDGES: Ints = np.concatenate([-REACHES[::-1], REACHES])
+
+
+def law_of_bins(edges: Ints, votes: Ints, noise: MapNoise) -> PooledLaw:
+    """Return the law of a released histogram, in shares of the span."""
+    law = GAUSSIAN if isinstance(noise, GaussianMapNoise) else LAPLACE
+    return PooledLaw.of(edges / PARTS, votes.astype(np.float64), noise.scale, law)
+
+
+@dataclass(frozen=True, eq=False)
+class CutOff(ReadOnlyArrays):
+    """What the ranges of cells cut off, in shares of the span, as the pooled law has it.
+
+    Attributes
+    ----------
+    below, above : Excess
+        Of each cell; 0 where its range ends at a bound.
+    deviation : float
+        Standard deviation of the law.
+    """
+
+    below: Excess
+    above: Excess
+    deviation: float
+
+    @classmethod
+    def of(cls, law: PooledLaw, origin: Ints, window: CellWindow) -> CutOff:
+        """Return what windows cut off.
+
+        Parameters
+        ----------
+        law : PooledLaw
+        origin : ndarray of int64
+            What the law's values are distances from, in parts: of each cell, or 0.
+        window : CellWindow
+        """
+        return cls(
+            law.below((window.low - origin) / PARTS).where(window.low > 0),
+            law.above((window.high - origin) / PARTS).where(window.high < PARTS),
+            law.deviation,
+        )
+
+
+def best_ranges(
+    law: PooledLaw, centres: Ints, noise: Floats, weight: Floats, *, around: bool
+) -> tuple[Ints, Ints]:
+    """Return the ends of each cell's range of least predicted error, in parts.
+
+    Parameters
+    ----------
+    law : PooledLaw
+    centres : ndarray of int64, shape (n_cells,)
+    noise : ndarray of float, shape (n_cells,)
+        Deviation of X + Y, over W.
+    weight : ndarray of float, shape (n_cells,)
+        W, in units.
+    around : bool
+        Whether the law is that of distances from centres, else of values: then all centres are one.
+    """
+    reach, origin = REACHES / PARTS, 0.0 if around else float(centres[0]) / PARTS
+    below, above = law.below(origin - reach), law.above(origin + reach)
+    low, high = np.empty_like(centres), np.empty_like(centres)
+    for begin in range(0, centres.size, CELLS_AT_ONCE):
+        rows = slice(begin, begin + CELLS_AT_ONCE)
+        centre = centres[rows, None]
+        down = np.minimum(REACHES, centre) / PARTS
+        up = np.minimum(REACHES, PARTS - centre) / PARTS
+        cost = _misfit(below, reach >= centre / PARTS, weight[rows])[:, :, None]
+        cost = cost + _misfit(above, reach >= 1.0 - centre / PARTS, weight[rows])[:, None, :]
+        half = (down[:, :, None] + up[:, None, :]) / 2.0
+        cost += (RELATIVE_NOISE * half * noise[rows, None, None]) ** 2
+        best = cost.reshape(len(cost), -1).argmin(axis=1)
+        low[rows] = np.maximum(centre[:, 0] - REACHES[best // REACHES.size], 0)
+        high[rows] = np.minimum(centre[:, 0] + REACHES[best % REACHES.size], PARTS)
+    return low, high
+
+
+def _misfit(excess: Excess, at_bound: np.typing.NDArray[np.bool_], weight: Floats) -> Floats:
+    """Return the squared error by one side, shape (n_cells, n_reaches); none from a bound on."""
+    sampled = excess.square / np.maximum(weight, 1.0)[:, None]
+    return np.where(at_bound, 0.0, sampled + (CHOICE * excess.mean) ** 2 + excess.error**2)

@@ -37,6 +37,8 @@ RELATIVE_NOISE = 0.886
 """Expected noise of a mean at the middle of its range, in deviations of X + Y and half widths."""
 CHOICE = 0.5
 """Deviation of cells' excess from the pooled one, as a part of it, where a range is chosen."""
+CROWDED, NARROW = 0.9, 0.5
+"""Quantiles between which bins are narrow, where that is at most such a part of the bounds."""
 CELLS_AT_ONCE = 4096
 
 VALUE_EDGES: Ints = PARTS * np.arange(VALUE_BINS + 1) // VALUE_BINS
@@ -44,13 +46,53 @@ REACHES: Ints = np.rint(
     PARTS * 2.0 ** (-np.arange(OCTAVES * PER_OCTAVE + 1)[::-1] / PER_OCTAVE)
 ).astype(np.int64)
 """Distances from a centre at which windows may end, half octaves apart; the last is the span."""
-RESIDUAL_EDGES: Ints = np.concatenate([-REACHES[::-1], REACHES])
+
+
+def residual_edges(centres: Ints, prices: Ints) -> Ints:
+    """Return the edges of bins of distances from the centres of cells with a price, in parts.
+
+    No distance is below that of the lower bound from the highest centre, nor above that of the
+    upper bound from the lowest one.
+
+    Examples
+    --------
+    >>> edges = residual_edges(np.array([PARTS // 4, 0, PARTS // 2]), np.array([1, 0, 3]))
+    >>> edges[[0, -1]] / PARTS
+    array([-0.5 ,  0.75])
+    """
+    used = centres[prices > 0] if (prices > 0).any() else centres
+    least, largest = -used.max(), PARTS - used.min()
+    every = np.concatenate([-REACHES[::-1], REACHES])
+    inner = every[(every > least) & (every < largest)]
+    return np.concatenate([[least], inner, [largest]])
 
 
 def law_of_bins(edges: Ints, votes: Ints, noise: MapNoise) -> PooledLaw:
     """Return the law of a released histogram, in shares of the span."""
     law = GAUSSIAN if isinstance(noise, GaussianMapNoise) else LAPLACE
     return PooledLaw.of(edges / PARTS, votes.astype(np.float64), noise.scale, law)
+
+
+def crowded_range(law: PooledLaw) -> Ints:
+    """Return where most values lie, in parts: all of the bounds if that is not narrow."""
+    low, high = (round(PARTS * law.quantile(q)) for q in (1.0 - CROWDED, CROWDED))
+    narrow = 0 < high - low <= NARROW * PARTS
+    return np.array([low, high] if narrow else [0, PARTS], dtype=np.int64)
+
+
+def refined_edges(low: int, high: int) -> Ints:
+    """Return the edges of bins of values: even ones in a range, and those of wide bins outside it.
+
+    Examples
+    --------
+    >>> (refined_edges(0, PARTS) == VALUE_EDGES).all()
+    True
+    >>> (refined_edges(PARTS // 8, PARTS // 4) * 64 // PARTS).tolist()
+    [0, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 32, 40, 48, 56, 64]
+    """
+    within = low + (high - low) * np.arange(VALUE_BINS + 1) // VALUE_BINS
+    outside = VALUE_EDGES[(low > VALUE_EDGES) | (high < VALUE_EDGES)]
+    return np.unique(np.concatenate([within, outside]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,4 +166,12 @@ def best_ranges(
 def _misfit(excess: Excess, at_bound: np.typing.NDArray[np.bool_], weight: Floats) -> Floats:
     """Return the squared error by one side, shape (n_cells, n_reaches); none from a bound on."""
     sampled = excess.square / np.maximum(weight, 1.0)[:, None]
-    return np.where(at_bound, 0.0, sampled + (CHOICE * excess.mean) ** 2 + excess.error**2)
+    import os
+
+    k = float(os.environ.get("KE", "1"))
+    sh = float(os.environ.get("SH", "0"))
+    keep = excess.mean**2 / np.maximum(excess.mean**2 + sh * excess.error**2, 1e-30)
+    sampled = excess.square * keep / np.maximum(weight, 1.0)[:, None]
+    return np.where(
+        at_bound, 0.0, sampled + (CHOICE * excess.mean * keep) ** 2 + (k * excess.error) ** 2
+    )

@@ -2,7 +2,8 @@
 
 | stage | releases | from |
 |---|---|---|
-| values | histogram of the units' means | even bins over the bounds |
+| wide values | histogram of the units' means | even bins over the bounds |
+| values | the same, in narrower bins where most values lie | the wide values |
 | coarse map | weight of each cell and side | a range from the values |
 | residuals | histogram of distances from the cells' centres | the coarse map |
 | user cap | quantile of the units' priced records | prices from the coarse map |
@@ -35,16 +36,19 @@ from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, l
 from hexveil.mechanisms.presence.map_refinement import MapRefinement
 from hexveil.mechanisms.presence.map_stage import CoarseMap, WeightMap
 from hexveil.mechanisms.presence.pooled_ranges import (
-    RESIDUAL_EDGES,
     VALUE_EDGES,
     CutOff,
     best_ranges,
+    crowded_range,
     law_of_bins,
+    refined_edges,
+    residual_edges,
 )
 from hexveil.mechanisms.presence.population_quantile import PopulationQuantile, UnitTotals
 from hexveil.mechanisms.presence.presence_decoding import PresenceMap, decode_map
 from hexveil.mechanisms.presence.presence_design import (
     CAPPED_WEIGHT,
+    WIDE_PART,
     DeclaredCap,
     Form,
     OneShot,
@@ -60,10 +64,8 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.mechanisms.presence.map_noise import MapNoise
 
-VALUES, COARSE_MAP, RESIDUALS = "values", "coarse map", "residuals"
-USER_CAP, FINE_MAP = "user cap", "fine map"
-EDGES = {VALUES: VALUE_EDGES, RESIDUALS: RESIDUAL_EDGES}
-"""All edges of the bins of histograms, in parts of the span."""
+WIDE_VALUES, VALUES, COARSE_MAP = "wide values", "values", "coarse map"
+RESIDUALS, USER_CAP, FINE_MAP = "residuals", "user cap", "fine map"
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,24 +144,34 @@ class PresenceAllocation:
     def centres(self, outputs: Outputs) -> Ints:
         """Return what each cell's range was chosen around, in parts of the span."""
         if isinstance(self.form, OneShot):
-            return np.full(self.n_cells, self._values().decisions(outputs)[0])
+            return np.full(self.n_cells, self._values(outputs).decisions(outputs)[0])
         return self._coarse_row(outputs)[1]
 
-    def histograms(self, outputs: Outputs) -> dict[str, Ints]:
-        """Return the released votes of each histogram, by the name of its stage."""
-        stages = [self._values()]
-        if isinstance(self.form, ThreeStages):
-            stages.append(self._residuals(outputs, self.form))
-        return {stage.name: stage.votes(outputs) for stage in stages}
+    def histogram(self, outputs: Outputs) -> tuple[str, Ints, Ints]:
+        """Return the histogram of which the published map's ranges follow: name, edges, votes."""
+        if isinstance(self.form, OneShot):
+            return VALUES, self._value_edges(outputs), self._values(outputs).votes(outputs)
+        _, centres, prices = self._coarse_row(outputs)
+        votes = self._residuals(outputs, self.form).votes(outputs)
+        return RESIDUALS, residual_edges(centres, prices), votes
 
     def decode(self, outputs: Outputs) -> PresenceMap:
         """Return the map, with every cell of the grid, open or closed."""
         # Cells that the coarse map closed stay closed; of the others the fine map decides.
-        noisy, (name, votes) = outputs[FINE_MAP][0], list(self.histograms(outputs).items())[-1]
-        window, centres = self.fine_window(outputs), self.centres(outputs)
+        noisy, window, centres = (
+            outputs[FINE_MAP][0],
+            self.fine_window(outputs),
+            self.centres(outputs),
+        )
         levels = self._levels(outputs, window) if self.shape else None
-        cut = cut_off(name, votes, self.histogram_law(name), window, centres)
+        cut = self._cut_off(outputs, window, centres)
         return decode_map(window, noisy, self.law, cut, centres, self.threshold, levels)
+
+    def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> CutOff:
+        """Return what the ranges of the published map cut off."""
+        name, edges, votes = self.histogram(outputs)
+        origin = centres if name == RESIDUALS else np.zeros_like(centres)
+        return CutOff.of(law_of_bins(edges, votes, self.histogram_law(name)), origin, window)
 
     def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:
         """Return levels of all cells, in parts; of cells without a price from the coarse map."""
@@ -180,7 +192,8 @@ class PresenceAllocation:
     # ---- stages ----
 
     def _stages(self, earlier: Outputs) -> Iterator[Stage]:
-        yield self._values()
+        yield self._wide_values()
+        yield self._values(earlier)
         if isinstance(self.form, ThreeStages):
             yield self._coarse_map(earlier, self.form)
             yield self._residuals(earlier, self.form)
@@ -194,16 +207,21 @@ class PresenceAllocation:
 
     def histogram_law(self, name: str) -> MapNoise:
         """Return the noise of a histogram."""
-        share = self.form.range_share
         if name == RESIDUALS and isinstance(self.form, ThreeStages):
-            share = self.form.residual_share
-        return self.shares.map_noise(share)
+            return self.shares.map_noise(self.form.residual_share)
+        part = WIDE_PART if name == WIDE_VALUES else 1 - WIDE_PART
+        return self.shares.map_noise(self.form.range_share * part)
 
     def _histogram(
-        self, name: str, votes: UnitVotes, decide: Callable[[PooledLaw], Ints], n_decided: int
+        self,
+        name: str,
+        votes: UnitVotes,
+        edges: Ints,
+        decide: Callable[[PooledLaw], Ints],
+        n_decided: int,
     ) -> PooledHistogram:
         """Return the stage of a histogram whose row holds what is decided by its law."""
-        edges, noise = EDGES[name], self.histogram_law(name)
+        noise = self.histogram_law(name)
         request = noise.request(edges.size - 1)
 
         def decided(noisy: Ints) -> Ints:
@@ -213,8 +231,20 @@ class PresenceAllocation:
             name, votes, edges[1:-1], request, noise.report(), decided, n_decided
         )
 
-    def _values(self) -> PooledHistogram:
+    def _wide_values(self) -> PooledHistogram:
+        """Return the stage that decides where bins of values are narrow."""
+        return self._histogram(WIDE_VALUES, self._even_votes, VALUE_EDGES, crowded_range, 2)
+
+    @property
+    def _even_votes(self) -> UnitVotes:
+        return UnitVotes(self.span_quanta, np.zeros(self.n_cells, dtype=np.int64))
+
+    def _value_edges(self, outputs: Outputs) -> Ints:
+        return refined_edges(*self._wide_values().decisions(outputs).tolist())
+
+    def _values(self, earlier: Outputs) -> PooledHistogram:
         """Return the stage that decides the median and the ends of the first range."""
+        edges = self._value_edges(earlier)
         law = self.law if isinstance(self.form, OneShot) else self.coarse_law(self.form)
         weight = np.array([max(self.typical_weight, (self.threshold or 0) / PARTS)])
 
@@ -225,18 +255,20 @@ class PresenceAllocation:
                 [median, *best_ranges(values, median, noise, weight, around=False)]
             )
 
-        votes = UnitVotes(self.span_quanta, np.zeros(self.n_cells, dtype=np.int64))
-        return self._histogram(VALUES, votes, decide, 3)
+        return self._histogram(VALUES, self._even_votes, edges, decide, 3)
 
     def _first_window(self, outputs: Outputs, cap: int = 0) -> CellWindow:
         """Return the window of the values' range: all cells alike, at a price of 1."""
         ones = np.ones(self.n_cells, dtype=np.int64)
-        _, low, high = self._values().decisions(outputs)
+        _, low, high = self._values(outputs).decisions(outputs)
         return CellWindow(ones, low * ones, high * ones, cap)
 
     def _coarse_map(self, earlier: Outputs, form: ThreeStages) -> CoarseMap:
         law = self.coarse_law(form)
-        window, median = self._first_window(earlier), int(self._values().decisions(earlier)[0])
+        window, median = (
+            self._first_window(earlier),
+            int(self._values(earlier).decisions(earlier)[0]),
+        )
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
         refinement = MapRefinement(law.sum_deviation, self.threshold, median, self.shape)
@@ -259,7 +291,9 @@ class PresenceAllocation:
             return np.concatenate(best_ranges(distances, centres, noise, weight, around=True))
 
         votes = UnitVotes(self.span_quanta, centres, prices)
-        return self._histogram(RESIDUALS, votes, decide, 2 * self.n_cells)
+        return self._histogram(
+            RESIDUALS, votes, residual_edges(centres, prices), decide, 2 * self.n_cells
+        )
 
     def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PopulationQuantile:
         prices = self._coarse_row(earlier)[2]
@@ -280,12 +314,6 @@ class PresenceAllocation:
             noisy, _, prices = self._coarse_row(outputs)
             return form.cap.records * _mean_price(noisy, prices)
         return 0
-
-
-def cut_off(name: str, votes: Ints, noise: MapNoise, window: CellWindow, centres: Ints) -> CutOff:
-    """Return what windows cut off, by a released histogram of values or of residuals."""
-    origin = centres if name == RESIDUALS else np.zeros_like(centres)
-    return CutOff.of(law_of_bins(EDGES[name], votes, noise), origin, window)
 
 
 def middle_price(prices: Ints) -> int:

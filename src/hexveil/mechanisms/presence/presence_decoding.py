@@ -150,7 +150,9 @@ def decode_map(
         noisy_weights = weight * PARTS / scale
         least = lowest_weights(noisy_weights, threshold / scale, law) * scale / PARTS
         weight_low = np.minimum(weight_low, least)
-    *means, error = _averages(window, (weight, difference, weight_low), law, cut, is_open)
+    *means, error = _averages(
+        window, (weight, difference, weight_low), law, cut, centres / PARTS, is_open
+    )
     weights = (np.maximum(weight, 0.0), weight_low, np.maximum(weight + margin, 0.0))
     columns = [*(np.clip(number, 0.0, 1.0) for number in means), *weights]
     if levels is None:
@@ -171,6 +173,7 @@ def _averages(
     weights: tuple[Floats, Floats, Floats],
     law: MapNoise,
     cut: CutOff,
+    centres: Floats,
     is_open: NDArray[np.bool_],
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return averages, the ends of their intervals and expected errors, as shares of the span."""
@@ -179,7 +182,11 @@ def _averages(
     sure = np.maximum(weight, deviation / PARTS)
     ratio = np.clip(difference / sure, -1.0, 1.0)
     low, high = ratio_interval(weight, difference, law.scale / PARTS, law)
-    unknown_low, unknown_high = low <= -SATURATION, high >= SATURATION
+    lowest, highest = (middle + radius * end for end in (low, high))
+    # Of the distance from the centre to the end; of a range to both sides alike, of its half.
+    down_to, up_to = centres - window.low / PARTS, window.high / PARTS - centres
+    unknown_low = lowest <= centres - SATURATION * down_to
+    unknown_high = highest >= centres + SATURATION * up_to
     # Noise may put a ratio, and all of its interval, where averages would lie beyond the bounds.
     reachable = -middle / radius, (1.0 - middle) / radius
     ratio, low, high = (np.clip(number, *reachable) for number in (ratio, low, high))

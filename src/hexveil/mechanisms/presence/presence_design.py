@@ -158,3 +158,5 @@ def choice_share(n_choices: int, units: int, epsilon: Fraction, largest: Fractio
 
 
 Form: TypeAlias = OneShot | ThreeStages
+WIDE_PART = Fraction("0.25")
+"""Part of the values' share that finds out where most of them lie."""

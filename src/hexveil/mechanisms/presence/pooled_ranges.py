@@ -85,7 +85,7 @@ def refined_edges(low: int, high: int) -> Ints:
 
     Examples
     --------
-    >>> (refined_edges(0, PARTS) == VALUE_EDGES).all()
+    >>> np.array_equal(refined_edges(0, PARTS), VALUE_EDGES)
     True
     >>> (refined_edges(PARTS // 8, PARTS // 4) * 64 // PARTS).tolist()
     [0, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 32, 40, 48, 56, 64]
@@ -166,12 +166,4 @@ def best_ranges(
 def _misfit(excess: Excess, at_bound: np.typing.NDArray[np.bool_], weight: Floats) -> Floats:
     """Return the squared error by one side, shape (n_cells, n_reaches); none from a bound on."""
     sampled = excess.square / np.maximum(weight, 1.0)[:, None]
-    import os
-
-    k = float(os.environ.get("KE", "1"))
-    sh = float(os.environ.get("SH", "0"))
-    keep = excess.mean**2 / np.maximum(excess.mean**2 + sh * excess.error**2, 1e-30)
-    sampled = excess.square * keep / np.maximum(weight, 1.0)[:, None]
-    return np.where(
-        at_bound, 0.0, sampled + (CHOICE * excess.mean * keep) ** 2 + (k * excess.error) ** 2
-    )
+    return np.where(at_bound, 0.0, sampled + (CHOICE * excess.mean) ** 2 + excess.error**2)

@@ -83,7 +83,7 @@ class OneShot:
     cap : NoCap or DeclaredCap
     """
 
-    range_share: Fraction = Fraction("0.2")
+    range_share: Fraction = Fraction("0.25")
     cap: NoCap | DeclaredCap = NO_CAP
 
     def __post_init__(self) -> None:

@@ -38,6 +38,8 @@ SMALL_FLEET = 1000
 """Declared units below which a coarse map would be mostly noise: one shot instead."""
 SMALL_FLEET_PART = 0.5
 """Weight of the cell that a small fleet's range is chosen for, over the mean of all cells."""
+RESIDUAL_SHARE_CELLS, LEAST_RESIDUAL_SHARE = 4, Fraction("0.01")
+"""Share of the residuals, times cells; and the least."""
 MAX_FLEET = 2**32
 MAX_DECLARED_CAP = 2**40
 """Its product with a price fits 64 bits."""
@@ -138,10 +140,7 @@ class PresenceRequest:
             return OneShot(cap=cap)
         return ThreeStages(
             range_share=self._choice_share(2, ThreeStages.range_share),
-            residual_share=max(
-                self._choice_share(1, ThreeStages.residual_share),
-                Fraction(__import__("os").environ.get("RS", "0")),
-            ),
+            residual_share=self._residual_share(),
             cap=cap,
         )
 
@@ -152,6 +151,15 @@ class PresenceRequest:
             return share
         squares = GaussianShares(self.epsilon, self.delta).square_shares(share, n_choices)
         return min(squares, largest)
+
+    def _residual_share(self) -> Fraction:
+        """Return the share of the residuals, whose noise is in all cells alike.
+
+        Noise of the map is as much less as cells are fewer, so that few cells need a larger one.
+        """
+        largest = ThreeStages.residual_share
+        by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
+        return max(self._choice_share(1, largest), by_cells, LEAST_RESIDUAL_SHARE)
 
     def allocation(self) -> PresenceAllocation:
         """Return the plan: stages with shares of ε, from declared numbers."""

@@ -48,28 +48,34 @@ REACHES: Ints = np.rint(
 """Distances from a centre at which windows may end, half octaves apart; the last is the span."""
 
 
-def residual_edges(centres: Ints, prices: Ints) -> Ints:
+RESIDUAL_EDGES: Ints = np.concatenate([-REACHES[::-1], REACHES])
+
+
+def within_reach(centres: Ints, prices: Ints) -> Ints:
     """Return the edges of bins of distances from the centres of cells with a price, in parts.
 
     No distance is below that of the lower bound from the highest centre, nor above that of the
-    upper bound from the lowest one.
+    upper bound from the lowest one: bins beyond are noise alone, and get no width.
 
     Examples
     --------
-    >>> edges = residual_edges(np.array([PARTS // 4, 0, PARTS // 2]), np.array([1, 0, 3]))
-    >>> edges[[0, -1]] / PARTS
-    array([-0.5 ,  0.75])
+    >>> edges = within_reach(np.array([PARTS // 4, 0, PARTS // 2]), np.array([1, 0, 3]))
+    >>> edges[[0, 1, 2, 3, -1]] / PARTS
+    array([-0.5       , -0.5       , -0.5       , -0.35355377,  0.75      ])
     """
     used = centres[prices > 0] if (prices > 0).any() else centres
-    least, largest = -used.max(), PARTS - used.min()
-    every = np.concatenate([-REACHES[::-1], REACHES])
-    inner = every[(every > least) & (every < largest)]
-    return np.concatenate([[least], inner, [largest]])
+    return np.clip(RESIDUAL_EDGES, -used.max(), PARTS - used.min())
+
+
+def used_bins(edges: Ints, votes: Ints) -> tuple[Ints, Ints]:
+    """Return edges and votes of the bins that have a width."""
+    return np.unique(edges), votes[np.diff(edges) > 0]
 
 
 def law_of_bins(edges: Ints, votes: Ints, noise: MapNoise) -> PooledLaw:
     """Return the law of a released histogram, in shares of the span."""
     law = GAUSSIAN if isinstance(noise, GaussianMapNoise) else LAPLACE
+    edges, votes = used_bins(edges, votes)
     return PooledLaw.of(edges / PARTS, votes.astype(np.float64), noise.scale, law)
 
 
@@ -83,16 +89,19 @@ def crowded_range(law: PooledLaw) -> Ints:
 def refined_edges(low: int, high: int) -> Ints:
     """Return the edges of bins of values: even ones in a range, and those of wide bins outside it.
 
+    Always as many; bins that are left over have no width.
+
     Examples
     --------
-    >>> np.array_equal(refined_edges(0, PARTS), VALUE_EDGES)
+    >>> np.array_equal(np.unique(refined_edges(0, PARTS)), VALUE_EDGES)
     True
     >>> (refined_edges(PARTS // 8, PARTS // 4) * 64 // PARTS).tolist()
-    [0, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 32, 40, 48, 56, 64]
+    [0, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 32, 40, 48, 56, 64, 64, 64]
     """
     within = low + (high - low) * np.arange(VALUE_BINS + 1) // VALUE_BINS
-    outside = VALUE_EDGES[(low > VALUE_EDGES) | (high < VALUE_EDGES)]
-    return np.unique(np.concatenate([within, outside]))
+    outside = VALUE_EDGES[np.abs(2 * VALUE_EDGES - low - high) > high - low]
+    every = np.unique(np.concatenate([within, outside]))
+    return np.pad(every, (0, 2 * VALUE_EDGES.size - every.size), constant_values=PARTS)
 
 
 @dataclass(frozen=True, eq=False)

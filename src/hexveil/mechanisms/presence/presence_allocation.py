@@ -36,13 +36,15 @@ from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, l
 from hexveil.mechanisms.presence.map_refinement import MapRefinement
 from hexveil.mechanisms.presence.map_stage import CoarseMap, WeightMap
 from hexveil.mechanisms.presence.pooled_ranges import (
+    RESIDUAL_EDGES,
     VALUE_EDGES,
     CutOff,
     best_ranges,
     crowded_range,
     law_of_bins,
     refined_edges,
-    residual_edges,
+    used_bins,
+    within_reach,
 )
 from hexveil.mechanisms.presence.population_quantile import PopulationQuantile, UnitTotals
 from hexveil.mechanisms.presence.presence_decoding import PresenceMap, decode_map
@@ -100,6 +102,11 @@ class PresenceAllocation:
     delta: Fraction = Fraction(0)
     kind = "presence"
 
+    def __post_init__(self) -> None:
+        """Refuse an ε of which a share asks for more noise than integers hold."""
+        for name in (WIDE_VALUES, VALUES, RESIDUALS):
+            self.histogram_law(name)
+
     @property
     def shares(self) -> LossShares:
         """The loss; each stage has a share of it."""
@@ -144,25 +151,23 @@ class PresenceAllocation:
     def centres(self, outputs: Outputs) -> Ints:
         """Return what each cell's range was chosen around, in parts of the span."""
         if isinstance(self.form, OneShot):
-            return np.full(self.n_cells, self._values(outputs).decisions(outputs)[0])
+            return np.full(self.n_cells, self._median(outputs))
         return self._coarse_row(outputs)[1]
 
     def histogram(self, outputs: Outputs) -> tuple[str, Ints, Ints]:
         """Return the histogram of which the published map's ranges follow: name, edges, votes."""
         if isinstance(self.form, OneShot):
-            return VALUES, self._value_edges(outputs), self._values(outputs).votes(outputs)
+            votes = self._values(outputs).votes(outputs)
+            return VALUES, *used_bins(self._value_edges(outputs), votes)
         _, centres, prices = self._coarse_row(outputs)
         votes = self._residuals(outputs, self.form).votes(outputs)
-        return RESIDUALS, residual_edges(centres, prices), votes
+        return RESIDUALS, *used_bins(within_reach(centres, prices), votes)
 
     def decode(self, outputs: Outputs) -> PresenceMap:
         """Return the map, with every cell of the grid, open or closed."""
         # Cells that the coarse map closed stay closed; of the others the fine map decides.
-        noisy, window, centres = (
-            outputs[FINE_MAP][0],
-            self.fine_window(outputs),
-            self.centres(outputs),
-        )
+        noisy = outputs[FINE_MAP][0]
+        window, centres = self.fine_window(outputs), self.centres(outputs)
         levels = self._levels(outputs, window) if self.shape else None
         cut = self._cut_off(outputs, window, centres)
         return decode_map(window, noisy, self.law, cut, centres, self.threshold, levels)
@@ -222,22 +227,20 @@ class PresenceAllocation:
     ) -> PooledHistogram:
         """Return the stage of a histogram whose row holds what is decided by its law."""
         noise = self.histogram_law(name)
-        request = noise.request(edges.size - 1)
 
         def decided(noisy: Ints) -> Ints:
             return decide(law_of_bins(edges, noisy, noise))
 
-        return PooledHistogram(
-            name, votes, edges[1:-1], request, noise.report(), decided, n_decided
-        )
+        # Bins of distances are the same whatever the centres are: some are out of reach.
+        inner = (edges if votes.around is None else RESIDUAL_EDGES)[1:-1]
+        request, report = noise.request(inner.size + 1), noise.report()
+        return PooledHistogram(name, votes, inner, request, report, decided, n_decided)
 
     def _wide_values(self) -> PooledHistogram:
         """Return the stage that decides where bins of values are narrow."""
-        return self._histogram(WIDE_VALUES, self._even_votes, VALUE_EDGES, crowded_range, 2)
-
-    @property
-    def _even_votes(self) -> UnitVotes:
-        return UnitVotes(self.span_quanta, np.zeros(self.n_cells, dtype=np.int64))
+        return self._histogram(
+            WIDE_VALUES, UnitVotes(self.span_quanta), VALUE_EDGES, crowded_range, 2
+        )
 
     def _value_edges(self, outputs: Outputs) -> Ints:
         return refined_edges(*self._wide_values().decisions(outputs).tolist())
@@ -255,7 +258,11 @@ class PresenceAllocation:
                 [median, *best_ranges(values, median, noise, weight, around=False)]
             )
 
-        return self._histogram(VALUES, self._even_votes, edges, decide, 3)
+        return self._histogram(VALUES, UnitVotes(self.span_quanta), edges, decide, 3)
+
+    def _median(self, outputs: Outputs) -> int:
+        """Return the median of the values, in parts."""
+        return int(self._values(outputs).decisions(outputs)[0])
 
     def _first_window(self, outputs: Outputs, cap: int = 0) -> CellWindow:
         """Return the window of the values' range: all cells alike, at a price of 1."""
@@ -265,10 +272,7 @@ class PresenceAllocation:
 
     def _coarse_map(self, earlier: Outputs, form: ThreeStages) -> CoarseMap:
         law = self.coarse_law(form)
-        window, median = (
-            self._first_window(earlier),
-            int(self._values(earlier).decisions(earlier)[0]),
-        )
+        window, median = self._first_window(earlier), self._median(earlier)
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
         refinement = MapRefinement(law.sum_deviation, self.threshold, median, self.shape)
@@ -290,10 +294,8 @@ class PresenceAllocation:
             noise = self.law.sum_deviation / PARTS / weight
             return np.concatenate(best_ranges(distances, centres, noise, weight, around=True))
 
-        votes = UnitVotes(self.span_quanta, centres, prices)
-        return self._histogram(
-            RESIDUALS, votes, residual_edges(centres, prices), decide, 2 * self.n_cells
-        )
+        votes, edges = UnitVotes(self.span_quanta, (centres, prices)), within_reach(centres, prices)
+        return self._histogram(RESIDUALS, votes, edges, decide, 2 * self.n_cells)
 
     def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PopulationQuantile:
         prices = self._coarse_row(earlier)[2]

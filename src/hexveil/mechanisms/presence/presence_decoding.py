@@ -197,29 +197,46 @@ def _averages(
         for side, part in zip((cut.below, cut.above), near, strict=True)
     )
     mean = middle + radius * ratio + _kept(above) - _kept(below)
-    own = np.maximum(least, 1.0)
-    wide_below, wide_above = (
-        np.sqrt(side.square / own + side.mean**2 + side.error**2) for side in (below, above)
-    )
-    drift = GAUSSIAN_DRIFT if isinstance(law, GaussianMapNoise) else DRIFT
-    model = cut.deviation * np.sqrt(WEIGHTING**2 / own + drift**2)
+    sides, expected = cut_off_error(replace(cut, below=below, above=above), least, law)
     down, up = (
-        np.sqrt(
-            (radius * np.maximum(gap, 0.0)) ** 2
-            + np.minimum(NORMAL_95 * far, other.mean + other.error) ** 2
-            + NORMAL_95**2 * (to_side**2 + model**2)
-        )
-        for gap, far, other, to_side in (
-            (ratio - low, wide_above, above, wide_below),
-            (high - ratio, wide_below, below, wide_above),
-        )
+        np.hypot(radius * np.maximum(gap, 0.0), side)
+        for gap, side in zip((ratio - low, high - ratio), sides, strict=True)
     )
     mean_low = np.where(unknown_low, 0.0, np.maximum(mean - down, 0.0))
     mean_high = np.where(unknown_high, 1.0, np.minimum(mean + up, 1.0))
-    expected = MODEL_SHARE * np.sqrt(model**2 + wide_below**2 + wide_above**2)
     error = MEAN_ABS_NORMAL * np.hypot(radius * noise * np.sqrt(1.0 + ratio**2), expected)
     beyond = SURE_PART * np.where(unknown_low | unknown_high, mean_high - mean_low, 0.0)
     return mean, mean_low, mean_high, np.maximum(error, beyond)
+
+
+def cut_off_error(
+    cut: CutOff, weight: Floats, law: MapNoise
+) -> tuple[tuple[Floats, Floats], Floats]:
+    """Return by how much intervals are wider below and above but for noise, and what is expected.
+
+    Parameters
+    ----------
+    cut : CutOff
+        What the ranges cut off.
+    weight : ndarray of float
+        Lower end of the weight.
+    law : MapNoise
+        Only its kind counts here.
+    """
+    own = np.maximum(weight, 1.0)
+    below, above = (
+        np.sqrt(side.square / own + side.mean**2 + side.error**2) for side in (cut.below, cut.above)
+    )
+    drift = GAUSSIAN_DRIFT if isinstance(law, GaussianMapNoise) else DRIFT
+    model = cut.deviation * np.sqrt(WEIGHTING**2 / own + drift**2)
+    sides = tuple(
+        np.hypot(
+            np.minimum(NORMAL_95 * far, other.mean + other.error),
+            NORMAL_95 * np.hypot(near, model),
+        )
+        for near, far, other in ((below, above, cut.above), (above, below, cut.below))
+    )
+    return (sides[0], sides[1]), MODEL_SHARE * np.sqrt(model**2 + below**2 + above**2)
 
 
 def _kept(excess: Excess) -> Floats:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 OPEN = "is_open"
 SMOOTHED = "mean_smoothed"
-SUMS = ("weight_noisy", "balance_noisy", "mean_centre")
+SUMS = ("weight_noisy", "balance_noisy", "mean_centre", "mean_range_low", "mean_range_high")
 """Noisy numbers that averages and weights are made of, neither cut at 0 nor clipped."""
 COLUMNS = {
     "mean": (
@@ -250,6 +250,8 @@ def mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.Ar
         "weight_noisy": _nullable(decoded.weight_noisy),
         "balance_noisy": _nullable(decoded.balance_noisy),
         "mean_centre": _nullable(lower + span * decoded.centre),
+        "mean_range_low": _nullable(lower + span * decoded.range_low),
+        "mean_range_high": _nullable(lower + span * decoded.range_high),
     }
 
 

@@ -86,8 +86,8 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     if stated not in ([*needed], [name for name in needed if name not in UNCUT]):
         yield "plan/columns are not those of plan/statistics."
         return
-    if ("radius" in manifest["plan"]) != ("balance_noisy" in stated):
-        yield "plan/radius does not belong to plan/columns."
+    if ("histogram" in manifest["plan"]) != ("balance_noisy" in stated):
+        yield "plan/histogram does not belong to plan/columns."
         return
     needed = _columns(manifest)
     for name in (*needed, OPEN):

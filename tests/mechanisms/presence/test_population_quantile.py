@@ -12,17 +12,14 @@ from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.population_quantile import (
-    CentreDistances,
     PopulationQuantile,
     QuantileCost,
     UnitTotals,
-    VotedPositions,
 )
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.model.private_pairs import PrivatePairs
 
-SPAN = 8
-POINTS = ListedPoints(PARTS * np.arange(1, 5) // 4)
+POINTS = ListedPoints(np.arange(1, 5))
 NOTHING = Outputs()
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(1, 4)), max_size=8)
 QUANTILES = st.builds(Fraction, st.integers(0, 20), st.just(20))
@@ -34,9 +31,11 @@ def sums_of(rows, units=None):
     return PresenceSums(PrivatePairs(cell, unit, n, n * cell * 4))
 
 
-def stage_of(quantile, values):
-    """Return the stage at a loss of 1."""
-    return PopulationQuantile.at_loss("q", values, POINTS, quantile, Fraction(1))
+def stage_of(quantile, prices=(1, 2, 3)):
+    """Return the stage at a loss of 1: of a unit with one record, the price of its cell."""
+    return PopulationQuantile.at_loss(
+        "q", UnitTotals(np.array(prices)), POINTS, quantile, Fraction(1)
+    )
 
 
 @examples(120)
@@ -44,10 +43,8 @@ def stage_of(quantile, values):
 def test_a_unit_moves_each_score_by_at_most_its_sensitivity(rows, own, quantile):
     """Whatever values vote, adding a unit moves scores by at most 2^20 max(a, d - a)."""
     new = [(cell, 99, n) for cell, _, n in own]
-    cells = np.array([1, 0, 1]), np.array([0, 2 * PARTS // 3, PARTS])
-    for values in (VotedPositions(SPAN), CentreDistances(SPAN, cells[1], cells[0]),
-                   UnitTotals(np.array([5, 0, PARTS]))):  # fmt: skip
-        stage = stage_of(quantile, values)
+    for prices in ((1, 2, 3), (5, 0, PARTS)):
+        stage = stage_of(quantile, prices)
         without, present = (
             stage.measure(sums_of(some), NOTHING)[0].scores for some in (rows, [*rows, *new])
         )
@@ -59,12 +56,12 @@ def test_a_unit_moves_each_score_by_at_most_its_sensitivity(rows, own, quantile)
 @pytest.mark.parametrize(("quantile", "loss"), [("0.5", 1), ("0.85", 17), ("0.1", 9), ("1", 1)])
 def test_the_scale_follows_the_larger_side_of_the_quantile(quantile, loss):
     """The noise scale is 2 V max(a, d - a) / ε for the quantile a/d."""
-    assert stage_of(Fraction(quantile), VotedPositions(SPAN)).scale == 2 * PARTS * loss
+    assert stage_of(Fraction(quantile)).scale == 2 * PARTS * loss
 
 
 def test_the_sensitivity_is_attained():
     """A unit at one end moves a score by max(a, d - a) votes exactly."""
-    stage = stage_of(Fraction("0.75"), VotedPositions(SPAN))
+    stage = stage_of(Fraction("0.75"))
     scores = [
         stage.measure(sums_of(rows), NOTHING)[0].scores[0]
         for rows in ([(2, 0, 1)] * 1, [(2, 0, 1), (2, 1, 1)], [(2, 0, 1), (0, 1, 1)])
@@ -77,7 +74,7 @@ def test_the_sensitivity_is_attained():
 def test_the_quantile_costs_nothing_where_it_is():
     """A candidate with the wanted share of votes at or below it has the best score."""
     rows = [(cell, unit, 1) for unit, cell in enumerate([0, 0, 0, 1])]
-    scores = stage_of(Fraction("0.75"), VotedPositions(SPAN)).measure(sums_of(rows), NOTHING)
+    scores = stage_of(Fraction("0.75")).measure(sums_of(rows), NOTHING)
     assert scores[0].scores[0].tolist() == [0, -4 * PARTS, -4 * PARTS, -4 * PARTS]
 
 

@@ -10,20 +10,24 @@ import numpy as np
 import pytest
 
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.presence import contribution, population_quantile, presence_allocation
+from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.presence import (
+    contribution,
+    population_quantile,
+    presence_allocation,
+    unit_votes,
+)
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import (
     DeclaredCap,
     OneShot,
     PrivateCap,
-    RangeDesign,
     ThreeStages,
 )
 from presence_laws import ExactPresenceLoss, PresenceWorld
 
 EPSILON, SPAN = Fraction(2), 2
-TINY_DESIGN = RangeDesign(n_centres=2, n_radii=2)
 NOBODY = ()
 TWO_UNITS = ((0, 0, 1, 1), (1, 0, 2, 4), (0, 1, 3, 2))
 LOPSIDED = ((0, 0, 1, 0), (0, 1, 2, 1), (0, 2, 1, 2), (1, 2, 1, 2))
@@ -42,8 +46,8 @@ FEW_CAPS = 3
 
 
 def allocation(form, n_cells=2, false_openings=1.0):
-    """Return a plan with few candidates."""
-    return PresenceAllocation(n_cells, SPAN, EPSILON, form, false_openings, TINY_DESIGN)
+    """Return a plan of a tiny map."""
+    return PresenceAllocation(n_cells, SPAN, EPSILON, form, false_openings)
 
 
 def exact_loss(form, base, *, step=7, **more):
@@ -88,6 +92,17 @@ def test_a_private_cap_loses_at_most_epsilon(monkeypatch):
     found = exact_loss(form, base, step=2, n_cells=1)
     assert found.paths > 30
     assert 0.5 * float(EPSILON) <= found.worst <= float(EPSILON) * (1 + 1e-9)
+
+
+def test_a_wrong_sensitivity_of_the_cap_is_found(monkeypatch):
+    """A quantile's sensitivity is the larger of q and 1 - q per vote, not the smaller."""
+    monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_CANDIDATES", FEW_CAPS)
+    monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_OCTAVES_BELOW", 0)
+    smaller = property(lambda s: min(s.numerator, s.denominator - s.numerator))
+    form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1"), units=40))
+    assert is_sound(form, TWO_UNITS, step=60)
+    monkeypatch.setattr(population_quantile.QuantileCost, "sensitivity", smaller)
+    assert not is_sound(form, TWO_UNITS, step=60)
 
 
 @pytest.mark.slow
@@ -163,7 +178,7 @@ def test_cells_closed_by_true_counts_are_found(monkeypatch):
 
     def closing(window, pairs, span_quanta, _norm):
         true = np.bincount(pairs.cell, minlength=window.prices.size)
-        window = CellWindow(window.prices * (true >= 2), window.centres, window.radius, window.cap)
+        window = CellWindow(window.prices * (true >= 2), window.low, window.high, window.cap)
         return sound_sums(window, pairs, span_quanta)
 
     assert is_sound(FORMS["one shot"], TWO_UNITS)
@@ -184,9 +199,9 @@ def test_a_fleet_size_from_the_records_is_found():
 
 
 FAULTS = {
-    "sensitivity of a quantile min(q, 1 - q)": (
-        population_quantile.QuantileCost, "sensitivity",
-        lambda old: property(lambda s: min(s.numerator, s.denominator - s.numerator)),
+    "scale of a histogram halved": (
+        PooledHistogram, "noise",
+        lambda old: lambda s, e: tuple(type(r)(r.scales / 2) for r in old(s, e)),
     ),
     "scale of a map halved": (
         presence_allocation.WeightMap, "noise",
@@ -194,14 +209,12 @@ FAULTS = {
     ),
     "halves split by an unclipped offset": (
         contribution, "split_weights",
-        lambda old: lambda weights, offsets, radius: (
-            weights * (radius + 4 * offsets) // (2 * radius),
-            weights * (radius - 4 * offsets) // (2 * radius),
+        lambda old: lambda weights, above, width: (
+            weights * 4 * above // width, weights * (width - 4 * above) // width
         ),
     ),
     "votes of a unit for each of its pairs": (
-        population_quantile, "_even_votes",
-        lambda old: lambda pairs, counts: counts * PARTS,
+        unit_votes, "_even_votes", lambda old: lambda pairs: np.full_like(pairs.cell, PARTS),
     ),
     "coarse map for nothing": (
         presence_allocation.PresenceAllocation, "losses",

@@ -82,24 +82,24 @@ class PresenceAllocation:
         Width of the bounds.
     epsilon : Fraction
     form : OneShot or ThreeStages
-    typical_weight : float
-        W for which the first range is chosen: of a typical cell, in units.
     false_openings : float or None
         Expected number of empty cells that are opened; None opens every cell.
     shape : tuple of int
         Dimensions of the grid, cells in C order; empty for one alone.
     delta : Fraction
         0 for a pure promise.
+    typical_weight : float
+        W for which the first range is chosen: of a typical cell, in units.
     """
 
     n_cells: int
     span_quanta: int
     epsilon: Fraction
     form: Form
-    typical_weight: float
     false_openings: float | None = 1.0
     shape: tuple[int, ...] = ()
     delta: Fraction = Fraction(0)
+    typical_weight: float = 1.0
     kind = "presence"
 
     def __post_init__(self) -> None:

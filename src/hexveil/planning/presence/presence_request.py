@@ -171,10 +171,10 @@ class PresenceRequest:
             self.lattice.span_quanta,
             self.epsilon,
             form,
-            sure * even * float(self.weight_per_cell),
             false_openings(self.grid),
             self.grid.shape,
             self.delta,
+            sure * even * float(self.weight_per_cell),
         )
 
 

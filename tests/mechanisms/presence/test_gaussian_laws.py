@@ -2,7 +2,8 @@
 
 Paths of outcomes are followed, for the data set without one more unit and for every set of records
 that it may have. Of the squares of μ along the worst path the exact profile of normal noise is
-taken: its lattice, of 2^-20 units, is looked at in tests/accounting. Broken twins are above δ, or refused by the meter.
+taken: its lattice, of 2^-20 units, is looked at in tests/accounting. Broken twins are above δ, or
+refused by the meter.
 """
 
 import math

@@ -12,7 +12,7 @@ from hexveil.mechanisms.pooled_law import Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.map_noise import LaplaceMapNoise
-from hexveil.mechanisms.presence.pooled_ranges import CutOff
+from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
@@ -165,7 +165,7 @@ def decoded(low, high, noisy, law, *, beyond=0.0):
     window = CellWindow(np.ones(2, dtype=np.int64), np.full(2, low), np.full(2, high))
     excess = Excess(*(np.full(2, one) for one in (beyond, beyond**2, 0.0)))
     centres = np.full(2, (low + high) // 2)
-    return decode_map(window, noisy, law, CutOff(excess, excess, 0.1), centres)
+    return decode_map(window, noisy, law, BeyondRange(excess, excess, 0.1), centres)
 
 
 def test_the_quantile_of_the_noise_of_a_ratio():

@@ -105,7 +105,7 @@ def refined_edges(low: int, high: int) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class CutOff(ReadOnlyArrays):
+class BeyondRange(ReadOnlyArrays):
     """What the ranges of cells cut off, in shares of the span, as the pooled law has it.
 
     Attributes
@@ -121,7 +121,7 @@ class CutOff(ReadOnlyArrays):
     deviation: float
 
     @classmethod
-    def of(cls, law: PooledLaw, origin: Ints, window: CellWindow) -> CutOff:
+    def of(cls, law: PooledLaw, origin: Ints, window: CellWindow) -> BeyondRange:
         """Return what windows cut off.
 
         Parameters

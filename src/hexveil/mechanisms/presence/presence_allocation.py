@@ -38,7 +38,7 @@ from hexveil.mechanisms.presence.map_stage import CoarseMap, WeightMap
 from hexveil.mechanisms.presence.pooled_ranges import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
-    CutOff,
+    BeyondRange,
     best_ranges,
     crowded_range,
     law_of_bins,
@@ -151,7 +151,7 @@ class PresenceAllocation:
     def centres(self, outputs: Outputs) -> Ints:
         """Return what each cell's range was chosen around, in parts of the span."""
         if isinstance(self.form, OneShot):
-            return np.full(self.n_cells, self._median(outputs))
+            return np.full(self.n_cells, self.median(outputs))
         return self._coarse_row(outputs)[1]
 
     def histogram(self, outputs: Outputs) -> tuple[str, Ints, Ints]:
@@ -172,11 +172,11 @@ class PresenceAllocation:
         cut = self._cut_off(outputs, window, centres)
         return decode_map(window, noisy, self.law, cut, centres, self.threshold, levels)
 
-    def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> CutOff:
+    def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:
         """Return what the ranges of the published map cut off."""
         name, edges, votes = self.histogram(outputs)
         origin = centres if name == RESIDUALS else np.zeros_like(centres)
-        return CutOff.of(law_of_bins(edges, votes, self.histogram_law(name)), origin, window)
+        return BeyondRange.of(law_of_bins(edges, votes, self.histogram_law(name)), origin, window)
 
     def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:
         """Return levels of all cells, in parts; of cells without a price from the coarse map."""
@@ -260,7 +260,7 @@ class PresenceAllocation:
 
         return self._histogram(VALUES, UnitVotes(self.span_quanta), edges, decide, 3)
 
-    def _median(self, outputs: Outputs) -> int:
+    def median(self, outputs: Outputs) -> int:
         """Return the median of the values, in parts."""
         return int(self._values(outputs).decisions(outputs)[0])
 
@@ -272,7 +272,7 @@ class PresenceAllocation:
 
     def _coarse_map(self, earlier: Outputs, form: ThreeStages) -> CoarseMap:
         law = self.coarse_law(form)
-        window, median = self._first_window(earlier), self._median(earlier)
+        window, median = self._first_window(earlier), self.median(earlier)
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
         refinement = MapRefinement(law.sum_deviation, self.threshold, median, self.shape)

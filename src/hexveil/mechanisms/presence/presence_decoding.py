@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import Floats, Ints
     from hexveil.mechanisms.pooled_law import Excess
-    from hexveil.mechanisms.presence.pooled_ranges import CutOff
+    from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 
 MISS = 0.05
 """Probability that an interval does not cover."""
@@ -118,7 +118,7 @@ def decode_map(
     window: CellWindow,
     noisy: Ints,
     law: MapNoise,
-    cut: CutOff,
+    cut: BeyondRange,
     centres: Ints,
     threshold: int | None = None,
     levels: Floats | None = None,
@@ -131,7 +131,7 @@ def decode_map(
         A cell of price 0 is closed.
     noisy : ndarray of int64, shape (2 n_cells,)
     law : MapNoise
-    cut : CutOff
+    cut : BeyondRange
         What the ranges cut off.
     centres : ndarray of int64, shape (n_cells,)
         What they were chosen around.
@@ -172,7 +172,7 @@ def _averages(
     window: CellWindow,
     weights: tuple[Floats, Floats, Floats],
     law: MapNoise,
-    cut: CutOff,
+    cut: BeyondRange,
     centres: Floats,
     is_open: NDArray[np.bool_],
 ) -> tuple[Floats, Floats, Floats, Floats]:
@@ -210,13 +210,13 @@ def _averages(
 
 
 def cut_off_error(
-    cut: CutOff, weight: Floats, law: MapNoise
+    cut: BeyondRange, weight: Floats, law: MapNoise
 ) -> tuple[tuple[Floats, Floats], Floats]:
     """Return by how much intervals are wider below and above but for noise, and what is expected.
 
     Parameters
     ----------
-    cut : CutOff
+    cut : BeyondRange
         What the ranges cut off.
     weight : ndarray of float
         Lower end of the weight.

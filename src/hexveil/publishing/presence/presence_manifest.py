@@ -22,7 +22,7 @@ from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.counted_map import CountedAllocation
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
-from hexveil.mechanisms.presence.pooled_ranges import CutOff, law_of_bins
+from hexveil.mechanisms.presence.pooled_ranges import BeyondRange, law_of_bins
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, VALUES
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
@@ -157,7 +157,7 @@ def _histogram(
     return {"histogram": {"stage": name, "edges": edges.tolist(), "votes": votes.tolist()}}
 
 
-def stated_cut(plan: Mapping[str, Any], centres: Ints, window: CellWindow) -> CutOff | None:
+def stated_cut(plan: Mapping[str, Any], centres: Ints, window: CellWindow) -> BeyondRange | None:
     """Return what ranges cut off, by the histogram that `plan` in a manifest states.
 
     Parameters
@@ -170,7 +170,7 @@ def stated_cut(plan: Mapping[str, Any], centres: Ints, window: CellWindow) -> Cu
 
     Returns
     -------
-    CutOff or None
+    BeyondRange or None
         None of a histogram that no release has.
     """
     edges, votes, noise = np.array([0, PARTS]), np.array([PARTS]), law_of(LAPLACE, 1.0)
@@ -183,7 +183,7 @@ def stated_cut(plan: Mapping[str, Any], centres: Ints, window: CellWindow) -> Cu
             return None
         noise = law_of(stages[0]["noise"], stages[0]["scale"])
     origin = centres if stated["stage"] == RESIDUALS else np.zeros_like(centres)
-    return CutOff.of(law_of_bins(edges, votes, noise), origin, window)
+    return BeyondRange.of(law_of_bins(edges, votes, noise), origin, window)
 
 
 def law_of(noise: str, scale: float) -> MapNoise:

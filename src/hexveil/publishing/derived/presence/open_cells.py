@@ -43,7 +43,7 @@ from hexveil.report.manifest_view import ManifestView, is_share
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.presence.pooled_ranges import CutOff
+    from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
     from hexveil.publishing.derived.release_source import ReleaseSource
 
     Floats = NDArray[np.float64]
@@ -63,7 +63,7 @@ class CellSums(ReadOnlyArrays):
     middle, radius, balance, shift : ndarray of float, shape (n_cells,)
         m and r of the clipping range, the noisy D, which is in units of weight, and v, by which the
         average is higher for what the range cuts off.
-    cut : CutOff
+    cut : BeyondRange
         What that is.
     """
 
@@ -71,7 +71,7 @@ class CellSums(ReadOnlyArrays):
     radius: Floats
     balance: Floats
     shift: Floats
-    cut: CutOff
+    cut: BeyondRange
 
 
 @dataclass(frozen=True, eq=False)

@@ -210,6 +210,11 @@ class PresenceAllocation:
         """Return the noise of the coarse map."""
         return self.shares.map_noise(form.coarse_share)
 
+    @property
+    def range_law(self) -> MapNoise:
+        """Noise of the histogram by which the published map's ranges are chosen."""
+        return self.histogram_law(VALUES if isinstance(self.form, OneShot) else RESIDUALS)
+
     def histogram_law(self, name: str) -> MapNoise:
         """Return the noise of a histogram."""
         if name == RESIDUALS and isinstance(self.form, ThreeStages):

@@ -62,8 +62,8 @@ LEAST_NEAR = 0.1
 """Least part of the pooled excess that a cell has, far from the end."""
 MODEL_SHARE = 0.4
 """Part of a model's deviations that is expected: intervals allow for more."""
-SURE_PART = 0.2
-"""Expected error, as a part of an interval's width: 0.8 of 3.9 normal deviations."""
+UNKNOWN_PART = 0.05
+"""Expected error where an end is unknown, as a part of the distance to the bound."""
 TINY = 1e-3
 SATURATION = 0.95
 """Ratio from which an interval extends to the bound."""
@@ -205,8 +205,8 @@ def _averages(
     mean_low = np.where(unknown_low, 0.0, np.maximum(mean - down, 0.0))
     mean_high = np.where(unknown_high, 1.0, np.minimum(mean + up, 1.0))
     error = MEAN_ABS_NORMAL * np.hypot(radius * noise * np.sqrt(1.0 + ratio**2), expected)
-    beyond = SURE_PART * np.where(unknown_low | unknown_high, mean_high - mean_low, 0.0)
-    return mean, mean_low, mean_high, np.maximum(error, beyond)
+    beyond = np.where(unknown_low, mean, 0.0) + np.where(unknown_high, 1.0 - mean, 0.0)
+    return mean, mean_low, mean_high, error + UNKNOWN_PART * np.clip(beyond, 0.0, 1.0)
 
 
 def cut_off_error(

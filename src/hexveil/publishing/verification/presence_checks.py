@@ -37,7 +37,7 @@ from hexveil.publishing.presence.presence_table import (
     columns_of,
     count_columns,
     grade_counts,
-    grade_estimates,
+    grade_means,
 )
 from hexveil.publishing.presence.shape_table import estimated_columns, has_shapes
 from hexveil.publishing.verification import shape_checks
@@ -318,11 +318,11 @@ def _check_grades(
                 yield f"{name} is not that of the intervals."
         return
     if "mean" in manifest["plan"]["statistics"]:
-        bounds = manifest["bounds"]
-        span = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
-        ends = numbers["mean_low"], numbers["mean_high"]
+        if "mean_range_low" not in numbers:
+            return
+        lower, upper = (float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper"))
         between = stated_deviations(manifest["accuracy"])["mean"]
-        grades = grade_estimates(*ends, between, span, is_open)
+        grades = grade_means(numbers, between, (lower, upper), is_open)
     else:
         ends = numbers["users_low"], numbers["users_high"]
         grades = grade_counts(*ends, numbers["users"], is_open)

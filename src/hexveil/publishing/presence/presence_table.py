@@ -23,6 +23,7 @@ from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.presence import shape_table
 from hexveil.publishing.presence.map_accuracy import map_accuracy, mean_accuracy, stated_deviations
 from hexveil.publishing.presence.shape_table import GRADE
+from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ BESIDE = ("users", "users_low", "users_high", USERS_GRADE, "users_noisy")
 """Columns of numbers of units beside other statistics, whose grade is `quality`."""
 PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc")
 CLOSED = "closed"
-GRADES = ("good", "caution", "noise", CLOSED)
 GOOD_SHARE, CAUTION_SHARE = 0.25, 1.0
 """Half width of the interval of a number of units, as a share of it, that is good or a caution."""
 _TEMPLATE = "presence/columns.txt"
@@ -198,7 +198,7 @@ def grade_means(
     bounds: tuple[float, float],
     is_open: NDArray[np.bool_],
 ) -> list[str]:
-    """Return the quality of averages: by their intervals, and not good where an end is unknown.
+    """Return the quality of averages: by their intervals, and cut off where an end is unknown.
 
     An end is unknown where the interval extends to a bound that the clipping range does not reach.
 
@@ -216,7 +216,7 @@ def grade_means(
     is_unknown = (low <= bounds[0] + slack) & (columns["mean_range_low"] > bounds[0] + slack)
     is_unknown |= (high >= bounds[1] - slack) & (columns["mean_range_high"] < bounds[1] - slack)
     grades = np.array(grade_estimates(low, high, between, bounds[1] - bounds[0], is_open))
-    return np.where(is_unknown & (grades == "good"), "caution", grades).tolist()  # type: ignore[no-any-return]
+    return [str(grade) for grade in np.where(is_unknown, CUT_OFF, grades)]
 
 
 def grade_columns(

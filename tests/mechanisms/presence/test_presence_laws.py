@@ -13,9 +13,9 @@ from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.presence import (
     contribution,
-    population_quantile,
     presence_allocation,
     unit_votes,
+    user_cap,
 )
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
@@ -42,7 +42,6 @@ FORMS = {
     "three stages": ThreeStages(**SHARES),
     "three stages, declared cap": ThreeStages(**SHARES, cap=DeclaredCap(2)),
 }
-FEW_CAPS = 3
 
 
 def allocation(form, n_cells=2, false_openings=1.0):
@@ -83,25 +82,25 @@ def test_three_stages_lose_at_most_epsilon(form, base):
     assert found.worst <= float(EPSILON) * (1 + 1e-9)
 
 
-def test_a_private_cap_loses_at_most_epsilon(monkeypatch):
-    """On one cell, every set of records, with a private cap among few candidates."""
-    monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_CANDIDATES", FEW_CAPS)
-    monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_OCTAVES_BELOW", 0)
-    form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1"), units=40))
+def test_a_private_cap_loses_at_most_epsilon():
+    """On one cell, every set of records, with a private cap."""
+    form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))
     base = ((0, 0, 1, 1), (0, 1, 3, 2))
     found = exact_loss(form, base, step=2, n_cells=1)
     assert found.paths > 30
     assert 0.5 * float(EPSILON) <= found.worst <= float(EPSILON) * (1 + 1e-9)
 
 
-def test_a_wrong_sensitivity_of_the_cap_is_found(monkeypatch):
-    """A quantile's sensitivity is the larger of q and 1 - q per vote, not the smaller."""
-    monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_CANDIDATES", FEW_CAPS)
-    monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_OCTAVES_BELOW", 0)
-    smaller = property(lambda s: min(s.numerator, s.denominator - s.numerator))
-    form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1"), units=40))
+def test_votes_for_the_cap_by_pair_are_found(monkeypatch):
+    """A unit that votes for the cap with each of its pairs is found."""
+
+    def by_pair(pairs, *, prices, norm, candidates):
+        places = candidates.places(contribution.priced_records(pairs, prices))
+        return PARTS * np.bincount(places, minlength=candidates.size + 1)
+
+    form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))
     assert is_sound(form, TWO_UNITS, step=60)
-    monkeypatch.setattr(population_quantile.QuantileCost, "sensitivity", smaller)
+    monkeypatch.setattr(user_cap, "_votes", by_pair)
     assert not is_sound(form, TWO_UNITS, step=60)
 
 
@@ -109,12 +108,8 @@ def test_a_wrong_sensitivity_of_the_cap_is_found(monkeypatch):
 @pytest.mark.parametrize("false_openings", [None, 1.0, 0.01])
 @pytest.mark.parametrize("base", [NOBODY, TWO_UNITS, LOPSIDED])
 @pytest.mark.parametrize("form", ["three stages", "three stages, declared cap", "private cap"])
-def test_three_stages_lose_at_most_epsilon_for_every_third_set(
-    form, base, false_openings, monkeypatch
-):
+def test_three_stages_lose_at_most_epsilon_for_every_third_set(form, base, false_openings):
     """The same for every third set of records of a unit, with a private cap and without closing."""
-    monkeypatch.setattr(presence_allocation, "middle_price", lambda prices: 2**16)
-    monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_CANDIDATES", FEW_CAPS)
     plans = {**FORMS, "private cap": ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))}
     found = exact_loss(plans[form], base, step=3, false_openings=false_openings)
     assert found.worst <= float(EPSILON) * (1 + 1e-9)

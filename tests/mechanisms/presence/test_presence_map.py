@@ -274,7 +274,7 @@ def test_a_cap_prefers_the_smallest_of_like_quantiles():
     cell = np.tile([0, 1], 3000)
     sums = PresenceSums(PrivatePairs(cell, unit, np.full(6000, 10), np.full(6000, 5000)))
     plan = PresenceAllocation(
-        2, SPAN, Fraction(1), ThreeStages(cap=PrivateCap(units=3000)), false_openings=None
+        2, SPAN, Fraction(1), ThreeStages(cap=PrivateCap()), false_openings=None
     )
     weights = []
     for seed in range(20):

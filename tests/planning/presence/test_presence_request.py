@@ -39,7 +39,7 @@ def test_the_form_follows_the_declared_fleet():
     """A small fleet gets one shot, a large one three stages."""
     assert isinstance(request(999).form(), OneShot)
     assert isinstance(request(1000).form(), ThreeStages)
-    assert request(10_000, cap=PrivateCap()).form().cap == PrivateCap(units=10_000)
+    assert request(10_000, cap=PrivateCap()).form().cap == PrivateCap()
     assert request(10, cap=DeclaredCap(50)).form().cap == DeclaredCap(50)
 
 

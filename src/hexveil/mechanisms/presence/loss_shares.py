@@ -22,7 +22,6 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import (
     calibrated_square,
     cut_digits,
-    pure_of_square,
     square_of_pure,
 )
 from hexveil.accounting.gaussian_loss import MIN_DEVIATION
@@ -58,10 +57,6 @@ class PureShares:
         """Loss of any unit, in ε."""
         return self.epsilon
 
-    def choice_epsilon(self, share: Fraction) -> Fraction:
-        """Return the pure loss of a private choice with this share."""
-        return self.epsilon * share
-
     def map_noise(self, share: Fraction = Fraction(1), weights: int = 1) -> MapNoise:
         """Return the noise of a map with this share, of so many full weights of a unit."""
         return LaplaceMapNoise(map_scale(self.epsilon * share, weights * PARTS))
@@ -92,10 +87,6 @@ class GaussianShares:
     def booked(self) -> Fraction:
         """Loss of any unit, as a square of μ."""
         return self.square
-
-    def choice_epsilon(self, share: Fraction) -> Fraction:
-        """Return the pure loss of a private choice with this share, rounded down."""
-        return pure_of_square(self.square * share)
 
     def map_noise(self, share: Fraction = Fraction(1), weights: int = 1) -> MapNoise:
         """Return the noise of a map with this share, of so many full weights of a unit."""

@@ -14,7 +14,7 @@ of the values. Which form is taken follows from declared numbers. Each stage see
 declared numbers and released numbers of the stages before, nothing else.
 
 Neighbours: all records of one privacy unit are added or removed.
-Sensitivity: stated by each stage (`pooled_histogram`, `map_stage`, `population_quantile`).
+Sensitivity: stated by each stage (`pooled_histogram`, `map_stage`).
 Loss: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of the
 stages add up to 1, whatever the outputs are (`loss_shares`).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
@@ -46,7 +46,6 @@ from hexveil.mechanisms.presence.pooled_ranges import (
     used_bins,
     within_reach,
 )
-from hexveil.mechanisms.presence.population_quantile import PopulationQuantile, UnitTotals
 from hexveil.mechanisms.presence.presence_decoding import PresenceMap, decode_map
 from hexveil.mechanisms.presence.presence_design import (
     CAPPED_WEIGHT,
@@ -58,6 +57,7 @@ from hexveil.mechanisms.presence.presence_design import (
     ThreeStages,
 )
 from hexveil.mechanisms.presence.unit_votes import UnitVotes
+from hexveil.mechanisms.presence.user_cap import cap_stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.presence.map_noise import MapNoise
 
 WIDE_VALUES, VALUES, COARSE_MAP = "wide values", "values", "coarse map"
-RESIDUALS, USER_CAP, FINE_MAP = "residuals", "user cap", "fine map"
+RESIDUALS, FINE_MAP = "residuals", "fine map"
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,31 +302,18 @@ class PresenceAllocation:
         votes, edges = UnitVotes(self.span_quanta, (centres, prices)), within_reach(centres, prices)
         return self._histogram(RESIDUALS, votes, edges, decide, 2 * self.n_cells)
 
-    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PopulationQuantile:
-        prices = self._coarse_row(earlier)[2]
-        return PopulationQuantile.at_loss(
-            USER_CAP,
-            UnitTotals(prices, self.law.norm),
-            cap.candidates(middle_price(prices)),
-            cap.quantile,
-            self.shares.choice_epsilon(cap.share),
-            cap.penalty_votes,
-        )
+    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PooledHistogram:
+        prices, noise = self._coarse_row(earlier)[2], self.shares.map_noise(cap.share)
+        return cap_stage(prices, self.law.norm, noise, cap.quantile)
 
     def _cap(self, outputs: Outputs, form: ThreeStages) -> int:
         """Return the cap of the fine map, in priced records."""
         if isinstance(form.cap, PrivateCap):
-            return self._user_cap(outputs, form.cap).selected(outputs)
+            return int(self._user_cap(outputs, form.cap).decisions(outputs)[0])
         if isinstance(form.cap, DeclaredCap):
             noisy, _, prices = self._coarse_row(outputs)
             return form.cap.records * _mean_price(noisy, prices)
         return 0
-
-
-def middle_price(prices: Ints) -> int:
-    """Return the middle price of the open cells, `MAX_PRICE` if there are none."""
-    positive = np.sort(prices[prices > 0])
-    return int(positive[positive.size // 2]) if positive.size else MAX_PRICE
 
 
 def _mean_price(noisy: Ints, prices: Ints) -> int:

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-import numpy as np
-
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.private_quantile import ListedPoints
 
 
 @dataclass(frozen=True)
@@ -42,34 +39,16 @@ class PrivateCap:
     ----------
     quantile, share : Fraction
         Share of ε.
-    units : int
-        Declared. Each half octave costs a cap `CAP_PENALTY` of their votes: above the largest unit
-        all caps would be at the same quantile.
     """
 
     quantile: Fraction = Fraction("0.8")
     share: Fraction = Fraction("0.05")
-    units: int = 0
-
-    @property
-    def penalty_votes(self) -> int:
-        """Whole votes that each half octave costs."""
-        return round(self.units * CAP_PENALTY)
-
-    @staticmethod
-    def candidates(typical_price: int) -> ListedPoints:
-        """Return caps half an octave apart, from 2^-6 to 2^19.5 records of this price."""
-        octaves = np.arange(CAP_CANDIDATES, dtype=np.float64) / 2.0 - CAP_OCTAVES_BELOW
-        caps = np.rint(typical_price * 2.0**octaves).astype(np.int64)
-        return ListedPoints(np.unique(np.maximum(caps, 1)))
 
 
 CAPPED_WEIGHT = Fraction(1, 2)
 """Part of the units' weight that a private cap is expected to leave: 0.4 to 0.65 on tuning sets."""
 NO_CAP = NoCap()
 UserCap: TypeAlias = NoCap | DeclaredCap | PrivateCap
-CAP_PENALTY = Fraction("0.02")
-CAP_CANDIDATES, CAP_OCTAVES_BELOW = 52, 6
 
 
 @dataclass(frozen=True)

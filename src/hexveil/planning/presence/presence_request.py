@@ -9,7 +9,7 @@ request is refused for its records.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -248,13 +248,11 @@ def cap_in_use(
     Equal weights of unequal units bias an average by a share of the radius that noise does not
     reach in cells of this weight.
     """
-    if isinstance(asked, PrivateCap):
-        return replace(asked, units=fleet.units)
     if asked is not None:
         return asked
     if fleet.units < SMALL_FLEET or epsilon * fleet.units / n_cells < CAPPED_CELL_WEIGHT:
         return NO_CAP
-    return PrivateCap(share=share, units=fleet.units)
+    return PrivateCap(share=share)
 
 
 def false_openings(grid: DeclaredGrid) -> float | None:

@@ -41,7 +41,7 @@ class PrivateCap:
         Share of ε.
     """
 
-    quantile: Fraction = Fraction("0.8")
+    quantile: Fraction = Fraction("0.7")
     share: Fraction = Fraction("0.05")
 
 

@@ -1,7 +1,6 @@
 """Shares of a release's loss: of ε where the promise is pure, of μ² where a δ is promised.
 
-A stage has a share of the whole. From it follow the pure loss of a private choice, and the noise of
-a map.
+A stage has a share of the whole, from which the noise of its map or histogram follows.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: stated by each stage.
@@ -100,13 +99,13 @@ class GaussianShares:
         # The lattice term is proved for parameters from 1 on.
         return GaussianMapNoise(max(deviation, MIN_DEVIATION))
 
-    def square_shares(self, share: Fraction, n_choices: int) -> Fraction:
-        """Return the share of the square that private choices of this share of ε together cost.
+    def square_shares(self, share: Fraction, n_histograms: int) -> Fraction:
+        """Return the share of the square with which histograms need no more than this share of ε.
 
         Each has an equal part of the share of ε.
         """
-        each = square_of_pure(float(self.epsilon * share / n_choices))
-        return Fraction(cut_digits(n_choices * each / float(self.square)))
+        each = square_of_pure(float(self.epsilon * share / n_histograms))
+        return Fraction(cut_digits(n_histograms * each / float(self.square)))
 
     def meter(self, booked: Floats) -> Authority:
         """Return the meter of the squares that were booked."""

@@ -280,10 +280,12 @@ def deviation_between(
     return float(np.sqrt(variance_between(total / divisor, variance)))
 
 
-def lowest_weights(noisy: Floats, threshold: float, law: MapNoise = UNIT_LAPLACE) -> Floats:
+def lowest_weights(
+    noisy: Floats, threshold: float, law: MapNoise = UNIT_LAPLACE, n_terms: int = 2
+) -> Floats:
     """Return the w with P(w + Z >= noisy | w + Z >= threshold) = 2.5 %, 0 at least.
 
-    All in units of the noise scale; Z is the sum of two numbers of scale 1.
+    All in units of the noise scale; Z is the sum of so many numbers of scale 1.
 
     Examples
     --------
@@ -294,8 +296,8 @@ def lowest_weights(noisy: Floats, threshold: float, law: MapNoise = UNIT_LAPLACE
     for _ in range(50):
         middle = (low + high) / 2.0
         # Far below the threshold both tails vanish: such a weight is not likely to be seen at all.
-        is_seen = np.maximum(law.sum_tails(threshold - middle), np.finfo(float).tiny)
-        seen = law.sum_tails(noisy - middle) / is_seen
+        is_seen = np.maximum(law.total_tails(n_terms, threshold - middle), np.finfo(float).tiny)
+        seen = law.total_tails(n_terms, noisy - middle) / is_seen
         low, high = np.where(seen < MISS / 2, middle, low), np.where(seen < MISS / 2, high, middle)
     return np.asarray(low)
 

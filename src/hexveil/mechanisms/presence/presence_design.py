@@ -108,32 +108,34 @@ def _check_shares(*shares: Fraction) -> None:
         raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
 
 
-UNITS_PER_CHOICE = 166
+UNITS_PER_HISTOGRAM = 166
 """Declared units times ε at which noise of scale 1 / ε of a bin is 0.6 % of the votes."""
-MIN_CHOICE_SHARE = Fraction("0.005")
+MIN_HISTOGRAM_SHARE = Fraction("0.005")
 
 
-def choice_share(n_choices: int, units: int, epsilon: Fraction, largest: Fraction) -> Fraction:
-    """Return the share of ε of private choices: the need of a fleet of this size, and no more.
+def histogram_share(
+    n_histograms: int, units: int, epsilon: Fraction, largest: Fraction
+) -> Fraction:
+    """Return the share of ε of histograms: the need of a fleet of this size, and no more.
 
     Parameters
     ----------
-    n_choices : int
+    n_histograms : int
         That have the share together.
     units : int
         Declared.
     epsilon : Fraction
         Of the whole map.
     largest : Fraction
-        Share of a fleet that is too small for precise choices.
+        Share of a fleet that is too small for precise ones.
 
     Examples
     --------
-    >>> choice_share(2, 10_000, Fraction(1), Fraction("0.1"))
+    >>> histogram_share(2, 10_000, Fraction(1), Fraction("0.1"))
     Fraction(33, 1000)
     """
-    needed = Fraction(round(1000 * n_choices * UNITS_PER_CHOICE / (units * epsilon)), 1000)
-    return max(min(needed, largest), MIN_CHOICE_SHARE)
+    needed = Fraction(round(1000 * n_histograms * UNITS_PER_HISTOGRAM / (units * epsilon)), 1000)
+    return max(min(needed, largest), MIN_HISTOGRAM_SHARE)
 
 
 Form: TypeAlias = OneShot | ThreeStages

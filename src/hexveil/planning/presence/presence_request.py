@@ -27,7 +27,7 @@ from hexveil.mechanisms.presence.presence_design import (
     PrivateCap,
     ThreeStages,
     UserCap,
-    choice_share,
+    histogram_share,
 )
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class PresenceRequest:
     @property
     def user_cap(self) -> UserCap:
         """The cap asked for; else a private one where bias outweighs noise, none elsewhere."""
-        share = self._choice_share(1, PrivateCap.share)
+        share = self._histogram_share(1, PrivateCap.share)
         return cap_in_use(self.cap, self.fleet, self.grid.n_cells, self.epsilon, share)
 
     def form(self) -> Form:
@@ -139,17 +139,17 @@ class PresenceRequest:
         if self.fleet.units < SMALL_FLEET and not isinstance(cap, PrivateCap):
             return OneShot(cap=cap)
         return ThreeStages(
-            range_share=self._choice_share(2, ThreeStages.range_share),
+            range_share=self._histogram_share(2, ThreeStages.range_share),
             residual_share=self._residual_share(),
             cap=cap,
         )
 
-    def _choice_share(self, n_choices: int, largest: Fraction) -> Fraction:
-        """Return the share of private choices: of a promise with δ by squares, at the same loss."""
-        share = choice_share(n_choices, self.fleet.units, self.epsilon, largest)
+    def _histogram_share(self, n_histograms: int, largest: Fraction) -> Fraction:
+        """Return the share of histograms; of a promise with δ of its square, with similar noise."""
+        share = histogram_share(n_histograms, self.fleet.units, self.epsilon, largest)
         if not self.delta:
             return share
-        squares = GaussianShares(self.epsilon, self.delta).square_shares(share, n_choices)
+        squares = GaussianShares(self.epsilon, self.delta).square_shares(share, n_histograms)
         return min(squares, largest)
 
     def _residual_share(self) -> Fraction:
@@ -159,7 +159,7 @@ class PresenceRequest:
         """
         largest = ThreeStages.residual_share
         by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
-        return max(self._choice_share(1, largest), by_cells, LEAST_RESIDUAL_SHARE)
+        return max(self._histogram_share(1, largest), by_cells, LEAST_RESIDUAL_SHARE)
 
     def allocation(self) -> PresenceAllocation:
         """Return the plan: stages with shares of ε, from declared numbers."""

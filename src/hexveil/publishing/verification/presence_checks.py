@@ -27,7 +27,7 @@ from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.places import PLACE
 from hexveil.publishing.presence.map_accuracy import MIN_COMPARED, stated_deviations
-from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
+from hexveil.publishing.presence.presence_manifest import GAUSSIAN, law_of, stage_losses
 from hexveil.publishing.presence.presence_table import (
     OPEN,
     SMOOTHED,
@@ -45,7 +45,6 @@ from hexveil.publishing.verification.decoded_maps import (
     check_decoded,
     compare_columns,
     in_parts,
-    law_of,
     published_law,
 )
 from hexveil.publishing.verification.files.file_comparison import (

@@ -45,6 +45,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.pooled_law import Excess
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
+from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_decoding import (
     MISS,
     SATURATION,
@@ -132,17 +133,13 @@ def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     # Cells have what their ranges cut off in common; where noise made a weight negative, none.
     share = np.maximum(cells.weight_noisy, np.finfo(np.float64).tiny)
     share = share / _add(group, share)[group]
-    cut = replace(
-        sums.cut,
-        **{
-            side: Excess(
-                *(_add(group, share * part) for part in vars(getattr(sums.cut, side)).values())
-            )
-            for side in ("below", "above")
-        },
-    )
-    sides, _ = cut_off_error(cut, weight.low, cells.noise)
     below, above = (
+        Excess(*(_add(group, share * part) for part in (side.mean, side.square, side.error)))
+        for side in (sums.cut.below, sums.cut.above)
+    )
+    cut = BeyondRange(below, above, sums.cut.deviation)
+    sides, _ = cut_off_error(cut, weight.low, cells.noise)
+    down, up = (
         np.hypot(np.maximum(gap, 0.0), side)
         for gap, side in zip((middle - low, high - middle), sides, strict=True)
     )
@@ -156,13 +153,11 @@ def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     return CellNumbers(
         number,
         np.where(
-            ratio - below / radius <= -SATURATION,
+            ratio - down / radius <= -SATURATION,
             np.maximum(number - lower_limit, 0.0),
-            span * below,
+            span * down,
         ),
-        np.where(
-            ratio + above / radius >= SATURATION, np.maximum(largest - number, 0.0), span * above
-        ),
+        np.where(ratio + up / radius >= SATURATION, np.maximum(largest - number, 0.0), span * up),
         _add(group, far_low + span * np.maximum(excess, 0.0)),
         _add(group, far_high + span * np.maximum(-excess, 0.0)),
         np.full_like(number, np.nan),

@@ -154,8 +154,10 @@ def _sums(source: ReleaseSource) -> CellSums | None:
         (_column(source, name) - view.lower) / (view.upper - view.lower)
         for name in ("mean", "mean_centre", "mean_range_low", "mean_range_high")
     )
-    centres, *ends = (np.rint(PARTS * part).astype(np.int64) for part in (centre, low, high))
-    window = CellWindow(np.ones_like(centres), *ends)
+    centres, low_end, high_end = (
+        np.rint(PARTS * part).astype(np.int64) for part in (centre, low, high)
+    )
+    window = CellWindow(np.ones_like(centres), low_end, high_end)
     cut = stated_cut(source.manifest["plan"], centres, window)
     if cut is None:
         raise InputError("the histogram in manifest.json is not that of one of its stages.")

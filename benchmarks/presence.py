@@ -24,8 +24,8 @@ The division, written before any error on a judging set was computed:
 
 Every run is the code of a release with simulated noise in place of the noise door. Fleet and grid
 are declared as they are: a holder who declares other numbers has other errors. Columns: mean
-absolute error over the cells of ten units or more, where a closed cell has the released centre of
-the range; the same weighted by records over all used cells, and over open cells alone; share of
+absolute error over the cells of ten units or more, where a closed cell has the released median;
+the same weighted by records over all used cells, and over open cells alone; share of
 records in open cells; share of 95 % intervals of open cells that cover the average of all records,
 and the weight; the error in open cells that `predict_map` states on paper, its range, and the same
 with the true spread declared. The constant is the median of the true
@@ -51,7 +51,6 @@ from hexveil.base.hexagons import of_places
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.presence_allocation import CENTRE
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
@@ -471,7 +470,7 @@ def one_run(
     outputs = execute(plan, sums, source, MemoryJournal(), plan.shares.meter(plan.losses()))
     decoded = plan.decode(outputs)
     low, span = float(request.lattice.lower), float(request.lattice.span)
-    constant = plan.design.centres().points(outputs[CENTRE][0])[0] / PARTS
+    constant = plan.median(outputs) / PARTS
     estimate = low + span * np.where(decoded.is_open, decoded.mean, constant)
     error = np.abs(estimate - truth.mean)
     smoothed_error = np.abs(low + span * decoded.smoothed - truth.mean)

@@ -26,6 +26,7 @@ from hexveil.model.private_pairs import PrivatePairs
 from stage_laws import TINY, selection_law
 
 NEW_UNIT = 99
+FEW_NUMBERS, SOME_ROWS = 6, 1
 
 
 @dataclass(frozen=True)
@@ -169,9 +170,16 @@ class ExactPresenceLoss:
             self._follow({**rows, stage.name: row}, ratio + distance[0] - distance, metered)
 
     def _outcomes(self, values, scales):
-        """Return noisy rows: each number at the lowest or far above the highest it can have."""
+        """Return noisy rows: each number at the lowest or far above the highest it can have.
+
+        Of many numbers all lowest, all highest, which tell most, and some in between.
+        """
         low, high = values.min(axis=0), values.max(axis=0) + np.rint(6 * scales).astype(np.int64)
-        return [np.array(row) for row in itertools.product(*zip(low, high, strict=True))]
+        if low.size <= FEW_NUMBERS:
+            return [np.array(row) for row in itertools.product(*zip(low, high, strict=True))]
+        is_high = np.random.default_rng(low.size).random((SOME_ROWS, low.size)) < 0.4
+        mixed = [np.where(one, high, low) for one in is_high]
+        return [low, high, *mixed]
 
     def _law(self, scores, scale):
         key = scores.tobytes(), scale

@@ -268,10 +268,9 @@ def private_range(file: Path) -> dict[str, float]:
     noise, sums = SimulatedNoise(np.random.default_rng(), 1), PresenceSums(pairs)
     outputs = execute(plan, sums, noise, MemoryJournal(), Meter(plan.losses()))
     window = plan.fine_window(outputs)
-    centre, radius = window.centres[0] / PARTS, window.radius / PARTS
     return {
-        "lower": public["lower"] + span * max(centre - radius, 0.0),
-        "upper": public["lower"] + span * min(centre + radius, 1.0),
+        "lower": public["lower"] + span * window.low[0] / PARTS,
+        "upper": public["lower"] + span * window.high[0] / PARTS,
         "epsilon": 1 - RANGE_EPSILON,
     }
 

@@ -21,8 +21,8 @@ EPSILON, SPAN, NOTHING = Fraction(2), 2, Outputs()
 EDGES = np.array([GRAIN // 4, 3 * GRAIN // 4])
 BASE = ((0, 0, 1, 1), (1, 0, 2, 4), (0, 1, 3, 2))
 VOTES = {
-    "even": UnitVotes(SPAN, np.zeros(2, np.int64)),
-    "priced": UnitVotes(SPAN, np.array([GRAIN // 2, 0]), np.array([1, 5])),
+    "even": UnitVotes(SPAN),
+    "priced": UnitVotes(SPAN, (np.array([GRAIN // 2, 0]), np.array([1, 5]))),
 }
 
 

@@ -32,7 +32,9 @@ def page_of(cells, n_closed, statistics=()):
         decoded = shapes_of(is_open, share, wide)
     else:
         numbers = [share, share - wide, share + wide, 50 * share, 40 * share, 60 * share]
-        sums = (50 * share, 10 * share, share, wide / 2)
+        # The range of the highest cell ends where its interval does not: its upper end is unknown.
+        numbers[2][-1] = 1.0
+        sums = (50 * share, 10 * share, share, share - 0.1, share + 0.1, wide / 2)
         shown, uncut = (
             [np.where(is_open, one, np.nan) for one in part] for part in (numbers, sums)
         )
@@ -121,6 +123,15 @@ def test_labels_have_a_chart_of_open_cells():
     assert '<span class="name">A8</span>' in html
 
 
+def test_a_cell_whose_upper_end_is_unknown_is_cut_off():
+    """Its grade says so, and chart and legend say "at least" in place of an interval."""
+    html, table, data = page_of(hv.Labels("road", values=["A4", "A8", "B10"]), 1)
+    assert table["quality"].to_pylist() == ["closed", "good", "cut off"]
+    assert data["columns"]["quality"] == [4, 0, 2]
+    assert "at least 58.0 km/h; the upper end is unknown" in html
+    assert "<b>Cut off</b> (1 cell): at an end of the cell" in html
+
+
 def test_a_closed_cell_shows_no_number_in_a_browser(show, mapped):
     """The card of a closed hexagon says that it is closed; that of an open one has its average."""
     html, table, _ = mapped
@@ -150,7 +161,7 @@ def test_every_statistic_can_be_chosen(show):
     assert len(data["choices"]) == 23
     assert data["bins"] == {"first": 3, "ends": list(range(0, 101, 5)), "unit": "km/h"}
     n_open = table.num_rows - 3
-    assert [data["choices"][k]["grades"] for k in (0, 1)] == [[n_open, 0, 0], [0, 0, n_open]]
+    assert [data["choices"][k]["grades"] for k in (0, 1)] == [[n_open, 0, 0, 0], [0, 0, 0, n_open]]
     page = show(html, 390, at=f"#cell={table['hexagon'][4].as_py()}")
     value, caption = page.locator("#readout .value"), page.locator("#cells-caption")
     assert "km/h" in value.inner_text()

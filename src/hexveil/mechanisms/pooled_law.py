@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.mechanisms.contract import Floats
 
-N_DRAWS, SEED = 24, 20_261_126
+N_DRAWS, SEED = 100, 20_261_126
 BIAS_TAKEN_OFF = 0.5
 LEAST_KEPT = 0.1
 """Part of an excess that is left whatever its bias is."""

@@ -245,7 +245,8 @@ def unknown_ends(table: pa.Table, view: ManifestView) -> tuple[Bools, Bools]:
 
     Where a range that was found privately cut a cell off, its interval reaches to the bound.
     """
-    name = f"{view.statistic}_quality"
+    own = f"{view.statistic}_quality"
+    name = own if own in table.column_names else "quality"
     if name not in table.column_names:
         none = np.zeros(table.num_rows, dtype=np.bool_)
         return none, none

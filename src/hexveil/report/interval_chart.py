@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.report.cell_differences import unknown_ends
+from hexveil.report.cell_differences import shown_interval, unknown_ends
 from hexveil.report.clipping_text import describe_known_end
 
 if TYPE_CHECKING:
@@ -55,15 +55,13 @@ def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     low, high = view.shown_limits(table)
     qualities = table[f"{view.statistic}_quality"].to_pylist()
     numbers = (view.shown_numbers(table), low, high)
-    descriptions = _described(view, numbers, unknown_ends(table, view))
-    return draw_bars(names, numbers, qualities, view.amount, view.interval, descriptions)
+    said = describe_known_ends(table, view)
+    return draw_bars(names, numbers, qualities, view.amount, view.interval, said)
 
 
-def _described(
-    view: ManifestView, numbers: tuple[Floats, Floats, Floats], unknown: tuple[Bools, Bools]
-) -> dict[int, str]:
+def describe_known_ends(table: pa.Table, view: ManifestView) -> dict[int, str]:
     """Return the words for each cell that a range cut off, by its row."""
-    _, low, high = numbers
+    unknown, (_, low, high) = unknown_ends(table, view), shown_interval(table, view)
     return {
         int(row): describe_known_end(
             view.interval(float(low[row]), float(high[row])),

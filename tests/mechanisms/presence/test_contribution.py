@@ -33,12 +33,14 @@ def pairs_of(rows):
 
 @st.composite
 def windows(draw):
-    """Draw prices, some of them 0, centres, a radius and a cap."""
+    """Draw prices, some of them 0, a range of each cell and a cap."""
     each = {"min_size": N_CELLS, "max_size": N_CELLS}
+    ends = st.lists(st.integers(0, PARTS), min_size=2, max_size=2, unique=True).map(sorted)
+    low, high = np.array(draw(st.lists(ends, **each))).T
     return CellWindow(
         np.array(draw(st.lists(st.integers(0, MAX_PRICE), **each))),
-        np.array(draw(st.lists(st.integers(0, PARTS), **each))),
-        draw(st.integers(1, PARTS)),
+        low,
+        high,
         draw(st.one_of(st.just(0), st.integers(0, 2**50))),
     )
 
@@ -57,16 +59,16 @@ def test_a_unit_adds_at_most_one_weight_over_all_cells(rows, own, window):
 @examples(100)
 @given(
     weight=st.integers(0, PARTS),
-    radius=st.integers(1, PARTS),
-    offsets=st.tuples(*[st.integers(-PARTS, PARTS)] * 2).map(sorted),
+    width=st.integers(1, PARTS),
+    above=st.tuples(*[st.integers(-PARTS, PARTS)] * 2).map(sorted),
 )
-def test_halves_are_monotone_and_add_up(weight, radius, offsets):
+def test_halves_are_monotone_and_add_up(weight, width, above):
     """A rises with the value from 0 to w, rounded to the nearest whole number; B is the rest."""
-    upper, lower = split_weights(np.full(2, weight), np.array(offsets), radius)
+    upper, lower = split_weights(np.full(2, weight), np.array(above), np.full(2, width))
     assert (upper + lower == weight).all()
     assert 0 <= upper[0] <= upper[1] <= weight
-    for one, offset in zip(upper, offsets, strict=True):
-        exact = weight * (1 + Fraction(min(max(offset, -radius), radius), radius)) / 2
+    for one, distance in zip(upper, above, strict=True):
+        exact = weight * Fraction(min(max(distance, 0), width), width)
         assert abs(int(one) - exact) <= Fraction(1, 2)
 
 
@@ -107,7 +109,7 @@ def test_positions_are_monotone_and_within_the_bounds(counts, more):
 def test_sums_decode_to_weights_and_means():
     """Without noise, (A - B) / (A + B) is the mean of positions, weighted by records."""
     pairs = pairs_of([(0, 0, 3, 3 * 10), (0, 1, 1, 20), (2, 1, 1, 40)])
-    window = CellWindow(np.ones(3, dtype=np.int64), np.full(3, PARTS // 2), PARTS // 2)
+    window = CellWindow(np.ones(3, dtype=np.int64), np.zeros(3, dtype=np.int64), np.full(3, PARTS))
     weight, difference = window.decode(window.sums(pairs, SPAN))
     assert weight == pytest.approx([1.5, 0.0, 0.5], abs=1e-5)
     assert (1 + difference[0] / weight[0]) / 2 * SPAN == pytest.approx((10 + 0.5 * 20) / 1.5, 1e-4)

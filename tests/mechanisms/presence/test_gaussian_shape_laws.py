@@ -39,7 +39,7 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 DRAWN = np.stack(np.meshgrid(NODES, NODES), axis=-1).reshape(-1, 2)
 CHANCES = np.outer(WEIGHTS, WEIGHTS).ravel() / (2 * math.pi)
 FORM = ShapeForm(Fraction("0.3"), Fraction(0), n_wide=2, n_narrow=0, n_quantiles=2)
-STAGED = ShapeForm(Fraction("0.1"), n_wide=4, n_narrow=4, n_quantiles=2, cap=PrivateCap(units=9))
+STAGED = ShapeForm(Fraction("0.1"), n_wide=4, n_narrow=4, n_quantiles=2, cap=PrivateCap())
 
 
 def plan_of(form=FORM):

@@ -10,7 +10,8 @@ from hexveil.mechanisms.presence.map_refinement import (
     variance_between,
 )
 
-WINDOW = CellWindow(np.ones(4, dtype=np.int64), np.full(4, PARTS // 2), PARTS // 4)
+WINDOW = CellWindow(np.ones(4, dtype=np.int64), np.full(4, PARTS // 4), np.full(4, 3 * PARTS // 4))
+MEDIAN = PARTS // 3
 QUIET = 2 * PARTS / 1000
 
 
@@ -24,7 +25,7 @@ def noisy(weight, ratio):
 def test_prices_fall_with_released_weight():
     """Twice the weight, half the price; below the root of a typical weight prices are equal."""
     row = noisy([0.5, 8, 100, 200], [0, 0, 0, 0])
-    _, prices = MapRefinement(QUIET, None).centres_and_prices(WINDOW, row)
+    _, prices = MapRefinement(QUIET, None, MEDIAN).centres_and_prices(WINDOW, row)
     root = np.sqrt(54 + 1)
     assert prices.tolist() == pytest.approx(
         [MAX_PRICE, MAX_PRICE * root / 8, MAX_PRICE * root / 100, MAX_PRICE * root / 200], abs=1
@@ -32,21 +33,21 @@ def test_prices_fall_with_released_weight():
 
 
 def test_cells_below_the_threshold_have_no_price():
-    """A closed cell has price 0 and keeps the centre of the range."""
+    """A closed cell has price 0 and has the median for a centre."""
     row = noisy([1, 50, 50, 50], [1.0, 0.5, 0.0, -0.5])
-    centres, prices = MapRefinement(QUIET, 5 * PARTS).centres_and_prices(WINDOW, row)
+    centres, prices = MapRefinement(QUIET, 5 * PARTS, MEDIAN).centres_and_prices(WINDOW, row)
     assert prices[0] == 0
     assert (prices[1:] == MAX_PRICE).all()
-    assert centres[0] == PARTS // 2
+    assert centres[0] == MEDIAN
     assert centres[1:] == pytest.approx(PARTS / 2 + PARTS / 4 * np.array([0.5, 0, -0.5]), rel=1e-3)
 
 
 def test_a_map_without_open_cells_is_closed_throughout():
     """If no cell has enough weight, all prices are 0 and nothing fails."""
     row = noisy([0, 0, 0, 0], [0, 0, 0, 0])
-    centres, prices = MapRefinement(QUIET, 1).centres_and_prices(WINDOW, row)
+    centres, prices = MapRefinement(QUIET, 1, MEDIAN).centres_and_prices(WINDOW, row)
     assert (prices == 0).all()
-    assert (centres == PARTS // 2).all()
+    assert (centres == MEDIAN).all()
 
 
 def test_noise_alone_is_shrunk_away():

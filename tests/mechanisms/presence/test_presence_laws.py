@@ -10,20 +10,24 @@ import numpy as np
 import pytest
 
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.presence import contribution, population_quantile, presence_allocation
+from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.presence import (
+    contribution,
+    presence_allocation,
+    unit_votes,
+    user_cap,
+)
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import (
     DeclaredCap,
     OneShot,
     PrivateCap,
-    RangeDesign,
     ThreeStages,
 )
 from presence_laws import ExactPresenceLoss, PresenceWorld
 
 EPSILON, SPAN = Fraction(2), 2
-TINY_DESIGN = RangeDesign(n_centres=2, n_radii=2)
 NOBODY = ()
 TWO_UNITS = ((0, 0, 1, 1), (1, 0, 2, 4), (0, 1, 3, 2))
 LOPSIDED = ((0, 0, 1, 0), (0, 1, 2, 1), (0, 2, 1, 2), (1, 2, 1, 2))
@@ -38,12 +42,11 @@ FORMS = {
     "three stages": ThreeStages(**SHARES),
     "three stages, declared cap": ThreeStages(**SHARES, cap=DeclaredCap(2)),
 }
-FEW_CAPS = 3
 
 
 def allocation(form, n_cells=2, false_openings=1.0):
-    """Return a plan with few candidates."""
-    return PresenceAllocation(n_cells, SPAN, EPSILON, form, false_openings, TINY_DESIGN)
+    """Return a plan of a tiny map."""
+    return PresenceAllocation(n_cells, SPAN, EPSILON, form, false_openings)
 
 
 def exact_loss(form, base, *, step=7, **more):
@@ -79,27 +82,34 @@ def test_three_stages_lose_at_most_epsilon(form, base):
     assert found.worst <= float(EPSILON) * (1 + 1e-9)
 
 
-def test_a_private_cap_loses_at_most_epsilon(monkeypatch):
-    """On one cell, every set of records, with a private cap among few candidates."""
-    monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_CANDIDATES", FEW_CAPS)
-    monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_OCTAVES_BELOW", 0)
-    form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1"), units=40))
+def test_a_private_cap_loses_at_most_epsilon():
+    """On one cell, every set of records, with a private cap."""
+    form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))
     base = ((0, 0, 1, 1), (0, 1, 3, 2))
     found = exact_loss(form, base, step=2, n_cells=1)
     assert found.paths > 30
     assert 0.5 * float(EPSILON) <= found.worst <= float(EPSILON) * (1 + 1e-9)
 
 
+def test_votes_for_the_cap_by_pair_are_found(monkeypatch):
+    """A unit that votes for the cap with each of its pairs is found."""
+
+    def by_pair(pairs, *, prices, norm, candidates):
+        places = candidates.places(contribution.priced_records(pairs, prices))
+        return PARTS * np.bincount(places, minlength=candidates.size + 1)
+
+    form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))
+    assert is_sound(form, TWO_UNITS, step=60)
+    monkeypatch.setattr(user_cap, "_votes", by_pair)
+    assert not is_sound(form, TWO_UNITS, step=60)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("false_openings", [None, 1.0, 0.01])
 @pytest.mark.parametrize("base", [NOBODY, TWO_UNITS, LOPSIDED])
 @pytest.mark.parametrize("form", ["three stages", "three stages, declared cap", "private cap"])
-def test_three_stages_lose_at_most_epsilon_for_every_third_set(
-    form, base, false_openings, monkeypatch
-):
+def test_three_stages_lose_at_most_epsilon_for_every_third_set(form, base, false_openings):
     """The same for every third set of records of a unit, with a private cap and without closing."""
-    monkeypatch.setattr(presence_allocation, "middle_price", lambda prices: 2**16)
-    monkeypatch.setattr("hexveil.mechanisms.presence.presence_design.CAP_CANDIDATES", FEW_CAPS)
     plans = {**FORMS, "private cap": ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))}
     found = exact_loss(plans[form], base, step=3, false_openings=false_openings)
     assert found.worst <= float(EPSILON) * (1 + 1e-9)
@@ -163,7 +173,7 @@ def test_cells_closed_by_true_counts_are_found(monkeypatch):
 
     def closing(window, pairs, span_quanta, _norm):
         true = np.bincount(pairs.cell, minlength=window.prices.size)
-        window = CellWindow(window.prices * (true >= 2), window.centres, window.radius, window.cap)
+        window = CellWindow(window.prices * (true >= 2), window.low, window.high, window.cap)
         return sound_sums(window, pairs, span_quanta)
 
     assert is_sound(FORMS["one shot"], TWO_UNITS)
@@ -184,9 +194,9 @@ def test_a_fleet_size_from_the_records_is_found():
 
 
 FAULTS = {
-    "sensitivity of a quantile min(q, 1 - q)": (
-        population_quantile.QuantileCost, "sensitivity",
-        lambda old: property(lambda s: min(s.numerator, s.denominator - s.numerator)),
+    "scale of a histogram halved": (
+        PooledHistogram, "noise",
+        lambda old: lambda s, e: tuple(type(r)(r.scales / 2) for r in old(s, e)),
     ),
     "scale of a map halved": (
         presence_allocation.WeightMap, "noise",
@@ -194,14 +204,12 @@ FAULTS = {
     ),
     "halves split by an unclipped offset": (
         contribution, "split_weights",
-        lambda old: lambda weights, offsets, radius: (
-            weights * (radius + 4 * offsets) // (2 * radius),
-            weights * (radius - 4 * offsets) // (2 * radius),
+        lambda old: lambda weights, above, width: (
+            weights * 4 * above // width, weights * (width - 4 * above) // width
         ),
     ),
     "votes of a unit for each of its pairs": (
-        population_quantile, "_even_votes",
-        lambda old: lambda pairs, counts: counts * PARTS,
+        unit_votes, "_even_votes", lambda old: lambda pairs: np.full_like(pairs.cell, PARTS),
     ),
     "coarse map for nothing": (
         presence_allocation.PresenceAllocation, "losses",

@@ -8,9 +8,11 @@ import pytest
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.pooled_law import Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.map_noise import LaplaceMapNoise
+from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
@@ -18,7 +20,12 @@ from hexveil.mechanisms.presence.presence_decoding import (
     noise_quantile95,
     ratio_interval,
 )
-from hexveil.mechanisms.presence.presence_design import OneShot, PrivateCap, ThreeStages
+from hexveil.mechanisms.presence.presence_design import (
+    WIDE_PART,
+    OneShot,
+    PrivateCap,
+    ThreeStages,
+)
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
 
@@ -97,7 +104,7 @@ def test_the_vetted_door_draws_it(fleet):
 
 def test_the_door_refuses_no_records():
     """At the smallest ε that a plan takes, counts at their limits leave room for the noise."""
-    epsilon = Fraction(PARTS, 2**51) / OneShot().map_share
+    epsilon = Fraction(PARTS, 2**51) / (OneShot().range_share * WIDE_PART)
     rows = np.arange(300)
     crowd = PrivatePairs(rows % N_CELLS, rows, np.full(300, 2**62), np.full(300, 2**62))
     plan = PresenceAllocation(N_CELLS, SPAN, epsilon, OneShot())
@@ -106,7 +113,7 @@ def test_the_door_refuses_no_records():
     )
     assert plan.decode(outputs).is_open.shape == (N_CELLS,)
     with pytest.raises(InputError, match="epsilon is too small"):
-        _ = PresenceAllocation(N_CELLS, SPAN, epsilon / 2, OneShot()).fine_scale
+        PresenceAllocation(N_CELLS, SPAN, epsilon / 2, OneShot())
 
 
 def test_a_smaller_booking_is_refused(fleet):
@@ -153,6 +160,14 @@ def test_shares_that_exceed_epsilon_are_refused(make):
 # ---- intervals ----
 
 
+def decoded(low, high, noisy, law, *, beyond=0.0):
+    """Return the map of two cells of one range, of which this much is cut off on either side."""
+    window = CellWindow(np.ones(2, dtype=np.int64), np.full(2, low), np.full(2, high))
+    excess = Excess(*(np.full(2, one) for one in (beyond, beyond**2, 0.0)))
+    centres = np.full(2, (low + high) // 2)
+    return decode_map(window, noisy, law, BeyondRange(excess, excess, 0.1), centres)
+
+
 def test_the_quantile_of_the_noise_of_a_ratio():
     """The closed form is the 95 % quantile of simulated noise, for several ratios."""
     rng = np.random.default_rng(4)
@@ -179,25 +194,38 @@ def test_ratio_intervals_cover_at_any_weight(weight, ratio):
 
 def test_intervals_at_the_end_of_the_range_reach_the_bound():
     """Where all values are clipped, the interval extends to the bound, on that side alone."""
-    window = CellWindow(np.ones(2, dtype=np.int64), np.full(2, PARTS // 2), PARTS // 8)
     noisy = PARTS * np.array([1000, 500, 0, 500])
-    decoded = decode_map(window, noisy, LaplaceMapNoise(PARTS / 100))
-    assert decoded.mean_high[0] == 1.0
-    assert 0.5 < decoded.mean_low[0] < 0.625
-    assert decoded.mean[1] == pytest.approx(0.5)
-    assert decoded.mean_high[1] < 0.6
-    assert decoded.weight[0] == pytest.approx(1000)
+    made = decoded(3 * PARTS // 8, 5 * PARTS // 8, noisy, LaplaceMapNoise(PARTS / 100))
+    assert made.mean_high[0] == 1.0
+    assert 0.5 < made.mean_low[0] < 0.625
+    assert made.mean[1] == pytest.approx(0.5)
+    assert made.mean_high[1] < 0.6
+    assert made.weight[0] == pytest.approx(1000)
+    # What may lie beyond is part of the expected error.
+    assert made.error[0] > made.error[1] + 0.05 * (1.0 - made.mean[0]) - 0.005
+
+
+def test_what_a_range_cuts_off_is_added_by_how_near_a_cell_is():
+    """The pooled excess goes to cells near the end, on average as much; intervals have room."""
+    noisy, law = PARTS * np.array([800, 500, 200, 500]), LaplaceMapNoise(PARTS / 100)
+    ends = 3 * PARTS // 8, 5 * PARTS // 8
+    without, made = (decoded(*ends, noisy, law, beyond=b) for b in (0.0, 0.02))
+    # Near the upper end 1.23 of the excess above, and 0.57 of that below, at these ratios.
+    assert made.mean[0] - without.mean[0] == pytest.approx(0.02 * (16 / 13 - 4 / 7), rel=0.01)
+    assert made.mean[1] - without.mean[1] == pytest.approx(0.02 * (10 / 13 - 10 / 7), rel=0.01)
+    widths = [one.mean_high - one.mean_low for one in (without, made)]
+    assert (widths[1] > widths[0] + 0.02).all()
 
 
 @pytest.mark.parametrize("centre", [0, PARTS // 100, PARTS - PARTS // 100, PARTS])
 def test_no_interval_is_a_point(centre):
     """Noise that puts an average far beyond a bound leaves an interval within the bounds."""
-    window = CellWindow(np.ones(2, dtype=np.int64), np.full(2, centre), PARTS // 8)
+    ends = max(centre - PARTS // 8, 0), min(centre + PARTS // 8, PARTS)
     halves = np.array([50, 0]), np.array([0, 50])
-    decoded = decode_map(window, np.concatenate(halves) * PARTS, LaplaceMapNoise(PARTS))
-    assert (decoded.mean_high - decoded.mean_low > 0.02).all()
-    assert (decoded.mean_low <= decoded.mean).all()
-    assert (decoded.mean <= decoded.mean_high).all()
+    made = decoded(*ends, np.concatenate(halves) * PARTS, LaplaceMapNoise(PARTS))
+    assert (made.mean_high - made.mean_low > 0.02).all()
+    assert (made.mean_low <= made.mean).all()
+    assert (made.mean <= made.mean_high).all()
 
 
 @pytest.mark.parametrize("form", ["one shot", "three stages"])
@@ -211,7 +239,9 @@ def test_a_shaped_grid_has_an_average_for_every_cell(form):
     level = 0.3 + 0.03 * np.repeat(np.arange(places), slots) + 0.02 * np.tile(range(slots), places)
     total = np.rint(SPAN * np.clip(level[cell] + rng.normal(0, 0.05, unit.size), 0, 1))
     sums = PresenceSums(PrivatePairs(cell, unit, np.ones(unit.size), total))
-    plan = PresenceAllocation(places * slots, SPAN, Fraction(2), FORMS[form], shape=(places, slots))
+    plan = PresenceAllocation(
+        places * slots, SPAN, Fraction(2), FORMS[form], 0.1, (places, slots), typical_weight=50.0
+    )
     noise = SimulatedNoise(np.random.default_rng(3), 1)
     outputs = execute(plan, sums, noise, MemoryJournal(), Meter(plan.losses()))
     decoded = plan.decode(outputs)
@@ -244,7 +274,7 @@ def test_a_cap_prefers_the_smallest_of_like_quantiles():
     cell = np.tile([0, 1], 3000)
     sums = PresenceSums(PrivatePairs(cell, unit, np.full(6000, 10), np.full(6000, 5000)))
     plan = PresenceAllocation(
-        2, SPAN, Fraction(1), ThreeStages(cap=PrivateCap(units=3000)), false_openings=None
+        2, SPAN, Fraction(1), ThreeStages(cap=PrivateCap()), false_openings=None
     )
     weights = []
     for seed in range(20):

@@ -25,6 +25,7 @@ from hexveil.planning.presence.presence_request import (
 )
 
 LABELS = DeclaredGrid.of_labels(Labels("cell"), [list("abcdefghij")])
+MANY = DeclaredGrid.of_labels(Labels("cell"), [[str(k) for k in range(400)]])
 AREA = DeclaredGrid.of_area(Cells(6, None), Polygon.of_box(20.5, 51.9, 21.4, 52.5))
 LATTICE = ValueLattice.of((0, 65), "0.01")
 
@@ -38,17 +39,19 @@ def test_the_form_follows_the_declared_fleet():
     """A small fleet gets one shot, a large one three stages."""
     assert isinstance(request(999).form(), OneShot)
     assert isinstance(request(1000).form(), ThreeStages)
-    assert request(10_000, cap=PrivateCap()).form().cap == PrivateCap(units=10_000)
+    assert request(10_000, cap=PrivateCap()).form().cap == PrivateCap()
     assert request(10, cap=DeclaredCap(50)).form().cap == DeclaredCap(50)
 
 
-def test_choices_of_a_large_fleet_are_cheap():
-    """Shares of private choices fall with the declared fleet; all shares stay within one."""
-    forms = [request(n, epsilon="0.5", cap=NO_CAP).form() for n in (1000, 20_000, 10**6)]
+def test_histograms_of_a_large_fleet_are_cheap():
+    """Shares of histograms fall with fleet and cells; all shares stay within one."""
+    forms = [request(n, MANY, epsilon="0.5", cap=NO_CAP).form() for n in (1000, 20_000, 10**6)]
     spent = [form.range_share + form.residual_share for form in forms]
     assert spent == sorted(spent, reverse=True)
     assert spent[0] == Fraction("0.15")
-    assert spent[-1] == Fraction("0.01")
+    assert spent[-1] == Fraction("0.015")
+    # Where cells are few, so is the noise of the map against that of a histogram of all cells.
+    assert request(10**6, cap=NO_CAP).form().residual_share == Fraction("0.1")
     assert all(
         0 < form.map_share == 1 - form.coarse_share - s
         for form, s in zip(forms, spent, strict=True)
@@ -81,11 +84,11 @@ def test_only_an_area_is_tested_for_weight():
     assert request(100, AREA).allocation().threshold > 3 * PARTS
 
 
-def test_a_small_fleet_on_a_fine_grid_clips_more():
-    """The quantile of the radius falls with the noise that is expected from declared numbers."""
-    quantiles = [request(n).allocation().design.radius_quantile for n in (999, 100, 20)]
-    assert quantiles == sorted(quantiles, reverse=True)
-    assert quantiles[0] > quantiles[-1] == Fraction(3, 5)
+def test_the_first_range_is_for_the_declared_weight_of_a_cell():
+    """Its typical weight falls with the fleet, and under a delta rises with cells per unit."""
+    weights = [request(n).allocation().typical_weight for n in (2000, 999, 100)]
+    assert weights == [200.0, 49.95, 5.0]
+    assert request(100, delta=Fraction(1, 1000)).allocation().typical_weight > 10.0
 
 
 def test_the_whole_epsilon_is_booked_for_any_unit():

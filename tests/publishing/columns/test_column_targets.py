@@ -104,7 +104,7 @@ def test_a_constant_of_each_column_has_its_own_error(dataset, table):
     declared = hv.declare(
         **READ | {"cells": cells, "value": (*BOUNDS,), "protect": "presence", "max_bad_rows": 0.1}
     )
-    options = {"epsilon": 1, "fleet": 96, "advise": False}
+    options = {"epsilon": 2, "fleet": 96, "advise": False}
     private = hv.plan(declared, baseline_error={"no2.air": "0.001"}, **options)
     assert [own.prediction.baseline_error for own in private.plans.values()] == [5.0, 0.001]
     assert private.refusal.startswith("no2.air: ")

@@ -18,7 +18,7 @@ from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-from hexveil.mechanisms.presence.presence_design import OneShot, RangeDesign
+from hexveil.mechanisms.presence.presence_design import OneShot
 from hexveil.planning.columns.plan_declared import parts_of_epsilon
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.presence import presence_publication
@@ -190,9 +190,8 @@ def tiny():
     facts = hv.declare(value=("p", "q"), cells=cells, **options)
     plan = hv.plan(facts, epsilon=2, fleet=9, advise=False)
     form = OneShot(range_share=Fraction("0.02"))
-    design = RangeDesign(n_centres=2, n_radii=2)
     stages = {
-        "p": PresenceAllocation(1, 2, Fraction(1), form, None, design),
+        "p": PresenceAllocation(1, 2, Fraction(1), form, None),
         "q": CountAllocation(1, 1, Fraction(1), None),
     }
     base = ((0, 0, 1, 1), (0, 1, 1, 2))
@@ -207,7 +206,7 @@ def test_booked_is_the_exact_loss_of_a_unit_in_both_columns(tiny):
     found = ExactPresenceLoss(world, lambda _: both)
     (booked,) = both.losses()
     assert booked == pytest.approx(2, rel=1e-12)
-    assert 0.9 * booked <= found.worst <= booked
+    assert 0.9 * booked <= found.worst <= booked * (1 + 1e-9)
 
 
 def test_booking_one_of_two_columns_is_caught(tiny):

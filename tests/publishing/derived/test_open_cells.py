@@ -13,12 +13,14 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.cli.app import app
 from hexveil.mechanisms.contract import MemoryJournal, execute
+from hexveil.mechanisms.pooled_law import Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise
+from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_decoding import (
-    CLIPPING,
-    GAUSSIAN_CLIPPING,
+    DRIFT,
+    GAUSSIAN_DRIFT,
     WEIGHTING,
     decode_map,
 )
@@ -149,6 +151,10 @@ class InventedMap:
         level = np.clip(0.4 + 0.06 * self.rng.normal(size=n), 0.2, 0.6)
         drawn = np.full(n, 0.4) if one_centre else 0.4 + 0.7 * (level - 0.4)
         self.centre, self.radius = np.rint(drawn * PARTS).astype(np.int64), PARTS * 15 // 100
+        # Hardly anything is cut off, of units that lie within a half width or so.
+        nothing = np.zeros(n)
+        excess = Excess(nothing, nothing, nothing)
+        self.cut = BeyondRange(excess, excess, self.radius / PARTS)
         self.ratio = np.clip((level * PARTS - self.centre) / self.radius, -0.8, 0.8)
         self.threshold = noise.opening_threshold(n, 1.0)
 
@@ -158,15 +164,31 @@ class InventedMap:
         draw = self.rng.normal if is_gaussian else self.rng.laplace
         halves = [self.weight * (1.0 + sign * self.ratio) / 2.0 * PARTS for sign in (1, -1)]
         noisy = np.concatenate(halves) + draw(0.0, self.noise.scale, 2 * n)
-        window = CellWindow(np.ones(n, dtype=np.int64), self.centre, self.radius)
-        decoded = decode_map(window, np.rint(noisy).astype(np.int64), self.noise, self.threshold)
-        clipping = (GAUSSIAN_CLIPPING if is_gaussian else CLIPPING) * self.rng.normal()
+        ends = self.centre - self.radius, self.centre + self.radius
+        window = CellWindow(np.ones(n, dtype=np.int64), *ends)
+        decoded = decode_map(
+            window,
+            np.rint(noisy).astype(np.int64),
+            self.noise,
+            self.cut,
+            self.centre,
+            self.threshold,
+        )
+        clipping = (GAUSSIAN_DRIFT if is_gaussian else DRIFT) * self.rng.normal()
         weighting = WEIGHTING / np.sqrt(np.maximum(self.weight, 1.0)) * self.rng.normal(size=n)
         truth = (self.centre + self.radius * (self.ratio + clipping + weighting)) / PARTS
         names = ("mean", "mean_low", "mean_high", "weight_noisy", "weight_low")
         columns = (getattr(decoded, name)[decoded.is_open] for name in names)
-        sums = (getattr(decoded, name)[decoded.is_open] for name in ("centre", "balance_noisy"))
-        cells = OpenCells(*columns, (0.0, 1.0), self.noise, 2, CellSums(*sums, self.radius / PARTS))
+        n_open = int(decoded.is_open.sum())
+        part = Excess(*(np.zeros(n_open) for _ in range(3)))
+        sums = CellSums(
+            decoded.centre[decoded.is_open],
+            np.full(n_open, self.radius / PARTS),
+            decoded.balance_noisy[decoded.is_open],
+            np.zeros(n_open),
+            replace(self.cut, below=part, above=part),
+        )
+        cells = OpenCells(*columns, (0.0, 1.0), self.noise, 2, sums)
         return decoded.is_open, cells, truth
 
 
@@ -219,7 +241,9 @@ def test_intervals_of_maps_hold(noise, typical, one_centre, at_least):
 def test_an_average_of_one_cell_is_the_cell():
     """A lone cell keeps its interval; of cells alike noise averages out, clipping does not."""
     one = [np.full(400, number) for number in (0.5, 0.45, 0.55, 1e4, 1e4 - 1.0)]
-    sums = CellSums(np.full(400, 0.5), np.zeros(400), 0.05 / 1.96 / CLIPPING)
+    nothing = Excess(*(np.zeros(400) for _ in range(3)))
+    cut = BeyondRange(nothing, nothing, 0.05 / 1.96 / DRIFT)
+    sums = CellSums(np.full(400, 0.5), np.full(400, 0.2), np.zeros(400), np.zeros(400), cut)
     cells = OpenCells(*one, (0.0, 1.0), LaplaceMapNoise(float(PARTS)), 2, sums)
     alone = average_open_cells(cells, np.arange(400))
     assert alone.noise_low == pytest.approx(0.05)
@@ -460,7 +484,7 @@ def roll_up_of_an_earlier_version(made, folder):
     """Return the only row of a map as a version wrote it that did not publish uncut numbers."""
     kept = [name for name in made.manifest["plan"]["columns"] if name not in UNCUT]
     plan = made.manifest["plan"] | {"columns": kept}
-    plan.pop("radius", None)
+    plan.pop("histogram", None)
     manifest = made.manifest | {"plan": plan}
     manifest["software"] = manifest["software"] | {"hexveil": "0.0.9"}
     table = made.table.select([one for one in made.table.column_names if one not in UNCUT])

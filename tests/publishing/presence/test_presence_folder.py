@@ -13,7 +13,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence import presence_design
+from hexveil.mechanisms.presence import pooled_ranges
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.presence.presence_table import grade_counts, grade_estimates
@@ -351,9 +351,9 @@ def test_constants_of_the_mechanism_are_part_of_a_request(monkeypatch):
     request = hv.plan(hv.declare(**OPTIONS), epsilon=1, fleet=2000).request
     before = identify(request, "cars")
     names = mechanism_constants()
-    assert {"presence_design.RESIDUAL_CLIPPED", "contribution.PARTS"} <= names.keys()
+    assert {"pooled_ranges.OCTAVES", "contribution.PARTS", "pooled_law.SEED"} <= names.keys()
     assert not any(name.startswith("presence_decoding") for name in names)
-    monkeypatch.setattr(presence_design, "RESIDUAL_CLIPPED", 3)
+    monkeypatch.setattr(pooled_ranges, "OCTAVES", 3)
     assert identify(request, "cars") != before
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, PrivateSums, Separate
+from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, PrivateSums
 from hexveil.mechanisms.sensitivity_report import ULP
 
 if TYPE_CHECKING:
@@ -121,8 +121,3 @@ class JointDistance:
         """Return μ² of this noise, rounded down; infinite for a parameter of zero."""
         least = float(np.min(request.deviations))
         return float(self.by_square) / least**2 * (1.0 - 16.0 * ULP) if least > 0 else math.inf
-
-
-def score_sensitivity(by: int) -> Separate:
-    """Return that any unit moves every score of a choice by at most `by`."""
-    return Separate.of_one_entry(np.full(N_ACCOUNTS, by, dtype=np.int64))

@@ -62,11 +62,10 @@ class NoisyLevels(ReadOnlyArrays):
 
     @classmethod
     def of(
-        cls, weight: Floats, difference: Floats, centres: Ints, radius: int, noise: float
+        cls, weight: Floats, difference: Floats, centre: Floats, radius: Floats, noise: float
     ) -> NoisyLevels:
-        """Return those of a map of one radius and noise."""
-        alike = (np.full(weight.size, float(number)) for number in (radius, noise))
-        return cls(weight, difference, centres.astype(np.float64), *alike)
+        """Return those of a map of one noise."""
+        return cls(weight, difference, centre, radius, np.full(weight.size, noise))
 
     def smoothed(self, shape: tuple[int, ...]) -> NoisyLevels:
         """Return the same with smoothed weights."""

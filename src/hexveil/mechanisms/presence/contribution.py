@@ -4,19 +4,20 @@ From a unit's own records and released numbers alone, with P = 2^20 parts:
 
     x_c = min(n_c, N) p_c                 priced records in cell c; N, p_c <= 2^20
     w_c = floor(P x_c / max(‖x‖, τ))      weight
-    v_c = position of the mean in [0, P], d_c = clip(v_c - m_c, -r, r)
-    A_c = floor((w_c (r + d_c) + r) / 2r),   B_c = w_c - A_c
+    v_c = position of the mean in [0, P], y_c = clip(v_c, l_c, h_c) - l_c
+    A_c = floor((2 w_c y_c + h_c - l_c) / 2 (h_c - l_c)),   B_c = w_c - A_c
 
 n_c counts the unit's records in the cell. ‖x‖ is the sum of x under Laplace noise, and the root of
 the sum of squares under Gaussian noise (`map_noise`). Prices p_c,
-the cap τ >= 0, centres m_c and the radius r >= 1 are whole numbers that were declared or released.
-A + B adds up to the weight of the units in a cell, and m + r (A - B) / (A + B) is the mean of their
-clipped positions.
+the cap τ >= 0 and the ends l_c < h_c of each cell's range are whole numbers that were declared or
+released. A + B adds up to the weight of the units in a cell, and l + (h - l) A / (A + B) is the
+mean of their clipped positions.
 
 Neighbours: all records of one privacy unit are added or removed.
-Sensitivity: w_c >= 0 and Σ_c w_c <= P Σ_c x_c / Σ_c x_c = P. As 0 <= r + d_c <= 2r, A_c rises with
-d_c from floor(r / 2r) = 0 to floor((2 r w_c + r) / 2r) = w_c, so A_c and B_c are not negative and
-add up to w_c. Other units' numbers do not change. So a unit moves (A, B) over all cells together by
+Sensitivity: w_c >= 0 and Σ_c w_c <= P Σ_c x_c / Σ_c x_c = P. As 0 <= y_c <= h_c - l_c, A_c rises
+with y_c from floor(1 / 2) = 0 to floor(w_c + 1 / 2) = w_c, so A_c and B_c are not negative and add
+up to w_c, whatever range each cell has. Other units' numbers do not change.
+So a unit moves (A, B) over all cells together by
 an L1 distance of Σ_c w_c <= P. Nothing else about the records is used: the bound holds for any
 counts, any values and any number of cells.
 With the root of squares, Σ_c w_c² <= P² Σ_c x_c² / ‖x‖² <= P², and A_c² + B_c² <= (A_c + B_c)² =
@@ -27,7 +28,7 @@ Source: weights as in user-level bounds on contributions (Amin, Kulesza, Munoz a
 2019), sums of both signs in place of a count and a sum; the proof is above.
 
 Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
-cells, w_c (r + d_c) <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds
+cells, 2 w_c y_c <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds
 the records of more.
 """
 
@@ -134,46 +135,54 @@ def unit_weights(pairs: PrivatePairs, prices: Ints, cap: int, norm: Norm = L1) -
     return norm.weights(pairs, priced_records(pairs, prices), cap)
 
 
-def split_weights(weights: Ints, offsets: Ints, radius: int) -> tuple[Ints, Ints]:
-    """Return the halves A and B of weights, by positions relative to their centres. PRIVATE.
+def split_weights(weights: Ints, above: Ints, width: Ints) -> tuple[Ints, Ints]:
+    """Return the halves A and B of weights, by positions above the low ends of ranges. PRIVATE.
 
     Examples
     --------
-    >>> upper, lower = split_weights(np.array([9, 9, 9]), np.array([-7, 0, 2]), 4)
+    >>> upper, lower = split_weights(np.full(3, 9), np.array([-3, 4, 6]), np.full(3, 8))
     >>> upper.tolist(), lower.tolist()
     ([0, 5, 7], [9, 4, 2])
     """
-    clipped = np.clip(offsets, -radius, radius)
-    upper = (weights * (radius + clipped) + radius) // (2 * radius)
+    clipped = np.clip(above, 0, width)
+    upper = (2 * weights * clipped + width) // (2 * width)
     return np.asarray(upper), np.asarray(weights - upper)
 
 
 @dataclass(frozen=True, eq=False)
 class CellWindow(ReadOnlyArrays):
-    """Public parameters of a map: prices, centres, radius and cap, all whole numbers.
+    """Public parameters of a map: prices, ranges and cap, all whole numbers.
 
     Attributes
     ----------
     prices : ndarray of int64, shape (n_cells,)
         p, 0 where a cell is closed.
-    centres : ndarray of int64, shape (n_cells,)
-        m, from 0 to `PARTS`.
-    radius : int
-        r, at least 1.
+    low, high : ndarray of int64, shape (n_cells,)
+        l < h, the clipping range of each cell, from 0 to `PARTS`.
     cap : int
         τ, in priced records; 0 without a cap.
     """
 
     prices: Ints
-    centres: Ints
-    radius: int
+    low: Ints
+    high: Ints
     cap: int = 0
+
+    @property
+    def middle(self) -> Floats:
+        """Middle of each range, in parts."""
+        return np.asarray((self.low + self.high) / 2.0)
+
+    @property
+    def radius(self) -> Floats:
+        """Half the width of each range, in parts."""
+        return np.asarray((self.high - self.low) / 2.0)
 
     def sums(self, pairs: PrivatePairs, span_quanta: int, norm: Norm = L1) -> Ints:
         """Return ΣA of each cell, then ΣB of each cell, shape (2 n_cells,). PRIVATE."""
         weights = unit_weights(pairs, self.prices, self.cap, norm)
-        offsets = positions(pairs, span_quanta) - self.centres[pairs.cell]
-        halves = split_weights(weights, offsets, self.radius)
+        above = positions(pairs, span_quanta) - self.low[pairs.cell]
+        halves = split_weights(weights, above, (self.high - self.low)[pairs.cell])
         return np.concatenate([_per_cell(pairs, half, self.prices.size) for half in halves])
 
     def decode(self, noisy: Ints) -> tuple[Floats, Floats]:

@@ -1,7 +1,6 @@
 """Shares of a release's loss: of ε where the promise is pure, of μ² where a δ is promised.
 
-A stage has a share of the whole. From it follow the pure loss of a private choice, and the noise of
-a map.
+A stage has a share of the whole, from which the noise of its map or histogram follows.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: stated by each stage.
@@ -22,7 +21,6 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import (
     calibrated_square,
     cut_digits,
-    pure_of_square,
     square_of_pure,
 )
 from hexveil.accounting.gaussian_loss import MIN_DEVIATION
@@ -58,10 +56,6 @@ class PureShares:
         """Loss of any unit, in ε."""
         return self.epsilon
 
-    def choice_epsilon(self, share: Fraction) -> Fraction:
-        """Return the pure loss of a private choice with this share."""
-        return self.epsilon * share
-
     def map_noise(self, share: Fraction = Fraction(1), weights: int = 1) -> MapNoise:
         """Return the noise of a map with this share, of so many full weights of a unit."""
         return LaplaceMapNoise(map_scale(self.epsilon * share, weights * PARTS))
@@ -93,10 +87,6 @@ class GaussianShares:
         """Loss of any unit, as a square of μ."""
         return self.square
 
-    def choice_epsilon(self, share: Fraction) -> Fraction:
-        """Return the pure loss of a private choice with this share, rounded down."""
-        return pure_of_square(self.square * share)
-
     def map_noise(self, share: Fraction = Fraction(1), weights: int = 1) -> MapNoise:
         """Return the noise of a map with this share, of so many full weights of a unit."""
         variance = weights * PARTS**2 / (self.square * share)
@@ -109,13 +99,13 @@ class GaussianShares:
         # The lattice term is proved for parameters from 1 on.
         return GaussianMapNoise(max(deviation, MIN_DEVIATION))
 
-    def square_shares(self, share: Fraction, n_choices: int) -> Fraction:
-        """Return the share of the square that private choices of this share of ε together cost.
+    def square_shares(self, share: Fraction, n_histograms: int) -> Fraction:
+        """Return the share of the square with which histograms need no more than this share of ε.
 
         Each has an equal part of the share of ε.
         """
-        each = square_of_pure(float(self.epsilon * share / n_choices))
-        return Fraction(cut_digits(n_choices * each / float(self.square)))
+        each = square_of_pure(float(self.epsilon * share / n_histograms))
+        return Fraction(cut_digits(n_histograms * each / float(self.square)))
 
     def meter(self, booked: Floats) -> Authority:
         """Return the meter of the squares that were booked."""

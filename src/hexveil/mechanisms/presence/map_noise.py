@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -98,12 +97,6 @@ class LaplaceMapNoise:
     def quantile(self, tail: float) -> int:
         """Return the smallest t >= 1 with P(X >= t) at most this."""
         return laplace_quantile(tail, self.scale)
-
-    def sum_tails(self, t: Floats) -> Floats:
-        """Return P(X + Y > t b), which is (2 + t) exp(-t) / 4 for t >= 0; the law is symmetric."""
-        size = np.abs(t)
-        tail = (2.0 + size) / 4.0 * np.exp(-size)
-        return np.where(t >= 0.0, tail, 1.0 - tail)
 
     def total_tails(self, n_terms: int, t: Floats) -> Floats:
         """Return P(Z > t b) of the sum Z of so many numbers; the law is symmetric."""
@@ -188,10 +181,6 @@ class GaussianMapNoise:
         """Return a t >= 1 with P(X >= t) at most this."""
         return max(math.ceil(-NormalDist(0.0, self.scale).inv_cdf(tail)), 0) + 1
 
-    def sum_tails(self, t: Floats) -> Floats:
-        """Return P(X + Y > t r), of normal noise."""
-        return _normal_tails(t / math.sqrt(2.0))
-
     def total_tails(self, n_terms: int, t: Floats) -> Floats:
         """Return P(Z > t r) of the sum Z of so many numbers, of normal noise."""
         return _normal_tails(t / math.sqrt(n_terms))
@@ -207,13 +196,6 @@ class GaussianMapNoise:
 
 MapNoise: TypeAlias = LaplaceMapNoise | GaussianMapNoise
 UNIT_LAPLACE = LaplaceMapNoise(1.0)
-
-
-def laplace_equivalent(noise: MapNoise) -> Fraction:
-    """Return the scale of Laplace noise with the same E|X + Y|, in parts."""
-    if isinstance(noise, LaplaceMapNoise):
-        return Fraction(noise.scale)
-    return Fraction(noise.sum_error / LAPLACE_SUM_ERROR)
 
 
 def laplace_quantile(tail: float, scale: float) -> int:

@@ -2,10 +2,11 @@
 
 Let W and D be the noisy A + B and A - B of a cell, in units, and s the standard deviation of the
 noise of either: 2 b under Laplace noise of scale b, √2 r under Gaussian noise of parameter r. The
-coarse estimate is m + r q, q = D / max(W, s) within [-1, 1], with variance r² s² (1 + q²) / max(W,
-s)². Centres of the fine map are these estimates, shrunk towards their common mean by the variance
-between cells (Paule and Mandel, 1982). On a grid of several dimensions they are shrunk towards the
-effects of place and slot (`cell_effects`).
+coarse estimate is m + r q with m and r the middle and half the width of the range, q = D / max(W,
+s) within [-1, 1], of variance r² s² (1 + q²) / max(W, s)². Centres of the fine map are these
+estimates, shrunk towards their common mean by the variance between cells (Paule and Mandel, 1982).
+On a grid of several dimensions they are shrunk towards the effects of place and slot
+(`cell_effects`). Cells without an estimate have the median of the fleet.
 
 Prices fall as 1 / max(W, floor): a unit that was in crowded and in lonely cells gives more weight
 to the lonely ones, so that noise relative to weight is alike in all open cells. Closed cells have
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_SHRINKAGE_STEPS = 60
 MIN_CELLS = 3
-"""Open cells below which their estimates are not compared: all get the centre of the range."""
+"""Open cells below which their estimates are not compared: all get the median."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,15 @@ class MapRefinement:
         s, in parts.
     threshold : int or None
         Noisy weight, in parts, from which a cell is open; None opens every cell.
+    median : int
+        Of the fleet's values, in parts.
     shape : tuple of int
         Dimensions of the grid; empty for one alone.
     """
 
     deviation: float
     threshold: int | None
+    median: int
     shape: tuple[int, ...] = ()
 
     def centres_and_prices(self, window: CellWindow, noisy: Ints) -> tuple[Ints, Ints]:
@@ -65,17 +69,16 @@ class MapRefinement:
         is_open = np.full(weight.size, fill_value=True)
         if self.threshold is not None:
             is_open = weight * PARTS >= self.threshold
-        centres, sd = window.centres.astype(np.float64), self.deviation / PARTS
+        middle, radius, sd = window.middle, window.radius, self.deviation / PARTS
+        centres = np.full(weight.size, float(self.median))
         if self.shape and is_open.sum() >= MIN_CELLS:
-            levels = NoisyLevels.of(weight, difference, window.centres, window.radius, sd)
+            levels = NoisyLevels.of(weight, difference, middle, radius, sd)
             centres = levels.smoothed(self.shape).levels(self.shape)
         elif is_open.sum() >= MIN_CELLS:
-            ratio = np.clip(difference / np.maximum(weight, sd), -1.0, 1.0)[is_open]
-            variance = (1.0 + ratio**2) * (
-                window.radius * sd / np.maximum(weight, sd)[is_open]
-            ) ** 2
-            estimates = centres[is_open] + window.radius * ratio
-            centres[is_open] = shrink_to_mean(estimates, variance)
+            ratio = np.clip(difference / np.maximum(weight, sd), -1.0, 1.0)
+            variance = (1.0 + ratio**2) * (radius * sd / np.maximum(weight, sd)) ** 2
+            estimates = middle + radius * ratio
+            centres[is_open] = shrink_to_mean(estimates[is_open], variance[is_open])
         return np.rint(np.clip(centres, 0, PARTS)).astype(np.int64), prices_of_weights(
             weight, is_open
         )

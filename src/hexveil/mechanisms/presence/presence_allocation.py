@@ -2,21 +2,21 @@
 
 | stage | releases | from |
 |---|---|---|
-| centre | median of the units' means | candidates over the bounds |
-| radius | quantile of distances from the centre | the centre |
-| coarse map | weight of each cell and side | centre, radius |
-| residual radius | quantile of distances from the cells' centres | the coarse map |
+| wide values | histogram of the units' means | even bins over the bounds |
+| values | the same, in narrower bins where most values lie | the wide values |
+| coarse map | weight of each cell and side | a range from the values |
+| residuals | histogram of distances from the cells' centres | the coarse map |
 | user cap | quantile of the units' priced records | prices from the coarse map |
-| fine map | weight of each cell and side | all of these |
+| fine map | weight of each cell and side | a range of each cell, from the residuals |
 
-A one-shot map has no coarse map, so no residual radius, no prices and no private cap. Which form is
-taken follows from declared numbers. Each stage sees the records, declared numbers and released
-numbers of the stages before, nothing else.
+A one-shot map has no coarse map, so no residuals, no prices and no private cap: its range is that
+of the values. Which form is taken follows from declared numbers. Each stage sees the records,
+declared numbers and released numbers of the stages before, nothing else.
 
 Neighbours: all records of one privacy unit are added or removed.
-Sensitivity: stated by each stage (`population_quantile`, `map_stage`).
-Loss: ε, or (ε, δ) with noise of Gaussian law in the maps, for any unit, present or not: the shares
-of the stages add up to 1, whatever the outputs are (`loss_shares`).
+Sensitivity: stated by each stage (`pooled_histogram`, `map_stage`).
+Loss: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of the
+stages add up to 1, whatever the outputs are (`loss_shares`).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
@@ -29,42 +29,45 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.presence.cell_effects import NoisyLevels
 from hexveil.mechanisms.presence.contribution import MAX_PRICE, PARTS, CellWindow
 from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
-from hexveil.mechanisms.presence.map_noise import MapNoise, laplace_equivalent
 from hexveil.mechanisms.presence.map_refinement import MapRefinement
 from hexveil.mechanisms.presence.map_stage import CoarseMap, WeightMap
-from hexveil.mechanisms.presence.population_quantile import (
-    CentreDistances,
-    PopulationQuantile,
-    RangeDistances,
-    UnitTotals,
-    VotedPositions,
+from hexveil.mechanisms.presence.pooled_ranges import (
+    RESIDUAL_EDGES,
+    VALUE_EDGES,
+    BeyondRange,
+    best_ranges,
+    crowded_range,
+    law_of_bins,
+    refined_edges,
+    used_bins,
+    within_reach,
 )
 from hexveil.mechanisms.presence.presence_decoding import PresenceMap, decode_map
 from hexveil.mechanisms.presence.presence_design import (
     CAPPED_WEIGHT,
-    CENTRE_PART,
-    DEFAULT_RANGES,
-    RESIDUAL_CLIPPED,
+    WIDE_PART,
     DeclaredCap,
     Form,
     OneShot,
     PrivateCap,
-    RangeDesign,
     ThreeStages,
-    quantile_for_noise,
 )
+from hexveil.mechanisms.presence.unit_votes import UnitVotes
+from hexveil.mechanisms.presence.user_cap import cap_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.mechanisms.pooled_law import PooledLaw
+    from hexveil.mechanisms.presence.map_noise import MapNoise
 
-CENTRE, RADIUS, COARSE_MAP = "centre", "radius", "coarse map"
-MEDIAN = Fraction(1, 2)
-RESIDUAL_RADIUS, USER_CAP, FINE_MAP = "residual radius", "user cap", "fine map"
+WIDE_VALUES, VALUES, COARSE_MAP = "wide values", "values", "coarse map"
+RESIDUALS, FINE_MAP = "residuals", "fine map"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +84,12 @@ class PresenceAllocation:
     form : OneShot or ThreeStages
     false_openings : float or None
         Expected number of empty cells that are opened; None opens every cell.
-    design : RangeDesign
     shape : tuple of int
         Dimensions of the grid, cells in C order; empty for one alone.
     delta : Fraction
         0 for a pure promise.
+    typical_weight : float
+        W for which the first range is chosen: of a typical cell, in units.
     """
 
     n_cells: int
@@ -93,10 +97,15 @@ class PresenceAllocation:
     epsilon: Fraction
     form: Form
     false_openings: float | None = 1.0
-    design: RangeDesign = DEFAULT_RANGES
     shape: tuple[int, ...] = ()
     delta: Fraction = Fraction(0)
+    typical_weight: float = 1.0
     kind = "presence"
+
+    def __post_init__(self) -> None:
+        """Refuse an ε of which a share asks for more noise than integers hold."""
+        for name in (WIDE_VALUES, VALUES, RESIDUALS):
+            self.histogram_law(name)
 
     @property
     def shares(self) -> LossShares:
@@ -131,21 +140,43 @@ class PresenceAllocation:
         return self.law.opening_threshold(self.n_cells, self.false_openings)
 
     def fine_window(self, outputs: Outputs) -> CellWindow:
-        """Return prices, centres, radius and cap of the map that is published."""
+        """Return prices, ranges and cap of the map that is published."""
         if isinstance(self.form, OneShot):
             cap = self.form.cap.records if isinstance(self.form.cap, DeclaredCap) else 0
-            return self._range_window(outputs, cap)
+            return self._first_window(outputs, cap)
+        prices = self._coarse_row(outputs)[2]
+        low, high = np.split(self._residuals(outputs, self.form).decisions(outputs), 2)
+        return CellWindow(prices, low, high, self._cap(outputs, self.form))
+
+    def centres(self, outputs: Outputs) -> Ints:
+        """Return what each cell's range was chosen around, in parts of the span."""
+        if isinstance(self.form, OneShot):
+            return np.full(self.n_cells, self.median(outputs))
+        return self._coarse_row(outputs)[1]
+
+    def histogram(self, outputs: Outputs) -> tuple[str, Ints, Ints]:
+        """Return the histogram of which the published map's ranges follow: name, edges, votes."""
+        if isinstance(self.form, OneShot):
+            votes = self._values(outputs).votes(outputs)
+            return VALUES, *used_bins(self._value_edges(outputs), votes)
         _, centres, prices = self._coarse_row(outputs)
-        radius = self._residual_radius(outputs, self.form).selected(outputs)
-        return CellWindow(prices, centres, radius, self._cap(outputs, self.form))
+        votes = self._residuals(outputs, self.form).votes(outputs)
+        return RESIDUALS, *used_bins(within_reach(centres, prices), votes)
 
     def decode(self, outputs: Outputs) -> PresenceMap:
         """Return the map, with every cell of the grid, open or closed."""
         # Cells that the coarse map closed stay closed; of the others the fine map decides.
         noisy = outputs[FINE_MAP][0]
-        window = self.fine_window(outputs)
+        window, centres = self.fine_window(outputs), self.centres(outputs)
         levels = self._levels(outputs, window) if self.shape else None
-        return decode_map(window, noisy, self.law, self.threshold, levels)
+        cut = self._cut_off(outputs, window, centres)
+        return decode_map(window, noisy, self.law, cut, centres, self.threshold, levels)
+
+    def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:
+        """Return what the ranges of the published map cut off."""
+        name, edges, votes = self.histogram(outputs)
+        origin = centres if name == RESIDUALS else np.zeros_like(centres)
+        return BeyondRange.of(law_of_bins(edges, votes, self.histogram_law(name)), origin, window)
 
     def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:
         """Return levels of all cells, in parts; of cells without a price from the coarse map."""
@@ -153,7 +184,7 @@ class PresenceAllocation:
         if isinstance(self.form, OneShot):
             return published.smoothed(self.shape).levels(self.shape)
         law = self.coarse_law(self.form)
-        coarse = self._noisy_levels(self._range_window(outputs), self._coarse_row(outputs)[0], law)
+        coarse = self._noisy_levels(self._first_window(outputs), self._coarse_row(outputs)[0], law)
         has_price = window.prices > 0
         merged = published.above_noise().where(has_price, coarse.smoothed(self.shape))
         return merged.levels(self.shape)
@@ -161,16 +192,16 @@ class PresenceAllocation:
     def _noisy_levels(self, window: CellWindow, noisy: Ints, law: MapNoise) -> NoisyLevels:
         weight, difference = window.decode(noisy)
         deviation = law.sum_deviation / PARTS
-        return NoisyLevels.of(weight, difference, window.centres, window.radius, deviation)
+        return NoisyLevels.of(weight, difference, window.middle, window.radius, deviation)
 
     # ---- stages ----
 
     def _stages(self, earlier: Outputs) -> Iterator[Stage]:
-        yield self._centre()
-        yield self._radius(earlier)
+        yield self._wide_values()
+        yield self._values(earlier)
         if isinstance(self.form, ThreeStages):
             yield self._coarse_map(earlier, self.form)
-            yield self._residual_radius(earlier, self.form)
+            yield self._residuals(earlier, self.form)
             if isinstance(self.form.cap, PrivateCap):
                 yield self._user_cap(earlier, self.form.cap)
         yield WeightMap(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
@@ -179,38 +210,77 @@ class PresenceAllocation:
         """Return the noise of the coarse map."""
         return self.shares.map_noise(form.coarse_share)
 
-    def _centre(self) -> PopulationQuantile:
-        return PopulationQuantile.at_loss(
-            CENTRE,
-            VotedPositions(self.span_quanta),
-            self.design.centres(),
-            MEDIAN,
-            self.shares.choice_epsilon(self.form.range_share * CENTRE_PART),
+    @property
+    def range_law(self) -> MapNoise:
+        """Noise of the histogram by which the published map's ranges are chosen."""
+        return self.histogram_law(VALUES if isinstance(self.form, OneShot) else RESIDUALS)
+
+    def histogram_law(self, name: str) -> MapNoise:
+        """Return the noise of a histogram."""
+        if name == RESIDUALS and isinstance(self.form, ThreeStages):
+            return self.shares.map_noise(self.form.residual_share)
+        part = WIDE_PART if name == WIDE_VALUES else 1 - WIDE_PART
+        return self.shares.map_noise(self.form.range_share * part)
+
+    def _histogram(
+        self,
+        name: str,
+        votes: UnitVotes,
+        edges: Ints,
+        decide: Callable[[PooledLaw], Ints],
+        n_decided: int,
+    ) -> PooledHistogram:
+        """Return the stage of a histogram whose row holds what is decided by its law."""
+        noise = self.histogram_law(name)
+
+        def decided(noisy: Ints) -> Ints:
+            return decide(law_of_bins(edges, noisy, noise))
+
+        # Bins of distances are the same whatever the centres are: some are out of reach.
+        inner = (edges if votes.around is None else RESIDUAL_EDGES)[1:-1]
+        request, report = noise.request(inner.size + 1), noise.report()
+        return PooledHistogram(name, votes, inner, request, report, decided, n_decided)
+
+    def _wide_values(self) -> PooledHistogram:
+        """Return the stage that decides where bins of values are narrow."""
+        return self._histogram(
+            WIDE_VALUES, UnitVotes(self.span_quanta), VALUE_EDGES, crowded_range, 2
         )
 
-    def _radius(self, earlier: Outputs) -> PopulationQuantile:
-        centre = self._centre().selected(earlier)
-        return PopulationQuantile.at_loss(
-            RADIUS,
-            RangeDistances(self.span_quanta, centre),
-            self.design.radii(),
-            self.design.radius_quantile,
-            self.shares.choice_epsilon(self.form.range_share * (1 - CENTRE_PART)),
-        )
+    def _value_edges(self, outputs: Outputs) -> Ints:
+        return refined_edges(*self._wide_values().decisions(outputs).tolist())
 
-    def _range_window(self, outputs: Outputs, cap: int = 0) -> CellWindow:
-        """Return the window of the private range: all cells alike, at a price of 1."""
-        centre = self._centre().selected(outputs)
-        radius = self._radius(outputs).selected(outputs)
+    def _values(self, earlier: Outputs) -> PooledHistogram:
+        """Return the stage that decides the median and the ends of the first range."""
+        edges = self._value_edges(earlier)
+        law = self.law if isinstance(self.form, OneShot) else self.coarse_law(self.form)
+        weight = np.array([max(self.typical_weight, (self.threshold or 0) / PARTS)])
+
+        def decide(values: PooledLaw) -> Ints:
+            median = np.array([round(PARTS * values.quantile(0.5))])
+            noise = law.sum_deviation / PARTS / weight
+            return np.concatenate(
+                [median, *best_ranges(values, median, noise, weight, around=False)]
+            )
+
+        return self._histogram(VALUES, UnitVotes(self.span_quanta), edges, decide, 3)
+
+    def median(self, outputs: Outputs) -> int:
+        """Return the median of the values, in parts."""
+        return int(self._values(outputs).decisions(outputs)[0])
+
+    def _first_window(self, outputs: Outputs, cap: int = 0) -> CellWindow:
+        """Return the window of the values' range: all cells alike, at a price of 1."""
         ones = np.ones(self.n_cells, dtype=np.int64)
-        return CellWindow(ones, np.full(self.n_cells, centre), radius, cap)
+        _, low, high = self._values(outputs).decisions(outputs)
+        return CellWindow(ones, low * ones, high * ones, cap)
 
     def _coarse_map(self, earlier: Outputs, form: ThreeStages) -> CoarseMap:
         law = self.coarse_law(form)
-        window = self._range_window(earlier)
+        window, median = self._first_window(earlier), self.median(earlier)
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
-        refinement = MapRefinement(law.sum_deviation, self.threshold, self.shape)
+        refinement = MapRefinement(law.sum_deviation, self.threshold, median, self.shape)
         return CoarseMap(COARSE_MAP, window, self.span_quanta, law, refinement)
 
     def _coarse_row(self, outputs: Outputs) -> tuple[Ints, Ints, Ints]:
@@ -218,50 +288,32 @@ class PresenceAllocation:
         row, n = outputs[COARSE_MAP][0], self.n_cells
         return row[: 2 * n], row[2 * n : 3 * n], row[3 * n :]
 
-    def _residual_radius(self, earlier: Outputs, form: ThreeStages) -> PopulationQuantile:
+    def _residuals(self, earlier: Outputs, form: ThreeStages) -> PooledHistogram:
+        """Return the stage that decides the ends of each cell's range."""
         noisy, centres, prices = self._coarse_row(earlier)
-        weight = _mean_weight(noisy, prices)
-        if isinstance(form.cap, PrivateCap):
-            weight *= CAPPED_WEIGHT
-        return PopulationQuantile.at_loss(
-            RESIDUAL_RADIUS,
-            CentreDistances(self.span_quanta, centres, prices),
-            self.design.radii(),
-            quantile_for_noise(laplace_equivalent(self.law), weight, RESIDUAL_CLIPPED),
-            self.shares.choice_epsilon(form.residual_share),
-        )
+        capped = float(CAPPED_WEIGHT) if isinstance(form.cap, PrivateCap) else 1.0
+        floor = self.coarse_law(form).sum_deviation
+        weight = np.maximum(noisy[: self.n_cells] + noisy[self.n_cells :], floor) / PARTS * capped
 
-    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PopulationQuantile:
-        prices = self._coarse_row(earlier)[2]
-        return PopulationQuantile.at_loss(
-            USER_CAP,
-            UnitTotals(prices, self.law.norm),
-            cap.candidates(middle_price(prices)),
-            cap.quantile,
-            self.shares.choice_epsilon(cap.share),
-            cap.penalty_votes,
-        )
+        def decide(distances: PooledLaw) -> Ints:
+            noise = self.law.sum_deviation / PARTS / weight
+            return np.concatenate(best_ranges(distances, centres, noise, weight, around=True))
+
+        votes, edges = UnitVotes(self.span_quanta, (centres, prices)), within_reach(centres, prices)
+        return self._histogram(RESIDUALS, votes, edges, decide, 2 * self.n_cells)
+
+    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PooledHistogram:
+        prices, noise = self._coarse_row(earlier)[2], self.shares.map_noise(cap.share)
+        return cap_stage(prices, self.law.norm, noise, cap.quantile)
 
     def _cap(self, outputs: Outputs, form: ThreeStages) -> int:
         """Return the cap of the fine map, in priced records."""
         if isinstance(form.cap, PrivateCap):
-            return self._user_cap(outputs, form.cap).selected(outputs)
+            return int(self._user_cap(outputs, form.cap).decisions(outputs)[0])
         if isinstance(form.cap, DeclaredCap):
             noisy, _, prices = self._coarse_row(outputs)
             return form.cap.records * _mean_price(noisy, prices)
         return 0
-
-
-def middle_price(prices: Ints) -> int:
-    """Return the middle price of the open cells, `MAX_PRICE` if there are none."""
-    positive = np.sort(prices[prices > 0])
-    return int(positive[positive.size // 2]) if positive.size else MAX_PRICE
-
-
-def _mean_weight(noisy: Ints, prices: Ints) -> Fraction:
-    """Return the mean noisy weight of the open cells, in parts; 0 if there are none."""
-    weights = (noisy[: prices.size] + noisy[prices.size :])[prices > 0].tolist()
-    return Fraction(sum(weights), len(weights)) if weights else Fraction(0)
 
 
 def _mean_price(noisy: Ints, prices: Ints) -> int:

@@ -17,17 +17,25 @@ and a = 1 - z, c = 1 + z,
 
 Gaussian noise of parameter 1 has a variance of a² + c² = 2 + 2 z² instead.
 
-The ratio is that of clipped means of units by their weights. The average of all records differs
-from it by clipping and by the weights of units. No released number says by how much, so the
-interval is widened by a model: a normal error with standard deviation
-r sqrt(WEIGHTING² / max(w, 1) + CLIPPING²), w the lower end of the weight; and where it comes near
-an end of the clipping range, beyond which values may lie at any distance, it extends to the bound.
+The ratio is that of clipped means of units by their weights. What a cell's range cuts off is known
+of the whole fleet (`pooled_ranges`): above its end the excess E, its second moment E₂ and its error
+e, and alike below.
+
+- Estimate: E³ / (E² + e²) of each side is added, which noise moves little, each by how near the
+  cell's own ratio is to that end, against its average over cells and shrunk for noise.
+- Interval: to the side of an excess it is wider by 1.96 sqrt(E₂ / w + E² + e²), w the lower end of
+  the weight, as cells differ by about as much as they exceed on average; to the other side by E + e
+  at most, as no excess is negative. The weights of units are not those of records: a deviation of
+  d sqrt(WEIGHTING² / w + DRIFT²), d that of the law, to either side. All in quadrature.
+- The law knows of no single cell that lies wholly beyond its range. Where the ratio's own interval
+  comes near an end, that end of the average is unknown: the interval extends to the bound.
+
 The constants were chosen on the tuning sets of `benchmarks/presence.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,15 +49,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.mechanisms.pooled_law import Excess
+    from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 
 MISS = 0.05
 """Probability that an interval does not cover."""
 NORMAL_95, MEAN_ABS_NORMAL = 1.96, 0.7979
-WEIGHTING, CLIPPING = 0.3, 0.1
-GAUSSIAN_CLIPPING = 0.15
+WEIGHTING, DRIFT = 0.5, 0.1
+GAUSSIAN_DRIFT = 0.15
 """Under Gaussian noise, where weights limited in squares are less like those of records."""
+LEAST_NEAR = 0.1
+"""Least part of the pooled excess that a cell has, far from the end."""
 MODEL_SHARE = 0.4
-"""Part of these deviations that is expected: intervals allow for more."""
+"""Part of a model's deviations that is expected: intervals allow for more."""
+UNKNOWN_PART = 0.05
+"""Expected error where an end is unknown, as a part of the distance to the bound."""
 TINY = 1e-3
 SATURATION = 0.95
 """Ratio from which an interval extends to the bound."""
@@ -75,8 +89,8 @@ class PresenceMap(ReadOnlyArrays):
         dimensions, without an interval; on others the mean, and in closed cells their centre.
     weight_noisy, balance_noisy : ndarray of float, shape (n_cells,)
         A + B and A - B, neither cut at 0 nor clipped: sums over cells are unbiased.
-    centre : ndarray of float, shape (n_cells,)
-        Centre of the clipping range, as a share of the span: with a balance of 0 the average.
+    centre, range_low, range_high : ndarray of float, shape (n_cells,)
+        What the clipping range was chosen around, and its ends, as shares of the span.
     error : ndarray of float, shape (n_cells,)
         Expected absolute error of each average, as a share of the span.
     between : float
@@ -94,6 +108,8 @@ class PresenceMap(ReadOnlyArrays):
     weight_noisy: Floats
     balance_noisy: Floats
     centre: Floats
+    range_low: Floats
+    range_high: Floats
     error: Floats
     between: float
 
@@ -102,6 +118,8 @@ def decode_map(
     window: CellWindow,
     noisy: Ints,
     law: MapNoise,
+    cut: BeyondRange,
+    centres: Ints,
     threshold: int | None = None,
     levels: Floats | None = None,
 ) -> PresenceMap:
@@ -113,6 +131,10 @@ def decode_map(
         A cell of price 0 is closed.
     noisy : ndarray of int64, shape (2 n_cells,)
     law : MapNoise
+    cut : BeyondRange
+        What the ranges cut off.
+    centres : ndarray of int64, shape (n_cells,)
+        What they were chosen around.
     threshold : int, optional
         Noisy weight in parts below which a cell is closed, where none was closed before.
     levels : ndarray of float, shape (n_cells,), optional
@@ -122,32 +144,21 @@ def decode_map(
     is_open = window.prices > 0
     if threshold is not None:
         is_open &= weight * PARTS >= threshold
-    ratio = np.clip(difference / np.maximum(weight, law.sum_deviation / PARTS), -1.0, 1.0)
     margin, scale = law.opening_threshold(1, MISS / 2) / PARTS, law.scale
     weight_low = np.maximum(weight - margin, 0.0)
     if threshold is not None:
         noisy_weights = weight * PARTS / scale
         least = lowest_weights(noisy_weights, threshold / scale, law) * scale / PARTS
         weight_low = np.minimum(weight_low, least)
-    # Noise may put a ratio, and all of its interval, where averages would lie beyond the bounds.
-    reachable = -window.centres / window.radius, (PARTS - window.centres) / window.radius
-    ratio, *fieller = (
-        np.clip(number, *reachable)
-        for number in (ratio, *ratio_interval(weight, difference, scale / PARTS, law))
+    *means, error = _averages(
+        window, (weight, difference, weight_low), law, cut, centres / PARTS, is_open
     )
-    clipping = GAUSSIAN_CLIPPING if isinstance(law, GaussianMapNoise) else CLIPPING
-    ends = _widened(ratio, weight_low, (fieller[0], fieller[1]), clipping)
-    means = ((window.centres + window.radius * number) / PARTS for number in (ratio, *ends))
     weights = (np.maximum(weight, 0.0), weight_low, np.maximum(weight + margin, 0.0))
     columns = [*(np.clip(number, 0.0, 1.0) for number in means), *weights]
     if levels is None:
-        levels = np.where(is_open, window.centres + window.radius * ratio, window.centres)
+        levels = np.where(is_open, PARTS * means[0], centres)
     smoothed = np.clip(levels / PARTS, 0.0, 1.0)
-    model = MODEL_SHARE * _model_deviation(weight_low, clipping)
-    noise = law.sum_deviation / PARTS * np.sqrt(1.0 + ratio**2)
-    noise /= np.maximum(weight, law.sum_deviation / PARTS)
-    error = window.radius / PARTS * MEAN_ABS_NORMAL * np.hypot(noise, model)
-    uncut = (weight, difference, window.centres / PARTS)
+    uncut = (weight, difference, centres / PARTS, window.low / PARTS, window.high / PARTS)
     opened, hidden = (
         [np.where(is_open, column, np.nan) for column in group]
         for group in (columns, (*uncut, error))
@@ -157,17 +168,107 @@ def decode_map(
     return PresenceMap(is_open, *numbers)
 
 
+def _averages(
+    window: CellWindow,
+    weights: tuple[Floats, Floats, Floats],
+    law: MapNoise,
+    cut: BeyondRange,
+    centres: Floats,
+    is_open: NDArray[np.bool_],
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return averages, the ends of their intervals and expected errors, as shares of the span."""
+    weight, difference, least = weights
+    middle, radius, deviation = window.middle / PARTS, window.radius / PARTS, law.sum_deviation
+    sure = np.maximum(weight, deviation / PARTS)
+    ratio = np.clip(difference / sure, -1.0, 1.0)
+    low, high = ratio_interval(weight, difference, law.scale / PARTS, law)
+    lowest, highest = (middle + radius * end for end in (low, high))
+    # Of the distance from the centre to the end; of a range to both sides alike, of its half.
+    down_to, up_to = centres - window.low / PARTS, window.high / PARTS - centres
+    unknown_low = lowest <= centres - SATURATION * down_to
+    unknown_high = highest >= centres + SATURATION * up_to
+    # Noise may put a ratio, and all of its interval, where averages would lie beyond the bounds.
+    reachable = -middle / radius, (1.0 - middle) / radius
+    ratio, low, high = (np.clip(number, *reachable) for number in (ratio, low, high))
+    noise = deviation / PARTS / sure
+    near = [_nearness(sign * ratio, sure, noise / 2.0, is_open) for sign in (-1.0, 1.0)]
+    below, above = (
+        replace(side, mean=side.mean * part)
+        for side, part in zip((cut.below, cut.above), near, strict=True)
+    )
+    mean = middle + radius * ratio + _kept(above) - _kept(below)
+    sides, expected = cut_off_error(replace(cut, below=below, above=above), least, law)
+    down, up = (
+        np.hypot(radius * np.maximum(gap, 0.0), side)
+        for gap, side in zip((ratio - low, high - ratio), sides, strict=True)
+    )
+    mean_low = np.where(unknown_low, 0.0, np.maximum(mean - down, 0.0))
+    mean_high = np.where(unknown_high, 1.0, np.minimum(mean + up, 1.0))
+    error = MEAN_ABS_NORMAL * np.hypot(radius * noise * np.sqrt(1.0 + ratio**2), expected)
+    beyond = np.where(unknown_low, mean, 0.0) + np.where(unknown_high, 1.0 - mean, 0.0)
+    return mean, mean_low, mean_high, error + UNKNOWN_PART * np.clip(beyond, 0.0, 1.0)
+
+
+def cut_off_error(
+    cut: BeyondRange, weight: Floats, law: MapNoise
+) -> tuple[tuple[Floats, Floats], Floats]:
+    """Return by how much intervals are wider below and above but for noise, and what is expected.
+
+    Parameters
+    ----------
+    cut : BeyondRange
+        What the ranges cut off.
+    weight : ndarray of float
+        Lower end of the weight.
+    law : MapNoise
+        Only its kind counts here.
+    """
+    own = np.maximum(weight, 1.0)
+    below, above = (
+        np.sqrt(side.square / own + side.mean**2 + side.error**2) for side in (cut.below, cut.above)
+    )
+    drift = GAUSSIAN_DRIFT if isinstance(law, GaussianMapNoise) else DRIFT
+    model = cut.deviation * np.sqrt(WEIGHTING**2 / own + drift**2)
+    sides = tuple(
+        np.hypot(
+            np.minimum(NORMAL_95 * far, other.mean + other.error),
+            NORMAL_95 * np.hypot(near, model),
+        )
+        for near, far, other in ((below, above, cut.above), (above, below, cut.below))
+    )
+    return (sides[0], sides[1]), MODEL_SHARE * np.sqrt(model**2 + below**2 + above**2)
+
+
+def _kept(excess: Excess) -> Floats:
+    """Return the excess that an estimate takes: less of what may be noise."""
+    divisor = np.maximum(excess.mean**2 + excess.error**2, np.finfo(float).tiny)
+    return np.asarray(excess.mean**3 / divisor)
+
+
+def _nearness(ratio: Floats, weight: Floats, noise: Floats, is_open: NDArray[np.bool_]) -> Floats:
+    """Return each cell's part of the pooled excess at an end, by its share near it, shrunk."""
+    near = (1.0 + ratio) / 2.0
+    if not is_open.any():
+        return np.ones_like(near)
+    typical = float(np.average(near[is_open], weights=weight[is_open]))
+    spread = max(float(np.var(near[is_open]) - np.mean(noise[is_open] ** 2)), 0.0)
+    kept = spread / np.maximum(spread + noise**2, TINY**2)
+    parts = (typical + kept * (near - typical)) / max(typical, TINY)
+    return np.asarray(np.maximum(parts, LEAST_NEAR))
+
+
 def deviation_between(
     window: CellWindow, noisy: tuple[Floats, Floats], law: MapNoise, is_open: NDArray[np.bool_]
 ) -> float:
     """Return the standard deviation of averages between open cells, as a share of the span.
 
     From noisy numbers and their noise, by the method of moments: with W and D those of a cell, m
-    and r its centre and radius and θ the common average, m + r D / W has the noise of
-    r D + (m - θ) W, over W. No ratio is cut at the ends of the range, or noise would count twice.
+    and r the middle and half the width of its range and θ the common average, m + r D / W has the
+    noise of r D + (m - θ) W, over W. No ratio is cut at the ends of the range, or noise would count
+    twice.
     """
     weight, difference = (number[is_open] for number in noisy)
-    centre, radius = window.centres[is_open] / PARTS, window.radius / PARTS
+    centre, radius = (part[is_open] / PARTS for part in (window.middle, window.radius))
     if weight.size < 2 or weight.sum() <= 0:
         return 0.0
     total = radius * difference + centre * weight
@@ -179,27 +280,12 @@ def deviation_between(
     return float(np.sqrt(variance_between(total / divisor, variance)))
 
 
-def _widened(
-    ratio: Floats, weight: Floats, ends: tuple[Floats, Floats], clipping: float
-) -> tuple[Floats, Floats]:
-    """Return intervals of the ratio, widened for weights and clipping; infinite at saturation."""
-    model = NORMAL_95 * _model_deviation(weight, clipping)
-    low = ratio - np.hypot(np.maximum(ratio - ends[0], 0.0), model)
-    high = ratio + np.hypot(np.maximum(ends[1] - ratio, 0.0), model)
-    low[low <= -SATURATION] = -np.inf
-    high[high >= SATURATION] = np.inf
-    return low, high
-
-
-def _model_deviation(weight: Floats, clipping: float) -> Floats:
-    """Return the deviation of a ratio by weights that are not records', and by clipping."""
-    return np.asarray(np.sqrt(WEIGHTING**2 / np.maximum(weight, 1.0) + clipping**2))
-
-
-def lowest_weights(noisy: Floats, threshold: float, law: MapNoise = UNIT_LAPLACE) -> Floats:
+def lowest_weights(
+    noisy: Floats, threshold: float, law: MapNoise = UNIT_LAPLACE, n_terms: int = 2
+) -> Floats:
     """Return the w with P(w + Z >= noisy | w + Z >= threshold) = 2.5 %, 0 at least.
 
-    All in units of the noise scale; Z is the sum of two numbers of scale 1.
+    All in units of the noise scale; Z is the sum of so many numbers of scale 1.
 
     Examples
     --------
@@ -210,8 +296,8 @@ def lowest_weights(noisy: Floats, threshold: float, law: MapNoise = UNIT_LAPLACE
     for _ in range(50):
         middle = (low + high) / 2.0
         # Far below the threshold both tails vanish: such a weight is not likely to be seen at all.
-        is_seen = np.maximum(law.sum_tails(threshold - middle), np.finfo(float).tiny)
-        seen = law.sum_tails(noisy - middle) / is_seen
+        is_seen = np.maximum(law.total_tails(n_terms, threshold - middle), np.finfo(float).tiny)
+        seen = law.total_tails(n_terms, noisy - middle) / is_seen
         low, high = np.where(seen < MISS / 2, middle, low), np.where(seen < MISS / 2, high, middle)
     return np.asarray(low)
 

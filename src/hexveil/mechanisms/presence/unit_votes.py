@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.presence.any_unit import total_over_units
 from hexveil.mechanisms.presence.contribution import PARTS, positions, unit_weights
 
@@ -29,20 +28,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class UnitVotes(ReadOnlyArrays):
-    """Positions of units' means less the centre of their cell, in parts of the span.
+class UnitVotes:
+    """Positions of units' means in parts of the span, with even votes, or relative to centres.
 
     Attributes
     ----------
     span_quanta : int
-    centres : ndarray of int64, shape (n_cells,)
-    prices : ndarray of int64, shape (n_cells,), optional
-        A unit votes as it weighs at these prices; without them evenly.
+    around : pair of ndarray of int64, shape (n_cells,), optional
+        Centres of cells, and prices at which a unit votes as it weighs.
     """
 
     span_quanta: int
-    centres: Ints
-    prices: Ints | None = None
+    around: tuple[Ints, Ints] | None = None
 
     def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
         """Return the votes of each place, shape (1, n_points + 1). PRIVATE."""
@@ -52,9 +49,11 @@ class UnitVotes(ReadOnlyArrays):
 
 def _votes(pairs: PrivatePairs, *, of: UnitVotes, candidates: ListedPoints) -> Ints:
     """Return the votes of some units by place. PRIVATE."""
-    offsets = positions(pairs, of.span_quanta) - of.centres[pairs.cell]
-    votes = _even_votes(pairs) if of.prices is None else unit_weights(pairs, of.prices, cap=0)
-    places = candidates.places(offsets)
+    values, votes = positions(pairs, of.span_quanta), _even_votes(pairs)
+    if of.around is not None:
+        centres, prices = of.around
+        values, votes = values - centres[pairs.cell], unit_weights(pairs, prices, cap=0)
+    places = candidates.places(values)
     # Exact: every partial sum is a whole number below 2^53.
     return np.bincount(places, votes, candidates.size + 1).astype(np.int64)
 

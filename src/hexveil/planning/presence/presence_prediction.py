@@ -14,14 +14,17 @@ With W the weight of a cell, b the scale of the noise of the published map and s
 Y| = 1.5 b (of Gaussian noise of parameter r, 1.13 r) is the expected error of the weight, and about
 s E|X + Y| / W that of the mean, at most NO_BETTER s. Equal weights of unequal units, and clipping,
 bias a mean by about BIAS s; the n units of a cell weigh differently from records, which adds s /
-sqrt(n). These are added in quadrature. A unit weighs 1, or its records over a declared cap, or
-CAPPED_WEIGHT under a private one; under Gaussian noise, in k cells alike, the root of k times as
-much. A cell opens with the probability that its weight and the noise exceed the threshold
-(`cell_opening`), in the coarse map and again in the fine one.
+sqrt(n). The noise of the histogram by which ranges are chosen is in all cells alike, by about
+HISTOGRAM of the span for a deviation of as many votes as there are units: it matters where values
+fill a small part of the bounds. All are added in quadrature. A unit weighs 1, or its records over a
+declared cap, or CAPPED_WEIGHT under a private one; under Gaussian noise, in k cells alike, the root
+of k times as much. A cell opens with the probability that its weight and the noise exceed the
+threshold (`cell_opening`), in the coarse map and again in the fine one.
 
 How values spread within bounds is not known on paper. So a range goes with each error: for a spread
 of LOW_SPREAD to HIGH_SPREAD of the span, and MODEL_FACTOR to either side for what the assumptions
-miss. The constants were chosen on the tuning sets of `benchmarks/presence.py`.
+miss; its lower end is that of noise alone, as values need not depend on how units report. The
+constants were chosen on the tuning sets of `benchmarks/presence.py`.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ if TYPE_CHECKING:
 
 CONCENTRATION = 0.8
 SPREAD_SHARE, LOW_SPREAD, HIGH_SPREAD = 0.1, 0.05, 0.2
-NO_BETTER, BIAS = 0.8, 0.08
+NO_BETTER, BIAS, HISTOGRAM = 0.8, 0.08, 0.3
 MODEL_FACTOR = 2.0
 BASELINE_SHARE = 1.0 / 20.0
 MEAN_ABS_NORMAL = 0.7979
@@ -216,24 +219,29 @@ def predict_map(
     traffic = is_open * share
     open_traffic = float(traffic.sum())
     over_open = traffic / max(open_traffic, np.finfo(float).tiny)
-    relative = float((over_open * _relative_error(request, noise / weight, share)).sum())
+    by_noise = np.minimum(noise / weight, NO_BETTER)
+    least, usual = (
+        float((over_open * part).sum())
+        for part in (by_noise, np.hypot(by_noise, _weighting_error(request, share)))
+    )
+    votes = plan.range_law.number_deviation / PARTS / request.fleet.units
+    alike = HISTOGRAM * span * votes
     return PresencePrediction(
-        mean_error=relative * spreads[0],
+        mean_error=math.hypot(usual * spreads[0], alike),
         weight_error=noise,
         typical_weight=float((over_open * weight).sum()),
         open_cells=float(is_open.sum()),
         open_traffic=open_traffic,
         baseline_error=baseline,
-        mean_error_low=relative * spreads[1] / MODEL_FACTOR,
-        mean_error_high=relative * spreads[2] * MODEL_FACTOR,
+        mean_error_low=math.hypot(least * spreads[1], alike) / MODEL_FACTOR,
+        mean_error_high=math.hypot(usual * spreads[2], alike) * MODEL_FACTOR,
     )
 
 
-def _relative_error(request: PresenceRequest, noise: Floats, share: Floats) -> Floats:
-    """Return the expected error of means per unit of spread, from the noise relative to weight."""
+def _weighting_error(request: PresenceRequest, share: Floats) -> Floats:
+    """Return the expected error of means by units' weights, per unit of spread."""
     n_units = np.maximum(units_per_cell(request, share), 1.0)
-    from_weights = np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(n_units))
-    return np.asarray(np.hypot(np.minimum(noise, NO_BETTER), from_weights))
+    return np.asarray(np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(n_units)))
 
 
 def predict_counts(request: UnitCountRequest) -> UnitCountPrediction:

@@ -9,30 +9,25 @@ request is refused for its records.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexveil.accounting.gaussian_loss import check_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.loss_shares import GaussianShares, loss_shares
-from hexveil.mechanisms.presence.map_noise import laplace_equivalent
+from hexveil.mechanisms.presence.loss_shares import GaussianShares
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import (
     NO_CAP,
-    ONE_SHOT_CLIPPED,
     DeclaredCap,
     Form,
     OneShot,
     PrivateCap,
-    RangeDesign,
     ThreeStages,
     UserCap,
-    choice_share,
-    quantile_for_noise,
+    histogram_share,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +36,10 @@ if TYPE_CHECKING:
 
 SMALL_FLEET = 1000
 """Declared units below which a coarse map would be mostly noise: one shot instead."""
+SMALL_FLEET_PART = 0.5
+"""Weight of the cell that a small fleet's range is chosen for, over the mean of all cells."""
+RESIDUAL_SHARE_CELLS, LEAST_RESIDUAL_SHARE = 4, Fraction("0.01")
+"""Share of the residuals, times cells; and the least."""
 MAX_FLEET = 2**32
 MAX_DECLARED_CAP = 2**40
 """Its product with a price fits 64 bits."""
@@ -131,7 +130,7 @@ class PresenceRequest:
     @property
     def user_cap(self) -> UserCap:
         """The cap asked for; else a private one where bias outweighs noise, none elsewhere."""
-        share = self._choice_share(1, PrivateCap.share)
+        share = self._histogram_share(1, PrivateCap.share)
         return cap_in_use(self.cap, self.fleet, self.grid.n_cells, self.epsilon, share)
 
     def form(self) -> Form:
@@ -140,40 +139,42 @@ class PresenceRequest:
         if self.fleet.units < SMALL_FLEET and not isinstance(cap, PrivateCap):
             return OneShot(cap=cap)
         return ThreeStages(
-            range_share=self._choice_share(2, ThreeStages.range_share),
-            residual_share=self._choice_share(1, ThreeStages.residual_share),
+            range_share=self._histogram_share(2, ThreeStages.range_share),
+            residual_share=self._residual_share(),
             cap=cap,
         )
 
-    def _choice_share(self, n_choices: int, largest: Fraction) -> Fraction:
-        """Return the share of private choices: of a promise with δ by squares, at the same loss."""
-        share = choice_share(n_choices, self.fleet.units, self.epsilon, largest)
+    def _histogram_share(self, n_histograms: int, largest: Fraction) -> Fraction:
+        """Return the share of histograms; of a promise with δ of its square, with similar noise."""
+        share = histogram_share(n_histograms, self.fleet.units, self.epsilon, largest)
         if not self.delta:
             return share
-        squares = GaussianShares(self.epsilon, self.delta).square_shares(share, n_choices)
+        squares = GaussianShares(self.epsilon, self.delta).square_shares(share, n_histograms)
         return min(squares, largest)
+
+    def _residual_share(self) -> Fraction:
+        """Return the share of the residuals, whose noise is in all cells alike.
+
+        Noise of the map is as much less as cells are fewer, so that few cells need a larger one.
+        """
+        largest = ThreeStages.residual_share
+        by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
+        return max(self._histogram_share(1, largest), by_cells, LEAST_RESIDUAL_SHARE)
 
     def allocation(self) -> PresenceAllocation:
         """Return the plan: stages with shares of ε, from declared numbers."""
         form = self.form()
-        design = RangeDesign()
-        if isinstance(form, OneShot):
-            law = loss_shares(self.epsilon, self.delta).map_noise(form.map_share)
-            scale = laplace_equivalent(law) / PARTS
-            weight = self.weight_per_cell * Fraction(
-                even_weight(self.fleet, self.grid.n_cells, self.delta)
-            )
-            quantile = quantile_for_noise(scale, weight, ONE_SHOT_CLIPPED)
-            design = RangeDesign(radius_quantile=quantile)
+        sure = SMALL_FLEET_PART if isinstance(form, OneShot) else 1.0
+        even = even_weight(self.fleet, self.grid.n_cells, self.delta)
         return PresenceAllocation(
             self.grid.n_cells,
             self.lattice.span_quanta,
             self.epsilon,
             form,
             false_openings(self.grid),
-            design,
             self.grid.shape,
             self.delta,
+            sure * even * float(self.weight_per_cell),
         )
 
 
@@ -247,13 +248,11 @@ def cap_in_use(
     Equal weights of unequal units bias an average by a share of the radius that noise does not
     reach in cells of this weight.
     """
-    if isinstance(asked, PrivateCap):
-        return replace(asked, units=fleet.units)
     if asked is not None:
         return asked
     if fleet.units < SMALL_FLEET or epsilon * fleet.units / n_cells < CAPPED_CELL_WEIGHT:
         return NO_CAP
-    return PrivateCap(share=share, units=fleet.units)
+    return PrivateCap(share=share)
 
 
 def false_openings(grid: DeclaredGrid) -> float | None:

@@ -12,7 +12,7 @@ from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.loss_shares import GaussianShares, loss_shares
-from hexveil.mechanisms.presence.presence_design import PrivateCap, choice_share
+from hexveil.mechanisms.presence.presence_design import PrivateCap, histogram_share
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.statistic_terms import Share
 from hexveil.planning.presence.presence_request import (
@@ -118,7 +118,7 @@ class ShapeRequest:
     @property
     def user_cap(self) -> UserCap:
         """The cap asked for; else a private one where bias outweighs noise, none elsewhere."""
-        share = choice_share(1, self.fleet.units, self.epsilon, PrivateCap.share)
+        share = histogram_share(1, self.fleet.units, self.epsilon, PrivateCap.share)
         if self.delta:
             squares = GaussianShares(self.epsilon, self.delta).square_shares(share, 1)
             share = min(squares, PrivateCap.share)

@@ -12,6 +12,8 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from hexveil.accounting.gaussian_composition import square_epsilon, square_of_pure
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, Outputs
@@ -19,6 +21,9 @@ from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointDistance
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.counted_map import CountedAllocation
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
+from hexveil.mechanisms.presence.pooled_ranges import BeyondRange, law_of_bins
+from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, VALUES
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
 from hexveil.planning.presence.presence_request import UnitCountRequest
@@ -34,7 +39,8 @@ from hexveil.publishing.presence.presence_table import columns_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hexveil.mechanisms.contract import Stage
+    from hexveil.mechanisms.contract import Ints, Stage
+    from hexveil.mechanisms.presence.contribution import CellWindow
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
@@ -133,7 +139,7 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
         "scale": allocation.scale
         if isinstance(allocation, CountAllocation)
         else allocation.fine_scale,
-        **_window(allocation, outputs),
+        **_histogram(allocation, outputs),
         "open_from": _threshold(allocation, outputs),
         "false_openings": allocation.false_openings,
         "prediction": plan.figures(),
@@ -141,13 +147,48 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
     }
 
 
-def _window(
+def _histogram(
     allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
-) -> dict[str, int]:
-    """Return the released radius of a map of averages, in parts of the span."""
+) -> dict[str, Any]:
+    """Return the released histogram of a map of averages: what its ranges cut off follows."""
     if isinstance(allocation, (CountAllocation, ShapeAllocation)):
         return {}
-    return {"radius": allocation.fine_window(outputs).radius}
+    name, edges, votes = allocation.histogram(outputs)
+    return {"histogram": {"stage": name, "edges": edges.tolist(), "votes": votes.tolist()}}
+
+
+def stated_cut(plan: Mapping[str, Any], centres: Ints, window: CellWindow) -> BeyondRange | None:
+    """Return what ranges cut off, by the histogram that `plan` in a manifest states.
+
+    Parameters
+    ----------
+    plan : mapping
+        Without a histogram nothing is cut off.
+    centres : ndarray of int64
+        What the ranges were chosen around.
+    window : CellWindow
+
+    Returns
+    -------
+    BeyondRange or None
+        None of a histogram that no release has.
+    """
+    edges, votes, noise = np.array([0, PARTS]), np.array([PARTS]), law_of(LAPLACE, 1.0)
+    stated = plan.get("histogram", {"stage": VALUES})
+    if "edges" in stated:
+        edges, votes = (np.array(stated[name], dtype=np.int64) for name in ("edges", "votes"))
+        stages = [stage for stage in plan["stages"] if stage["stage"] == stated["stage"]]
+        is_sound = edges.size == votes.size + 1 and (np.diff(edges) > 0).all()
+        if len(stages) != 1 or not is_sound:
+            return None
+        noise = law_of(stages[0]["noise"], stages[0]["scale"])
+    origin = centres if stated["stage"] == RESIDUALS else np.zeros_like(centres)
+    return BeyondRange.of(law_of_bins(edges, votes, noise), origin, window)
+
+
+def law_of(noise: str, scale: float) -> MapNoise:
+    """Return the noise of a stage by its name in a manifest."""
+    return GaussianMapNoise(scale) if noise == GAUSSIAN else LaplaceMapNoise(scale)
 
 
 def _form(allocation: PresenceAllocation | CountAllocation | ShapeAllocation) -> str:

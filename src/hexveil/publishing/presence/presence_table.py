@@ -23,6 +23,7 @@ from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.presence import shape_table
 from hexveil.publishing.presence.map_accuracy import map_accuracy, mean_accuracy, stated_deviations
 from hexveil.publishing.presence.shape_table import GRADE
+from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 OPEN = "is_open"
 SMOOTHED = "mean_smoothed"
-SUMS = ("weight_noisy", "balance_noisy", "mean_centre")
+SUMS = ("weight_noisy", "balance_noisy", "mean_centre", "mean_range_low", "mean_range_high")
 """Noisy numbers that averages and weights are made of, neither cut at 0 nor clipped."""
 COLUMNS = {
     "mean": (
@@ -62,10 +63,10 @@ BESIDE = ("users", "users_low", "users_high", USERS_GRADE, "users_noisy")
 """Columns of numbers of units beside other statistics, whose grade is `quality`."""
 PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc")
 CLOSED = "closed"
-GRADES = ("good", "caution", "noise", CLOSED)
 GOOD_SHARE, CAUTION_SHARE = 0.25, 1.0
 """Half width of the interval of a number of units, as a share of it, that is good or a caution."""
 _TEMPLATE = "presence/columns.txt"
+_SLACK = 1e-9
 
 
 UNCUT = {*SUMS, "users_noisy"}
@@ -191,6 +192,33 @@ def grade_estimates(
     return _with_closed(grade_against_map((-half, half), between, is_open), is_open)
 
 
+def grade_means(
+    columns: Mapping[str, Floats],
+    between: float | None,
+    bounds: tuple[float, float],
+    is_open: NDArray[np.bool_],
+) -> list[str]:
+    """Return the quality of averages: by their intervals, and cut off where an end is unknown.
+
+    An end is unknown where the interval extends to a bound that the clipping range does not reach.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray of float, shape (n_cells,)
+        Ends of intervals and of ranges, in value units.
+    between : float or None
+        Standard deviation between cells, by the manifest.
+    bounds : tuple of float
+    is_open : ndarray of bool, shape (n_cells,)
+    """
+    low, high = columns["mean_low"], columns["mean_high"]
+    slack = _SLACK * (bounds[1] - bounds[0])
+    is_unknown = (low <= bounds[0] + slack) & (columns["mean_range_low"] > bounds[0] + slack)
+    is_unknown |= (high >= bounds[1] - slack) & (columns["mean_range_high"] < bounds[1] - slack)
+    grades = np.array(grade_estimates(low, high, between, bounds[1] - bounds[0], is_open))
+    return [str(grade) for grade in np.where(is_unknown, CUT_OFF, grades)]
+
+
 def grade_columns(
     numbers: Mapping[str, Floats],
     limits: Mapping[str, tuple[float, float]],
@@ -234,23 +262,24 @@ def _with_closed(grades: list[str], is_open: NDArray[np.bool_]) -> list[str]:
 def mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.Array]:
     """Return averages in value units, weights, and their intervals."""
     lower, span = float(lattice.lower), float(lattice.span)
-    shares = decoded.mean, decoded.mean_low, decoded.mean_high, decoded.smoothed
-    mean, low, high, smoothed = (lower + span * share for share in shares)
-    between = mean_accuracy(lattice, decoded)["between_cells"]
-    grades = grade_estimates(low, high, between, span, decoded.is_open)
-    return {
-        "mean": _nullable(mean),
-        "mean_low": _nullable(low),
-        "mean_high": _nullable(high),
-        "quality": pa.array(grades, type=pa.string()),
-        "weight": _nullable(decoded.weight),
-        "weight_low": _nullable(decoded.weight_low),
-        "weight_high": _nullable(decoded.weight_high),
-        SMOOTHED: _nullable(smoothed),
-        "weight_noisy": _nullable(decoded.weight_noisy),
-        "balance_noisy": _nullable(decoded.balance_noisy),
-        "mean_centre": _nullable(lower + span * decoded.centre),
+    values = {
+        "mean": decoded.mean,
+        "mean_low": decoded.mean_low,
+        "mean_high": decoded.mean_high,
+        SMOOTHED: decoded.smoothed,
+        "mean_centre": decoded.centre,
+        "mean_range_low": decoded.range_low,
+        "mean_range_high": decoded.range_high,
     }
+    numbers = {name: lower + span * share for name, share in values.items()} | {
+        name: getattr(decoded, name)
+        for name in ("weight", "weight_low", "weight_high", "weight_noisy", "balance_noisy")
+    }
+    between = mean_accuracy(lattice, decoded)["between_cells"]
+    grades = grade_means(numbers, between, (lower, lower + span), decoded.is_open)
+    columns = {name: _nullable(column) for name, column in numbers.items()}
+    columns["quality"] = pa.array(grades, type=pa.string())
+    return {name: columns[name] for name in COLUMNS["mean"]}
 
 
 def _shape_columns(request: ShapeRequest, decoded: ShapeMap) -> dict[str, pa.Array]:

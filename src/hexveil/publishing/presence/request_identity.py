@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms import presence as mechanism
 from hexveil.planning.presence.counted_request import CountedRequest
 from hexveil.planning.presence.presence_request import UnitCountRequest
@@ -33,7 +34,7 @@ MODEL = "presence"
 PRIVATE = "presence is private"
 PRIVACY_UNIT = f"user; {PRIVATE}"
 """Unit that an account pins: releases of the other model are refused in it, and the reverse."""
-STAGES_VERSION = "1"
+STAGES_VERSION = "2"
 """To be raised when the arithmetic of a stage changes without any of its constants."""
 POST_PROCESSING = ("presence_decoding", "shape_decoding")
 """Modules after the last stage: estimates and intervals may improve at no cost."""
@@ -46,7 +47,7 @@ def mechanism_constants() -> dict[str, str]:
     """
     constants = {}
     modules = pkgutil.walk_packages(mechanism.__path__, f"{mechanism.__name__}.")
-    for module in sorted(info.name for info in modules):
+    for module in sorted([*(info.name for info in modules), pooled_law.__name__]):
         short = module.rpartition(".")[2]
         if short in POST_PROCESSING:
             continue

@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.count_map import decode_counts
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
 from hexveil.mechanisms.presence.presence_decoding import decode_map
 from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.publishing.presence.map_accuracy import mean_accuracy
-from hexveil.publishing.presence.presence_manifest import GAUSSIAN
+from hexveil.publishing.presence.presence_manifest import law_of, stated_cut
 from hexveil.publishing.presence.presence_table import (
     OPEN,
     SMOOTHED,
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from hexveil.mechanisms.presence.map_noise import MapNoise
+    from hexveil.model.public_metadata import ValueLattice
 
     Json = dict[str, Any]
     Floats = NDArray[np.float64]
@@ -66,22 +68,36 @@ def check_decoded(table: pa.Table, numbers: dict[str, Floats], manifest: Json) -
             "weight",
         )
         return
-    lattice = shape_checks.lattice_of(manifest)
-    position = (numbers.get("mean_centre", weight) - float(lattice.lower)) / float(lattice.span)
-    window = CellWindow(
-        is_open.astype(np.int64), _whole(position * PARTS), plan.get("radius", PARTS)
-    )
+    lattice, is_whole = shape_checks.lattice_of(manifest), "balance_noisy" in numbers
+    centres, low, high = _ranges(numbers, lattice) if is_whole else 3 * (np.zeros_like(weight),)
+    # Of closed cells, and where no ranges were published, the whole bounds.
+    is_known = is_open & is_whole
+    low, high = np.where(is_known, low, 0), np.where(is_known, high, PARTS)
+    if not ((low >= 0) & (low < high) & (high <= PARTS)).all():
+        yield "mean_range_low and mean_range_high are no range within the bounds."
+        return
+    window = CellWindow(is_open.astype(np.int64), low, high)
+    if (cut := stated_cut(plan, centres, window)) is None:
+        yield "plan/histogram is not that of one of plan/stages."
+        return
     upper = (weight + in_parts(numbers, "balance")) // 2
     noisy = np.concatenate([upper, weight - upper])
-    decoded = decode_map(window, noisy, law, threshold)
+    decoded = decode_map(window, noisy, law, cut, centres, threshold)
     columns = mean_columns(lattice, decoded)
     # It borrows from cells whose noisy numbers are not published.
     del columns[SMOOTHED]
-    if "balance_noisy" not in numbers:
+    if not is_whole:
         columns = {name: column for name, column in columns.items() if name.startswith("weight")}
     elif not _is_stated(manifest, mean_accuracy(lattice, decoded)):
         yield "the accuracy of mean does not follow from the noisy numbers of the cells."
     yield from compare_columns(table, columns, "weight")
+
+
+def _ranges(numbers: dict[str, Floats], lattice: ValueLattice) -> list[Ints]:
+    """Return what ranges were chosen around, and their ends, in parts of the span."""
+    lower, span = float(lattice.lower), float(lattice.span)
+    names = ("mean_centre", "mean_range_low", "mean_range_high")
+    return [_whole((numbers[name] - lower) / span * PARTS) for name in names]
 
 
 def _is_stated(manifest: Json, expected: Json) -> bool:
@@ -134,8 +150,3 @@ def compare_columns(table: pa.Table, expected: dict[str, pa.Array], counted: str
 def published_law(manifest: Json) -> MapNoise:
     """Return the noise of the published map, by the manifest."""
     return law_of(manifest["plan"]["stages"][-1]["noise"], manifest["plan"]["scale"])
-
-
-def law_of(noise: str, scale: float) -> MapNoise:
-    """Return the noise of a map by its name in a manifest."""
-    return GaussianMapNoise(scale) if noise == GAUSSIAN else LaplaceMapNoise(scale)

@@ -27,7 +27,7 @@ from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.places import PLACE
 from hexveil.publishing.presence.map_accuracy import MIN_COMPARED, stated_deviations
-from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_losses
+from hexveil.publishing.presence.presence_manifest import GAUSSIAN, law_of, stage_losses
 from hexveil.publishing.presence.presence_table import (
     OPEN,
     SMOOTHED,
@@ -37,7 +37,7 @@ from hexveil.publishing.presence.presence_table import (
     columns_of,
     count_columns,
     grade_counts,
-    grade_estimates,
+    grade_means,
 )
 from hexveil.publishing.presence.shape_table import estimated_columns, has_shapes
 from hexveil.publishing.verification import shape_checks
@@ -45,7 +45,6 @@ from hexveil.publishing.verification.decoded_maps import (
     check_decoded,
     compare_columns,
     in_parts,
-    law_of,
     published_law,
 )
 from hexveil.publishing.verification.files.file_comparison import (
@@ -86,8 +85,8 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     if stated not in ([*needed], [name for name in needed if name not in UNCUT]):
         yield "plan/columns are not those of plan/statistics."
         return
-    if ("radius" in manifest["plan"]) != ("balance_noisy" in stated):
-        yield "plan/radius does not belong to plan/columns."
+    if ("histogram" in manifest["plan"]) != ("balance_noisy" in stated):
+        yield "plan/histogram does not belong to plan/columns."
         return
     needed = _columns(manifest)
     for name in (*needed, OPEN):
@@ -318,11 +317,11 @@ def _check_grades(
                 yield f"{name} is not that of the intervals."
         return
     if "mean" in manifest["plan"]["statistics"]:
-        bounds = manifest["bounds"]
-        span = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
-        ends = numbers["mean_low"], numbers["mean_high"]
+        if "mean_range_low" not in numbers:
+            return
+        lower, upper = (float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper"))
         between = stated_deviations(manifest["accuracy"])["mean"]
-        grades = grade_estimates(*ends, between, span, is_open)
+        grades = grade_means(numbers, between, (lower, upper), is_open)
     else:
         ends = numbers["users_low"], numbers["users_high"]
         grades = grade_counts(*ends, numbers["users"], is_open)

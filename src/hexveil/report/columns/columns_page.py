@@ -181,8 +181,6 @@ def _shown_columns(
 
 def _graded(page_columns: Sequence[_ShownColumn]) -> list[str]:
     """Return the grades that the legend explains: ends of a range only where a cell is at one."""
-    if page_columns[0].is_private:
-        return list(presence_page.GRADED)
     grades = {
         grade
         for column in page_columns

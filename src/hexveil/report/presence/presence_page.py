@@ -13,11 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.report.cell_differences import ComparableNumbers
-from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars, name_cell
+from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.interval_chart import (
+    MAX_CELLS,
+    Chart,
+    describe_known_ends,
+    draw_bars,
+    name_cell,
+)
 from hexveil.report.manifest_view import ManifestView, with_unit
 from hexveil.report.origin import describe_origin
 from hexveil.report.page import frame_values
 from hexveil.report.payload import (
+    QUALITIES,
     describe_numbers,
     extra_column,
     frame_data,
@@ -39,8 +47,6 @@ if TYPE_CHECKING:
 WORDS = "presence"
 """Folder of the templates with the sentences of this model."""
 CLOSED = "closed"
-GRADED = ("good", "caution", "noise")
-"""Grades of open cells."""
 
 
 def render_presence(
@@ -69,7 +75,7 @@ def render_presence(
         data |= choice.data(
             lambda view: _described(table, view),
             lambda view: cell_grades(table, view),
-            GRADED,
+            QUALITIES,
         )
         values |= choice.sentence_values()
     origin, chart = describe_origin(table, manifest), draw_chart(table, first)
@@ -96,13 +102,14 @@ def draw_chart(table: pa.Table, view: ManifestView) -> Chart | None:
     rows = np.flatnonzero(np.isfinite(value))
     if "hexagon" in table.column_names or not 1 <= rows.size <= MAX_CELLS:
         return None
-    grades = cell_grades(table, view)
+    grades, said = cell_grades(table, view), describe_known_ends(table, view)
     return draw_bars(
         [name_cell(table, view, row) for row in rows.tolist()],
         (value[rows], low[rows], high[rows]),
         [grades[row] for row in rows.tolist()],
         view.amount,
         view.interval,
+        {number: said[row] for number, row in enumerate(rows.tolist()) if row in said},
     )
 
 
@@ -172,7 +179,8 @@ def _sentence_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "weight_error": f"{prediction.get('weight_error', prediction.get('count_error')):.3g}",
         "qualities": [
             {"name": name, "number": number, "cells": grades.count(name)}
-            for number, name in enumerate(GRADED)
+            for number, name in enumerate(QUALITIES)
+            if name != CUT_OFF or CUT_OFF in grades
         ],
         "by_map": n_open >= 3,
     }

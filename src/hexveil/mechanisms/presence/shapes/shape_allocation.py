@@ -13,7 +13,7 @@ stages there are follows from declared numbers. Each stage sees the records, dec
 released numbers of the stages before, nothing else.
 
 Neighbours: all records of one privacy unit are added or removed.
-Sensitivity: stated by each stage (`binned_weights`, `population_quantile`).
+Sensitivity: stated by each stage (`binned_weights`, `pooled_histogram`).
 Loss: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of the
 stages add up to 1, whatever the outputs are (`loss_shares`).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
@@ -32,23 +32,23 @@ from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
-from hexveil.mechanisms.presence.population_quantile import PopulationQuantile, UnitTotals
-from hexveil.mechanisms.presence.presence_allocation import middle_price
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.mechanisms.presence.shapes.binned_weights import (
     BinnedWeights,
     CoarseWeights,
     PooledBins,
 )
+from hexveil.mechanisms.presence.user_cap import cap_stage, middle_price
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.mechanisms.pooled_histogram import PooledHistogram
     from hexveil.mechanisms.presence.map_noise import MapNoise
 
 WIDE_BINS, NARROW_BINS = "wide bins", "narrow bins"
-COARSE_WEIGHTS, USER_CAP, CELL_BINS = "coarse weights", "user cap", "cell bins"
+COARSE_WEIGHTS, CELL_BINS = "coarse weights", "cell bins"
 SHRUNK = 0.2
 """Part of the noise's standard deviation by which small shares shrink."""
 WIDE_PART = Fraction(2, 5)
@@ -289,21 +289,14 @@ class ShapeAllocation:
         one_bin = np.zeros(len(self.fine_edges), dtype=np.int64)
         return CoarseWeights(COARSE_WEIGHTS, self._ones, 0, one_bin, 1, self.coarse_law, least)
 
-    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PopulationQuantile:
-        prices = self.prices(earlier)
-        return PopulationQuantile.at_loss(
-            USER_CAP,
-            UnitTotals(prices, self.law.norm),
-            cap.candidates(middle_price(prices)),
-            cap.quantile,
-            self.shares.choice_epsilon(cap.share),
-            cap.penalty_votes,
-        )
+    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PooledHistogram:
+        noise = self.shares.map_noise(cap.share)
+        return cap_stage(self.prices(earlier), self.law.norm, noise, cap.quantile)
 
     def _cap(self, outputs: Outputs) -> int:
         """Return the cap of the bins of cells, in priced records."""
         if isinstance(self.form.cap, PrivateCap):
-            return self._user_cap(outputs, self.form.cap).selected(outputs)
+            return int(self._user_cap(outputs, self.form.cap).decisions(outputs)[0])
         if isinstance(self.form.cap, DeclaredCap):
             return self.form.cap.records * middle_price(self.prices(outputs))
         return 0

@@ -25,6 +25,7 @@ from hexveil.mechanisms.distribution.shape_statistics import between_cells
 from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
 from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, legendre_terms, tilt
 from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.presence_decoding import lowest_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,6 @@ SHARE_ALLOWANCE = 0.02
 N_DRAWS, CELLS_AT_ONCE, SEED = 200, 64, 20_261_123
 LEAST_MEAN, LEAST_VARIATION, LEAST_WEIGHT = 0.05, 0.3, 0.25
 """Least mean of weights, in deviations of their noise; least deviation and weight, in means."""
-HALVINGS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,20 +162,10 @@ def weight_interval(
     margin = noise * law.total_quantile(n_bins, MISS / 2.0)
     low = np.maximum(weight - margin, 0.0)
     if threshold is not None:
-        low = np.minimum(low, noise * _lowest(weight / noise, threshold / noise, n_bins, law))
+        low = np.minimum(
+            low, noise * lowest_weights(weight / noise, threshold / noise, law, n_bins)
+        )
     return low, np.maximum(weight + margin, 0.0)
-
-
-def _lowest(noisy: Floats, threshold: float, n_bins: int, law: MapNoise) -> Floats:
-    """Return the w with P(w + Z >= noisy | w + Z >= threshold) = 2.5 %, in scales; 0 at least."""
-    low, high = np.zeros_like(noisy), np.maximum(noisy, 0.0)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        # Never 0 below: a normal tail so far off would be.
-        passed = np.maximum(law.total_tails(n_bins, threshold - middle), np.finfo(float).tiny)
-        seen = law.total_tails(n_bins, noisy - middle) / passed
-        low, high = np.where(seen < MISS / 2, middle, low), np.where(seen < MISS / 2, high, middle)
-    return np.asarray(low)
 
 
 def _with_intervals(

@@ -1,18 +1,20 @@
 """Averages over the open cells of a map with private presence, weighted by noisy weights.
 
-Symbols, of cell c: θ its average, w its weight, m its centre, r the radius, W = w + X + Y its noisy
-weight, D = A - B its noisy balance, X and Y the noise of both halves, s² the variance of X + Y. The
-number estimated is M = Σ w θ / Σ w over the n open cells of a group, by Σ (m W + r D) / Σ W: a
-ratio of sums that are unbiased, since neither W is cut at 0 nor D / W clipped.
+Symbols, of cell c: θ its average, w its weight, m and r the middle and half the width of its range,
+W = w + X + Y its noisy weight, D = A - B its noisy balance, X and Y the noise of both halves, s²
+the variance of X + Y. The number estimated is M = Σ w θ / Σ w over the n open cells of a group, by
+Σ (m W + r D) / Σ W, a ratio of sums that are unbiased, since neither W is cut at 0 nor D / W
+clipped; and by the average of what cells add for values beyond their ranges.
 
 **Noise.** Σ (m W + r D) - M Σ W is noise alone, Σ (m - M)(X + Y) + r (X - Y), of variance
 s² Σ ((m - M)² + r²). The M for which it is within its 95 % bound are the interval (Fieller, 1954),
 the roots of a quadratic; all of the bounds where noise leaves Σ W open.
 
 **Weighting and clipping** are modelled as in a cell (`presence_decoding`): a group is a cell of
-weight Σ w. Clipping is taken to be off everywhere alike, weighting to average out. An end at a
-bound of the values tells that they may lie at any distance: what it adds is bias, in proportion to
-the weight that is surely there, and all of it where the ratio of the group itself is at its end.
+weight Σ w, that has the excess of its cells. Clipping is taken to be off everywhere alike,
+weighting to average out. An end at a bound of the values tells that they may lie at any distance:
+what it adds is bias, in proportion to the weight that is surely there, and all of it where the
+ratio of the group itself is at its end.
 
 **Opening.** Of a cell near the threshold noise made W too large: then all of W less the lower end
 of its interval is bias, in the direction of m - M.
@@ -40,15 +42,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.pooled_law import Excess
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
+from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_decoding import (
-    CLIPPING,
-    GAUSSIAN_CLIPPING,
     MISS,
-    NORMAL_95,
     SATURATION,
-    WEIGHTING,
+    cut_off_error,
     noise_quantile95,
 )
 from hexveil.publishing.derived.cell_numbers import CellNumbers
@@ -116,38 +117,49 @@ def average_open_cells(cells: OpenCells, group: Ints) -> CellNumbers:
 
 def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     """Return the averages of groups by their sums, each group as a cell of its own."""
-    n, radius, (lower_limit, largest) = np.bincount(group), sums.radius, cells.limits
+    n, (lower_limit, largest) = np.bincount(group), cells.limits
+    span = largest - lower_limit
     deviation = cells.noise.sum_deviation / PARTS
     noisy, weight = _add(group, cells.weight_noisy), add_weights(cells, group)
     divisor = np.maximum(noisy, deviation * np.sqrt(n))
-    centre = _add(group, sums.centre) / n
+    centre = _add(group, sums.middle) / n
     # Around the centre of the group, so that no digits cancel.
-    offset = sums.centre - centre[group]
-    total = _add(group, offset * cells.weight_noisy + radius * sums.balance)
-    middle = np.clip(total / divisor, lower_limit - centre, largest - centre)
+    offset = sums.middle - centre[group]
+    total = _add(group, offset * cells.weight_noisy + sums.radius * sums.balance)
+    middle = np.clip(total / divisor, -centre, 1.0 - centre)
     low, high = _fieller(
-        noisy, total, _noise_bound(cells.noise) ** 2, n, _add(group, offset**2) + n * radius**2
+        noisy, total, _noise_bound(cells.noise) ** 2, n, _add(group, offset**2 + sums.radius**2)
     )
-    clipping = GAUSSIAN_CLIPPING if isinstance(cells.noise, GaussianMapNoise) else CLIPPING
-    model = NORMAL_95 * radius * np.sqrt(WEIGHTING**2 / np.maximum(weight.low, 1.0) + clipping**2)
+    # Cells have what their ranges cut off in common; where noise made a weight negative, none.
+    share = np.maximum(cells.weight_noisy, np.finfo(np.float64).tiny)
+    share = share / _add(group, share)[group]
     below, above = (
-        np.hypot(np.maximum(side, 0.0), model) for side in (middle - low, high - middle)
+        Excess(*(_add(group, share * part) for part in (side.mean, side.square, side.error)))
+        for side in (sums.cut.below, sums.cut.above)
     )
-    ratio = _add(group, sums.balance) / divisor
-    number = centre + middle
+    cut = BeyondRange(below, above, sums.cut.deviation)
+    sides, _ = cut_off_error(cut, weight.low, cells.noise)
+    down, up = (
+        np.hypot(np.maximum(gap, 0.0), side)
+        for gap, side in zip((middle - low, high - middle), sides, strict=True)
+    )
+    number = lower_limit + span * np.clip(centre + middle + _add(group, share * sums.shift), 0, 1)
     sure = np.minimum(cells.weight_low, np.maximum(cells.weight_noisy, 0.0)) / divisor[group]
     excess = _excess(cells) * (offset - middle[group]) / divisor[group]
-    slack = _SLACK * (largest - lower_limit)
+    slack = _SLACK * span
     far_low = sure * np.where(cells.low <= lower_limit + slack, cells.number - lower_limit, 0.0)
     far_high = sure * np.where(cells.high >= largest - slack, largest - cells.number, 0.0)
+    ratio, radius = _add(group, sums.balance) / divisor, _add(group, share * sums.radius)
     return CellNumbers(
         number,
         np.where(
-            ratio - below / radius <= -SATURATION, np.maximum(number - lower_limit, 0.0), below
+            ratio - down / radius <= -SATURATION,
+            np.maximum(number - lower_limit, 0.0),
+            span * down,
         ),
-        np.where(ratio + above / radius >= SATURATION, np.maximum(largest - number, 0.0), above),
-        _add(group, far_low + np.maximum(excess, 0.0)),
-        _add(group, far_high + np.maximum(-excess, 0.0)),
+        np.where(ratio + up / radius >= SATURATION, np.maximum(largest - number, 0.0), span * up),
+        _add(group, far_low + span * np.maximum(excess, 0.0)),
+        _add(group, far_high + span * np.maximum(-excess, 0.0)),
         np.full_like(number, np.nan),
         "model",
     )

@@ -31,18 +31,19 @@ from hexveil.accounting.noise_law import GAUSSIAN as NORMAL
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
+from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, MapNoise
 from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers
-from hexveil.publishing.presence.presence_manifest import GAUSSIAN
+from hexveil.publishing.presence.presence_manifest import law_of, stated_cut
 from hexveil.publishing.presence.shape_table import ENDS, has_shapes
 from hexveil.report.manifest_view import ManifestView, is_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
     from hexveil.publishing.derived.release_source import ReleaseSource
 
     Floats = NDArray[np.float64]
@@ -55,18 +56,22 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class CellSums(ReadOnlyArrays):
-    """Sums behind the averages of open cells, in value units: m + r D / W.
+    """Sums behind the averages of open cells, as shares of the span: m + r D / W + v.
 
     Attributes
     ----------
-    centre, balance : ndarray of float, shape (n_cells,)
-        m and the noisy D, which is in units of weight.
-    radius : float
+    middle, radius, balance, shift : ndarray of float, shape (n_cells,)
+        m and r of the clipping range, the noisy D, which is in units of weight, and v, by which the
+        average is higher for what the range cuts off.
+    cut : BeyondRange
+        What that is.
     """
 
-    centre: Floats
+    middle: Floats
+    radius: Floats
     balance: Floats
-    radius: float
+    shift: Floats
+    cut: BeyondRange
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +149,22 @@ def _sums(source: ReleaseSource) -> CellSums | None:
     """Return the sums behind the averages of a map, where it was published."""
     if "balance_noisy" not in source.table.column_names:
         return None
-    view = ManifestView.from_manifest(source.manifest)
-    radius = source.manifest["plan"]["radius"] / PARTS * (view.upper - view.lower)
-    return CellSums(_column(source, "mean_centre"), _column(source, "balance_noisy"), radius)
+    view, noise = ManifestView.from_manifest(source.manifest), published_noise(source.manifest)
+    mean, centre, low, high = (
+        (_column(source, name) - view.lower) / (view.upper - view.lower)
+        for name in ("mean", "mean_centre", "mean_range_low", "mean_range_high")
+    )
+    centres, low_end, high_end = (
+        np.rint(PARTS * part).astype(np.int64) for part in (centre, low, high)
+    )
+    window = CellWindow(np.ones_like(centres), low_end, high_end)
+    cut = stated_cut(source.manifest["plan"], centres, window)
+    if cut is None:
+        raise InputError("the histogram in manifest.json is not that of one of its stages.")
+    balance, weight = _column(source, "balance_noisy"), _column(source, "weight_noisy")
+    middle, radius = window.middle / PARTS, window.radius / PARTS
+    ratio = np.clip(balance / np.maximum(weight, noise.sum_deviation / PARTS), -1.0, 1.0)
+    return CellSums(middle, radius, balance, mean - middle - radius * ratio, cut)
 
 
 def _terms(source: ReleaseSource) -> int:
@@ -213,8 +231,7 @@ def published_noise(manifest: Any, stage: str = "") -> MapNoise:  # noqa: ANN401
     """Return the law of the noise of a stage, by default of the map that is published."""
     stages = manifest["plan"]["stages"]
     one = next((each for each in stages if each["stage"] == stage), stages[-1])
-    scale = float(one["scale"])
-    return GaussianMapNoise(scale) if one["noise"] == GAUSSIAN else LaplaceMapNoise(scale)
+    return law_of(one["noise"], float(one["scale"]))
 
 
 def limits_of_statistic(view: ManifestView, column: str) -> tuple[float, float]:

@@ -220,7 +220,7 @@ PRIVATE_PRESENCE = {
         for end in ("", "_low", "_high", "_noisy")
     },
     "balance_noisy": pa.float64(),
-    "mean_centre": pa.float64(),
+    **{name: pa.float64() for name in ("mean_centre", "mean_range_low", "mean_range_high")},
 }
 """Columns of releases with private presence that are no texts."""
 _STATISTICS = ("mean_", "variance_", "sd_")

@@ -1,0 +1,92 @@
+"""Private cap on units: a quantile of their priced records, from a histogram by octaves.
+
+Neighbours: all records of one privacy unit are added or removed.
+Sensitivity: a unit with priced records in open cells has `PARTS` votes, all in one bin; others have
+none (`pooled_histogram`).
+Loss: that of the histogram.
+Source: `pooled_histogram`.
+
+The quantile is that of the law of the noisy bins (`pooled_law`), evenly within an octave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.presence.any_unit import total_over_units
+from hexveil.mechanisms.presence.contribution import (
+    L1,
+    MAX_PRICE,
+    PARTS,
+    Norm,
+    priced_records,
+)
+from hexveil.mechanisms.presence.pooled_ranges import law_of_bins
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from hexveil.mechanisms.contract import Ints, PrivateSums
+    from hexveil.mechanisms.presence.map_noise import MapNoise
+    from hexveil.mechanisms.private_quantile import ListedPoints
+    from hexveil.model.private_pairs import PrivatePairs
+
+USER_CAP = "user cap"
+LEAST_OCTAVE, OCTAVES = -6, 26
+"""Caps lie from 2^-6 to 2^20 records of a typical price."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnitTotals(ReadOnlyArrays):
+    """Priced records of each unit, `PARTS` votes each; units without any do not vote.
+
+    Attributes
+    ----------
+    prices : ndarray of int64, shape (n_cells,)
+    norm : Norm
+        Size of a unit's priced records, as in the map that is capped.
+    """
+
+    prices: Ints
+    norm: Norm = L1
+
+    def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
+        """Return the votes of each place, shape (1, n_points + 1). PRIVATE."""
+        work = partial(_votes, prices=self.prices, norm=self.norm, candidates=candidates)
+        return total_over_units(sums, work)[None]
+
+
+def _votes(pairs: PrivatePairs, *, prices: Ints, norm: Norm, candidates: ListedPoints) -> Ints:
+    """Return the votes of some units by place. PRIVATE."""
+    totals = norm.sizes(pairs, priced_records(pairs, prices))
+    places = candidates.places(totals[totals > 0])
+    return PARTS * np.bincount(places, minlength=candidates.size + 1)
+
+
+def cap_stage(prices: Ints, norm: Norm, noise: MapNoise, quantile: Fraction) -> PooledHistogram:
+    """Return the stage whose decision is the cap, in priced records; at least 1."""
+    octaves = LEAST_OCTAVE + np.arange(OCTAVES + 1, dtype=np.float64)
+    caps = np.maximum(np.rint(middle_price(prices) * 2.0**octaves), 1.0).astype(np.int64)
+
+    def decide(votes: Ints) -> Ints:
+        # In octaves: half of what lies within one is below the root of two of its lower end.
+        octave = law_of_bins(PARTS * np.arange(OCTAVES + 1), votes, noise).quantile(float(quantile))
+        cap = middle_price(prices) * 2.0 ** (LEAST_OCTAVE + octave)
+        return np.array([max(round(cap), 1)], dtype=np.int64)
+
+    request, report = noise.request(OCTAVES), noise.report()
+    return PooledHistogram(
+        USER_CAP, UnitTotals(prices, norm), caps[1:-1], request, report, decide, 1
+    )
+
+
+def middle_price(prices: Ints) -> int:
+    """Return the middle price of the open cells, `MAX_PRICE` if there are none."""
+    positive = np.sort(prices[prices > 0])
+    return int(positive[positive.size // 2]) if positive.size else MAX_PRICE

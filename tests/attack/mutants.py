@@ -6,7 +6,7 @@ that first.
 """
 
 import importlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
 
@@ -19,7 +19,6 @@ from publishing import test_cell_range_release
 LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
 CHARGED = "loses .* and is charged"
 LARGE = "attack.test_exact_law:test_who_holds_most_of_a_cell_is_charged_enough"
-ENDS = "publishing.test_range_quantiles:test_both_choices_together_cost_no_more_than_is_charged"
 STAGES = "publishing.test_cell_range_release:test_a_"
 STOPPED = f"{STAGES}release_that_stops_between_stages_goes_on_from_what_is_stored"
 MIDWAY = f"{STAGES}draw_that_stops_midway_is_lost_and_paid_again"
@@ -116,16 +115,6 @@ def halved(real):
 def doubled(real):
     """Return the same function with twice what it returned."""
     return lambda *given, **more: 2 * real(*given, **more)
-
-
-def half_scale(real):
-    """Return the same function with half the scale in what it returned."""
-
-    def made(*given, **more):
-        found = real(*given, **more)
-        return replace(found, scale=found.scale / 2)
-
-    return made
 
 
 def down(_):
@@ -301,11 +290,8 @@ MUTANTS = {
         "global, variance",
         metered=True,
     ),
-    "noise of half the sensitivity of ends": Mutant(
-        "hexveil.mechanisms.map_quantiles:range_quantiles",
-        half_scale,
-        ENDS,
-        {"epsilon": Fraction(2)} | PATCHED,
+    "noise of half the sensitivity of the pooled histogram": _law(
+        "hexveil.mechanisms.distribution.bin_noise:round_up", halved, "private", metered=True
     ),
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
@@ -319,12 +305,6 @@ MUTANTS = {
     "scale of a second moment rounded down": _rounded(
         "weighted.weighted_mean",
         "publishing.test_weighted_variance:test_scales_are_rounded_up_and_no_further",
-    ),
-    "scale of ends rounded down": _rounded(
-        "private_quantile",
-        ENDS,
-        epsilon=Fraction(7, 100),
-        **PATCHED,
     ),
     # The book.
     "booked after the draw": _law("hexveil.ledger:Ledger.reserve", after_the_draw, "joint"),

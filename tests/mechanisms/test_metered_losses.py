@@ -45,7 +45,13 @@ def test_each_user_loses_what_is_booked(kind):
     scale = ValueLattice.of((0, 12), 1)
     dataset = dataset_of(COUNTS, 5 * n, 25 * n, scale=scale)
     plan = hv.plan(dataset, advise=False, **PLANS[kind])
-    assert spent_over_booked(dataset, plan) == pytest.approx(1, rel=0, abs=1e-12)
+    spent = spent_over_booked(dataset, plan)
+    if kind.startswith("range"):
+        # Who has fewer votes than others spends less on the histogram, which is booked in full.
+        assert ((spent > 0.8) & (spent <= 1)).all()
+        assert spent.max() > 0.999
+    else:
+        assert spent == pytest.approx(1, rel=0, abs=1e-12)
 
 
 def test_a_scale_of_nothing_is_an_infinite_loss():

@@ -114,9 +114,8 @@ KINDS = {
         (),
     ),
     "suppressed pairs": (dropped, ()),
-    "private clipping range": (weighted, (31, 50)),
-    "private clipping range, empty": (weighted, (50, 31)),
-    "private clipping range with variances": (with_variance, (31, 50)),
+    "private clipping range": (weighted, ()),
+    "private clipping range with variances": (with_variance, ()),
 }  # fmt: skip
 
 

@@ -236,12 +236,21 @@ def profile(square, epsilon):
 
 
 def paths(stages, pair, rows=None, chances=(1.0, 1.0)):
-    """Yield the chances of each path of choices in two data sets, and the stage of the cells."""
+    """Yield the chances of each path of choices in two data sets, and all that has noise."""
     rows = rows or {}
     earlier = Outputs({name: np.array([row]) for name, row in rows.items()})
     stage = stages.next_stage(earlier)
     requests = stage.noise(earlier)
     measured = [stage.measure(sums, earlier) for sums in pair]
+    if isinstance(stage, PooledHistogram):
+        # In whatever range: squares add up, and do not depend on it.
+        first = measured[0][0].integers
+        row = stage.row(first, earlier)[0].tolist()
+        for p, q, moved, request in paths(stages, pair, {**rows, stage.name: row}, chances):
+            both = np.concatenate([(first - measured[1][0].integers)[0], moved])
+            noise = np.concatenate([requests[0].deviations, request.deviations])
+            yield p, q, both, GaussianNoise(noise)
+        return
     if not isinstance(requests[0], NoisyMax):
         moved = measured[0][0].integers[0] - measured[1][0].integers[0]
         yield (*chances, moved, requests[0])
@@ -355,6 +364,8 @@ def meter_whole_path(plan):
     while (stage := stages.next_stage(earlier)) is not None:
         meter.authorise(stage.noise(earlier), stage.sensitivity(earlier))
         row = np.arange(stage.entries)[None]
+        if isinstance(stage, PooledHistogram):
+            row[0, -4:] = 1, 2, 1, 2
         earlier = earlier.extended(stage.name, stage.entries, row)
 
 

@@ -35,4 +35,6 @@ def stage_draw(dataset, stage):
 def interval_of(booking, dataset, plan):
     """Return the ends that a booked release of one range found, in quanta."""
     allocation = allocation_of(plan, dataset.public.lattice)
-    return allocation.released_range(Outputs({"interval": np.array([booking.stages["interval"]])}))
+    return allocation.released_range(
+        Outputs({"histogram": np.array([booking.stages["histogram"]])})
+    )

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from hexveil.mechanisms import map_quantiles
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.planning import release_allocation
@@ -102,24 +101,16 @@ def values_of(numbers, plan, scale):
     return {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
 
 
-# ---- private quantiles ----
+# ---- the pooled histogram ----
 
 
-def range_choice(facts, quantiles, epsilon):
-    """Return the stage that chooses the ends of a range."""
-    return map_quantiles.range_quantiles(
-        facts.occupancy, facts.lattice.span_quanta, quantiles, epsilon
-    )
-
-
-def costs(dataset, stage):
-    """Return the costs of the candidates, for each choice of a stage."""
-    return tuple(-one.scores[0] for one in stage.measure(private_sums(dataset), NOTHING))
-
-
-def chosen_ends(stage, chosen):
-    """Return the ends that two chosen candidates stand for."""
-    return stage.ends(Outputs({stage.name: np.array([chosen], dtype=np.int64)}))
+def told_by_histogram(plan, datasets):
+    """Return the largest log-ratio of noisy votes under any two data sets, by its exact law."""
+    allocation = allocation_of(plan, plan.facts.lattice)
+    stage = allocation.next_stage(NOTHING)
+    (request,) = stage.noise(NOTHING)
+    votes = np.array([stage.measure(private_sums(one), NOTHING)[0].integers[0] for one in datasets])
+    return np.abs(votes[:, None] - votes[None, :]).sum(axis=2) / request.scales[0]
 
 
 # ---- weighted statistics ----

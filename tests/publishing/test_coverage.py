@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms import map_quantiles, noise
+from hexveil.mechanisms import noise
 from hexveil.planning.allocation import PerCellRange, WithinBounds
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
@@ -93,21 +93,13 @@ def dataset(request, tmp_path_factory):
 
 
 class Drawn:
-    """Noise and choices by numpy; what does not change from run to run is computed once."""
+    """Noise and choices by numpy."""
 
     def __init__(self, patch, seed):
         """Stand in for the noise library while a test lasts."""
-        self.rng, known = np.random.default_rng(seed), {}
+        self.rng = np.random.default_rng(seed)
         patch.setattr(noise, "add_laplace", self.add_laplace)
         patch.setattr(noise, "noisy_max", self.noisy_max)
-        real = map_quantiles.RangeQuantiles.measure
-
-        def measure(stage, sums, earlier):
-            place = stage.targets, stage.reading.occupancy.fingerprint
-            known[place] = known.get(place) or real(stage, sums, earlier)
-            return known[place]
-
-        patch.setattr(map_quantiles.RangeQuantiles, "measure", measure)
 
     def add_laplace(self, values, scales):
         """Return whole numbers with noise; scales are large, so rounding is nothing beside it."""

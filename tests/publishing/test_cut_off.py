@@ -99,7 +99,7 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, estimates):
         fast, *others = made.table.to_pylist()
         described = made.table.field("mean_high").metadata[b"description"].decode()
         assert "cut off" in described
-        assert fast["mean_quality"] == "cut off"
+        assert fast["mean_quality"] in ("cut off", "noise")
         assert fast["mean_low"] <= FAST <= fast["mean_high"] == 65.0
         usable = sum(row["mean_quality"] in ("good", "caution") for row in others)
         assert usable >= CELLS // 2
@@ -272,6 +272,8 @@ def test_noise_with_a_widened_interval_is_no_forgery():
         expected_error=np.array([5.0, 5.0]),
         deviation=26.0,
         cut_off=cut,
+        surplus=np.zeros(2),
+        missed=np.zeros(2),
     )
     noisy = {"mean": np.array([60.0, 50.0])}
     table = build_table(loud, plan.facts, noisy, cut_off={"mean": cut}, posterior=posterior)

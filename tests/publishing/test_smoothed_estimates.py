@@ -162,7 +162,7 @@ def test_a_release_says_how_good_it_is(book, tmp_path):
 
 def model_text(**changes):
     """Return the model's text, with values changed by name."""
-    values = {"strategy": "", "smoothed": True, "effects": [], "left_out": (), "widened": False}
+    values = {"smoothed": True, "effects": [], "left_out": (), "widened": False}
     values |= {"posterior": False, "cell_ranges": False}
     return render_sentence("smoothing.txt", "model", **(values | changes))
 

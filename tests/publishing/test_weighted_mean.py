@@ -16,16 +16,12 @@ import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
-from hexveil.mechanisms.permute_and_flip import law
-from hexveil.mechanisms.released_ranges import widened
 from hexveil.mechanisms.weighted import weighted_mean
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.verification import verify
 from publishing.drawing import executed, interval_of
 from publishing.measuring import (
-    chosen_ends,
-    costs,
-    range_choice,
+    told_by_histogram,
     weighted_scales,
     weighted_statistic,
 )
@@ -91,30 +87,17 @@ def test_the_sensitivity_is_exact(user, interval):
 def test_all_that_a_user_can_lose_is_booked(user):
     """Over all neighbours and all outcomes, by exact laws: range and noise within the loss.
 
-    The clipping range's odds are the exact law of its two choices; given it, noise of scale R at a
-    distance d changes odds by exp(d / R) at most, which is reached.
+    Noise of scale R at a distance d changes odds by exp(d / R) at most, which is reached: of the
+    votes, and of the cells in whatever range follows from them.
     """
-    plan = planned(tiny())
-    interval, loss = plan.allocation.clipping.range, plan.losses()[user]
-    asked = range_choice(plan.facts, interval.quantiles, interval.epsilon)
-    data = [tiny(totals) for totals in neighbours(user)]
-    laws = [
-        [law(cost, np.ones(cost.size, dtype=np.int64), asked.scale) for cost in costs(one, asked)]
-        for one in data
-    ]
-    places = list(itertools.product(range(4), repeat=2))
-    chosen = {place: widened(chosen_ends(asked, place), 3, interval.widening) for place in places}
-    numbers = {
-        pair: [weighted_statistic(one, plan, pair) for one in data] for pair in set(chosen.values())
-    }
-    largest = 0.0
-    for one, other in itertools.permutations(range(len(data)), 2):
-        for (i, j), pair in chosen.items():
-            odds = math.log(laws[one][0][i] * laws[one][1][j])
-            odds -= math.log(laws[other][0][i] * laws[other][1][j])
-            away = np.abs(numbers[pair][one] - numbers[pair][other])
-            noise = (away / weighted_scales(plan, pair[1] - pair[0])).sum()
-            largest = max(largest, odds + noise)
+    plan, data = planned(tiny()), [tiny(totals) for totals in neighbours(user)]
+    loss, ratios = plan.losses()[user], told_by_histogram(planned(tiny()), data)
+    of_ranges = []
+    for pair in itertools.combinations(range(4), 2):
+        numbers = np.array([weighted_statistic(one, plan, pair) for one in data])
+        at = numbers / weighted_scales(plan, pair[1] - pair[0])
+        of_ranges.append(np.abs(at[:, None] - at[None, :]).sum(axis=2))
+    largest = float((ratios + np.max(of_ranges, axis=0)).max())
     assert largest <= loss
     assert largest > 0.6 * loss
 
@@ -245,8 +228,7 @@ def test_a_result_that_was_changed_is_noticed(stage, row, book):
     plan = planned(dataset)
     hv.release(dataset, plan, ledger=book, accept_noise=True)
     before = book.entries()[0]
-    assert list(before.stages) == ["interval", CELLS]
-    assert before.stages["interval"][0] != before.stages["interval"][1]
+    assert list(before.stages) == ["histogram", CELLS]
     of = f"(SELECT entry FROM hexveil_journal ORDER BY entry LIMIT 1 OFFSET {stage})"
     with contextlib.closing(sqlite3.connect(book.address)) as connection, connection:
         connection.execute(f"UPDATE hexveil_journal SET row = {row} WHERE entry IN {of}")

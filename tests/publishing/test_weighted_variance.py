@@ -15,8 +15,7 @@ import hexveil as hv
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise as noise_library
-from hexveil.mechanisms.permute_and_flip import law
-from hexveil.mechanisms.released_ranges import centre_and_radius, widened
+from hexveil.mechanisms.released_ranges import centre_and_radius
 from hexveil.mechanisms.weighted import weighted_variance
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PrivateRange
@@ -25,10 +24,8 @@ from hexveil.records.feasible_sums import squares_range
 from publishing.drawing import executed, interval_of
 from publishing.measuring import (
     check,
-    chosen_ends,
-    costs,
-    range_choice,
     second_moments,
+    told_by_histogram,
     weighted_scales,
     weighted_statistic,
     weighted_variance_of,
@@ -127,28 +124,14 @@ def test_the_sensitivity_is_exact(user, pair):
 def test_all_that_a_user_can_lose_is_booked(user, statistics):
     """Over all neighbours and all outcomes, by exact laws: three private steps within the loss.
 
-    The clipping range's odds are the exact law of its two choices; given it, noise of scale R at a
-    distance d changes odds by exp(d / R) at most, which is reached; the mean's noise is drawn for
-    the variance as well, whether the mean is published or not.
+    Noise of scale R at a distance d changes odds by exp(d / R) at most, which is reached: of the
+    votes, and of the cells in whatever range follows from them; the mean's noise is drawn for the
+    variance as well, whether the mean is published or not.
     """
-    plan = planned(tiny(), statistics=statistics)
-    interval, loss = plan.allocation.clipping.range, plan.losses()[user]
-    asked = range_choice(plan.facts, interval.quantiles, interval.epsilon)
-    data = list(neighbours(user))
-    odds = np.log(
-        [
-            [
-                law(cost, np.ones(cost.size, dtype=np.int64), asked.scale)
-                for cost in costs(one, asked)
-            ]
-            for one in data
-        ]
-    )
-    largest = 0.0
-    for i, j in itertools.product(range(4), repeat=2):
-        pair = widened(chosen_ends(asked, [i, j]), 3, interval.widening)
-        chosen = odds[:, 0, i] + odds[:, 1, j]
-        lost = chosen[:, None] - chosen[None, :]
+    plan, data = planned(tiny(), statistics=statistics), list(neighbours(user))
+    loss, ratios, of_ranges = plan.losses()[user], told_by_histogram(plan, data), []
+    for pair in itertools.combinations(range(4), 2):
+        lost = np.zeros_like(ratios)
         for numbers, scales in (
             (
                 [weighted_statistic(one, plan, pair) for one in data],
@@ -161,7 +144,8 @@ def test_all_that_a_user_can_lose_is_booked(user, statistics):
         ):
             at = np.array(numbers) / scales
             lost += np.abs(at[:, None] - at[None, :]).sum(axis=-1)
-        largest = max(largest, float(lost.max()))
+        of_ranges.append(lost)
+    largest = float((ratios + np.max(of_ranges, axis=0)).max())
     assert largest <= loss
     assert largest > 0.5 * loss
     assert loss <= float(plan.epsilon) <= 2

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from hexveil.accounting import privacy_loss
+from hexveil.accounting.unit_squares import range_square
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.clipped import clipped_mean
@@ -21,7 +22,7 @@ from hexveil.mechanisms.clipped.clipped_allocation import (
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM, CellLattice, ClippedMean
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
 from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
-from hexveil.mechanisms.map_quantiles import range_quantiles
+from hexveil.mechanisms.distribution.bin_noise import GaussianBins, LaplaceBins
 from hexveil.mechanisms.published_cells import PublishedCells
 from hexveil.mechanisms.sensitivity_report import Separate, SquaredMoves
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
@@ -133,7 +134,9 @@ def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) ->
         case PublishedCells():
             return _with_released_ranges(plan, allocation, outputs)
         case WeightedAllocation():
-            return _with_range(plan, allocation.lattice_steps, allocation.released_range(outputs))
+            found = _with_range(plan, allocation.lattice_steps, allocation.released_range(outputs))
+            votes = tuple(allocation.votes(outputs).tolist())
+            return _with_votes(found, votes, allocation.pooled_means.total)
         case CellRangeAllocation():
             released = allocation.released(outputs)
             return with_cell_ranges(plan, allocation.lattice_steps, released)
@@ -142,11 +145,11 @@ def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) ->
 def released_quantiles(allocation: ReleaseAllocation, outputs: Outputs) -> tuple[int, int] | None:
     """Return the quantiles of user means that a release found for the whole map, in quanta.
 
-    All of the bounds where they were not in order; None for plans that find none.
+    None for plans that find none.
     """
     match allocation:
         case WeightedAllocation():
-            return allocation.range.ends(outputs)
+            return allocation.released_quantiles(outputs)
         case _:
             return None
 
@@ -321,8 +324,12 @@ def _weighted(
         radius = interval.radius or 1
         noise, law = plan.allocation.variance_noise, plan.request.law
         variances = (WeightedVariance(mean, noise, Fraction(radius), law),)
+    pooled: LaplaceBins | GaussianBins = LaplaceBins(interval.epsilon)
+    if plan.delta:
+        pooled = GaussianBins(Fraction(range_square(interval.epsilon)))
     return WeightedAllocation(
-        range_quantiles(occupancy, scale.span_quanta, interval.quantiles, interval.epsilon),
+        pooled,
+        interval.quantiles,
         interval.widening,
         mean,
         variances,
@@ -369,6 +376,13 @@ def _with_range(plan: Plan, lattice_steps: int, ends: tuple[int, int]) -> Plan:
     match plan.allocation.clipping:
         case PrivateRange(interval):
             return _with_clipping(plan, PrivateRange(interval.with_ends(ends, lattice_steps)))
+    return plan
+
+
+def _with_votes(plan: Plan, votes: tuple[int, ...], total: int) -> Plan:
+    match plan.allocation.clipping:
+        case PrivateRange(interval):
+            return _with_clipping(plan, PrivateRange(replace(interval, votes=votes, total=total)))
     return plan
 
 

@@ -135,6 +135,8 @@ def _range_step(
         "widening": decimal_text(widening),
         "lower": ends[0],
         "upper": ends[1],
+        "votes": [votes / GRAIN for votes in interval.votes],
+        "total": interval.total / GRAIN,
     }
 
 

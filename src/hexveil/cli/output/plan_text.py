@@ -174,6 +174,13 @@ def _errors(plan: Plan, unit: str) -> str:
     return "; ".join(sentences)
 
 
+_PROPORTION = (
+    "It takes users' averages to differ by an eighth of the span, and is in proportion to that: "
+    "half as large for a sixteenth, twice for a quarter."
+)
+"""By how much the expected error depends on where values lie: measured ratios are within it."""
+
+
 def _interval(plan: Plan) -> list[str]:
     """Return the price and the assumptions of the private clipping range."""
     match plan.allocation.clipping:
@@ -191,10 +198,10 @@ def _interval(plan: Plan) -> list[str]:
     )
     return formatting.wrapped(
         "Clipping range",
-        f"users' averages are clipped to their quantiles {low} and {high}, estimated privately at "
-        f"{_epsilon_share(plan, clipping_range.epsilon)}{wider}; assumed width: "
+        f"users' averages are clipped to their quantiles {low} and {high}, by a histogram released "
+        f"at {_epsilon_share(plan, clipping_range.epsilon)}{wider}; assumed width: "
         f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
-        " The expected error is a prediction from these assumptions, not a bound.",
+        f" The expected error is a prediction from these assumptions, not a bound. {_PROPORTION}",
     )
 
 
@@ -214,7 +221,7 @@ def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
         "A cell then keeps that range, or is measured anew in a range around what was seen, with "
         f"the {float(1 - cell_ranges.first_share):.0%} of its loss that are left: nobody loses "
         f"more by either.{spread} The expected error is a prediction from counts and a stated "
-        "prior, not a bound.",
+        f"prior, not a bound. {_PROPORTION}",
     )
 
 

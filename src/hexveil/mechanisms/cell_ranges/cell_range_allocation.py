@@ -62,7 +62,7 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     SPREAD,
     PooledChoice,
     PooledMeans,
-    cell_votes,
+    cell_shares,
     spread_points,
     within_cell_deviation,
     within_cell_spread,
@@ -285,13 +285,11 @@ class CellRangeAllocation(ReadOnlyArrays):
 
     def law(self, outputs: Outputs) -> PooledLaw:
         """Return the law of user means that these votes show, in value units."""
-        law = self.pooled_means.law(self.votes(outputs))
-        return replace(law, edges=self.bounds[0] + self._quantum * law.edges)
+        return self.pooled_means.units_law(self.votes(outputs), self.bounds[0], self._quantum)
 
     def cell_shares(self) -> Floats:
         """Return each cell's part of the votes."""
-        votes = cell_votes(self.mean.occupancy, self.mean.weight)
-        return np.asarray(votes / votes.sum())
+        return cell_shares(self.mean.occupancy, self.mean.weight)
 
     def pooled(self, outputs: Outputs) -> PooledChoice:
         """Return the first range, and the spread of all user means; in quanta."""

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.mechanisms.map_quantiles import GRAIN, rounded_means, tally_votes
+from hexveil.mechanisms.map_quantiles import rounded_means, tally_votes
+from hexveil.mechanisms.pooled_histogram import GRAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import Ints, PrivateSums
-    from hexveil.mechanisms.private_quantile import EvenPoints, ListedPoints
+    from hexveil.mechanisms.private_quantile import ListedPoints
     from hexveil.model.factored_weights import FactoredWeights
     from hexveil.model.occupancy import Pairs
 
@@ -38,7 +39,7 @@ EQUAL_VOTES = 3 * GRAIN // 4
 
 @dataclass(frozen=True, eq=False)
 class WeightedVotes(ReadOnlyArrays):
-    """Votes for the means of all pairs, and their tally: a `VotedReading`.
+    """Votes for the means of all pairs, and their tally: a `VotedValues`.
 
     Attributes
     ----------
@@ -85,12 +86,12 @@ class WeightedVotes(ReadOnlyArrays):
             "votes of distances", lambda: int(self.weights.map_cells(work, *self._given()).sum())
         )
 
-    def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
+    def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
         """Return the votes of each place of a mean. PRIVATE."""
         return self.tally_by(_tally_means, sums, candidates)
 
     def tally_by(
-        self, work: Callable[..., Ints], sums: PrivateSums, candidates: EvenPoints | ListedPoints
+        self, work: Callable[..., Ints], sums: PrivateSums, candidates: ListedPoints
     ) -> Ints:
         """Return the votes of each place. PRIVATE."""
         tally = partial(work, largest=self.largest_share, candidates=candidates)
@@ -109,7 +110,7 @@ class WeightedVotes(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class WeightedDistances:
-    """The tally of distances between two user means of a cell: a `VotedReading`.
+    """The tally of distances between two user means of a cell: a `VotedValues`.
 
     Attributes
     ----------
@@ -118,7 +119,7 @@ class WeightedDistances:
 
     votes: WeightedVotes
 
-    def tally(self, sums: PrivateSums, candidates: EvenPoints | ListedPoints) -> Ints:
+    def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
         """Return the votes of each place of a distance. PRIVATE."""
         return self.votes.tally_by(_tally_distances, sums, candidates)
 
@@ -207,7 +208,7 @@ def _tally_means(
     totals: Ints,
     cells_per_user: Ints,
     largest: int,
-    candidates: EvenPoints | ListedPoints,
+    candidates: ListedPoints,
 ) -> Ints:
     votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
     return tally_votes(rounded_means(pairs, sums), votes, candidates)
@@ -220,7 +221,7 @@ def _tally_distances(
     totals: Ints,
     cells_per_user: Ints,
     largest: int,
-    candidates: EvenPoints | ListedPoints,
+    candidates: ListedPoints,
 ) -> Ints:
     votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
     mean, partner = sums // pairs.n, partners(pairs)

@@ -77,9 +77,17 @@ def choose_first_range(law: PooledLaw, noise: Floats, squares: Floats, top: floa
     top : float
         Width of the bounds.
     """
+    ends = wider_range(law, usual_range(law, top), noise, squares, top)
+    return describe(law, *ends, top)
+
+
+def wider_range(
+    law: PooledLaw, usual: tuple[float, float], noise: Floats, squares: Floats, top: float
+) -> tuple[float, float]:
+    """Return the usual range, or a wider one that promises less error; see the module's head."""
     centre = law.quantile(0.5)
     below, above = _outer_deviations(law, centre, top)
-    lower, upper = _candidates(usual_range(law, top), top)
+    lower, upper = _candidates(usual, top)
     smooth_above = _normal_excess((upper - centre) / above) * above
     smooth_below = _normal_excess((centre - lower) / below) * below
     cut = law.above(upper).where(upper < top), law.below(lower).where(lower > 0.0)
@@ -99,7 +107,7 @@ def choose_first_range(law: PooledLaw, noise: Floats, squares: Floats, top: floa
     # The first candidate is the usual range.
     best = int(error.argmin())
     chosen = best if error[best] < (1.0 - GAIN) * error[0] else 0
-    return describe(law, float(lower[chosen]), float(upper[chosen]), top)
+    return float(lower[chosen]), float(upper[chosen])
 
 
 def describe(law: PooledLaw, lower: float, upper: float, top: float) -> FirstRange:

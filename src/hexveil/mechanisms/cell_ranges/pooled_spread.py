@@ -16,7 +16,7 @@ few users.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,6 @@ from hexveil.mechanisms.cell_ranges.distributed_votes import (
 )
 from hexveil.mechanisms.distribution.bin_noise import GaussianBins
 from hexveil.mechanisms.map_quantiles import (
-    GRAIN,
     MapQuantiles,
     UserMeans,
     VotedPairs,
@@ -42,7 +41,7 @@ from hexveil.mechanisms.map_quantiles import (
     vote_targets,
     votes_of_users,
 )
-from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.pooled_histogram import GRAIN, PooledHistogram
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.private_quantile import ListedPoints, selection_scale
 from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.cell_ranges.first_range import FirstRange
     from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
-    from hexveil.mechanisms.map_quantiles import VotedReading
+    from hexveil.mechanisms.pooled_histogram import VotedValues
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
 
@@ -92,7 +91,7 @@ def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
 # ---- pooled histogram ----
 
 
-def pooled_votes(occupancy: Occupancy, weight: Weights) -> tuple[VotedReading, Ints]:
+def pooled_votes(occupancy: Occupancy, weight: Weights) -> tuple[VotedValues, Ints]:
     """Return the means of all pairs with their votes, and the votes of each user."""
     if isinstance(weight, FactoredWeights):
         elsewhere = WeightedVotes(weight)
@@ -102,12 +101,14 @@ def pooled_votes(occupancy: Occupancy, weight: Weights) -> tuple[VotedReading, I
     return VotedPairs(UserMeans(local), votes), votes_of_users(local, votes)
 
 
-def cell_votes(occupancy: Occupancy, weight: Weights) -> Ints:
-    """Return the votes of all pairs of each cell, shape (n_cells,)."""
+def cell_shares(occupancy: Occupancy, weight: Weights) -> Floats:
+    """Return each cell's part of all votes, shape (n_cells,)."""
     if isinstance(weight, FactoredWeights):
-        return WeightedVotes(weight).cell_votes
-    local = occupancy.local()
-    return np.add.reduceat(weighted_votes(local, weight), local.start[:-1])
+        votes = WeightedVotes(weight).cell_votes
+    else:
+        local = occupancy.local()
+        votes = np.add.reduceat(weighted_votes(local, weight), local.start[:-1])
+    return np.asarray(votes / votes.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +151,11 @@ class PooledMeans(ReadOnlyArrays):
         edges = inner_edges(lattice_steps, bins)
         histogram = PooledHistogram.of_users(HISTOGRAM, values, edges, user_votes, noise)
         return cls(histogram, noise, total, lattice_steps)
+
+    def units_law(self, noisy: Ints, lower: float, quantum: float) -> PooledLaw:
+        """Return the same law in value units, for a lower bound and a quantum."""
+        law = self.law(noisy)
+        return replace(law, edges=lower + quantum * law.edges)
 
     def law(self, noisy: Ints) -> PooledLaw:
         """Return the law of user means, in quanta, that noisy votes show."""
@@ -273,7 +279,7 @@ def within_cell_spread(
     epsilon : Fraction
         Loss of every user.
     """
-    reading: VotedReading
+    reading: VotedValues
     if isinstance(weight, FactoredWeights):
         by_weight = WeightedVotes(weight)
         reading, user_votes = WeightedDistances(by_weight), by_weight.distance_user_votes

@@ -90,6 +90,10 @@ class PrivateClippingRange(ReadOnlyArrays):
         The interval that was found, in quanta above the records' lower bound: after a release.
     span_quanta : int or None
         Width of the records' bounds in quanta: after a release.
+    votes : tuple of int
+        Noisy votes of the bins of the pooled histogram: after a release.
+    total : int
+        Votes of all users.
     radius : Fraction or None
         For variances: how far from the interval's middle a user's samples may be on quadratic
         average before they are cut, in halves of its width; at least 1.
@@ -103,6 +107,8 @@ class PrivateClippingRange(ReadOnlyArrays):
     weight: Weights
     ends: tuple[int, int] | None = None
     span_quanta: int | None = None
+    votes: tuple[int, ...] = ()
+    total: int = 0
     radius: Fraction | None = None
 
     def ends_in_units(self, lower: float, span: float) -> tuple[float, float]:

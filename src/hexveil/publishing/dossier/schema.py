@@ -219,7 +219,12 @@ def _are_grades(value: object) -> bool:
 
 
 _STEPS: Mapping[str, Mapping[str, Check]] = {
-    "clipping_range": {"lower": _is_end, "upper": _is_end},
+    "clipping_range": {
+        "lower": _is_end,
+        "upper": _is_end,
+        "votes": _are_ends,
+        "total": _is_positive,
+    },
     "cell_stages": {
         "mechanism": _is_text,
         "cell_epsilon": _is_loss,

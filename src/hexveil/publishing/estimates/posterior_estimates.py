@@ -22,10 +22,10 @@ import numpy as np
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
+from hexveil.mechanisms.cell_ranges.pooled_spread import cell_shares
 from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
+from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.planning.allocation import PerCellRange, PrivateRange
-from hexveil.planning.clipping_range.private_range import PRIOR_SD
-from hexveil.planning.release_allocation import released_quantiles
 from hexveil.publishing.estimates.cut_off import CutOff
 from hexveil.publishing.estimates.surplus import PooledView, add_surplus
 from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
@@ -72,6 +72,10 @@ class PosteriorEstimates(ReadOnlyArrays):
         one cell.
     cut_off : CutOff
         Cells with a number at an end of their range that the interval passes.
+    surplus : ndarray of float, shape (n_cells,)
+        By how much the estimates moved for what lies beyond the ranges.
+    missed : ndarray of float, shape (n_cells,)
+        Expected absolute error of that.
     """
 
     estimate: Floats
@@ -80,6 +84,8 @@ class PosteriorEstimates(ReadOnlyArrays):
     expected_error: Floats
     deviation: float | None
     cut_off: CutOff
+    surplus: Floats
+    missed: Floats
 
 
 def estimate_outputs(
@@ -113,7 +119,13 @@ def estimate_outputs(
                 effects,
                 PooledView(allocation.law(outputs), allocation.cell_shares()),
             )
-    return estimate_means(plan, released_quantiles(allocation, outputs), noisy, effects)
+        case WeightedAllocation(mean=mean):
+            pooled = PooledView(
+                allocation.law_of_means(outputs), cell_shares(mean.occupancy, mean.weight)
+            )
+            quantiles = allocation.released_quantiles(outputs)
+            return estimate_means(plan, quantiles, noisy, effects, pooled)
+    return None
 
 
 def estimate_looks(
@@ -151,6 +163,7 @@ def estimate_looks(
         posterior.mean_abs_error(),
         _deviation(posterior, bounds[1] - bounds[0]),
         CutOff(*np.zeros((2, low.size), dtype=np.bool_)),
+        *np.zeros((2, low.size)),
     )
     if pooled is not None:
         estimates = add_surplus(estimates, last, design, spread, pooled, bounds)
@@ -163,6 +176,7 @@ def estimate_means(
     quantiles: tuple[int, int] | None,
     noisy: Mapping[str, Floats],
     effects: Sequence[RandomEffect] = (),
+    pooled: PooledView | None = None,
 ) -> PosteriorEstimates | None:
     """Return the estimates of means clipped to one range; None for other kinds of plans.
 
@@ -177,6 +191,8 @@ def estimate_means(
         The published noisy numbers, in value units.
     effects : sequence of RandomEffect
         Groups of cells that resemble each other.
+    pooled : PooledView, optional
+        What the pooled histogram shows of values beyond the range.
     """
     match plan.allocation.clipping:
         case PrivateRange(interval):
@@ -191,9 +207,8 @@ def estimate_means(
     scale, is_gaussian = plan.mean_noise * (high - low), plan.request.law == GAUSSIAN
     look = ClippedLook(noisy["mean"], *ends, scale, is_gaussian)
     design = CellDesign.of(plan.occupancy, interval.weight)
-    return estimate_looks(
-        [look], design, _spread(interval, quantiles, lower, span), (lower, lower + span), effects
-    )
+    spread = _spread(interval, quantiles, lower, span)
+    return estimate_looks([look], design, spread, (lower, lower + span), effects, pooled)
 
 
 def best_estimates(posterior: PosteriorEstimates, smoothed: Smoothed) -> PosteriorEstimates:
@@ -204,10 +219,11 @@ def best_estimates(posterior: PosteriorEstimates, smoothed: Smoothed) -> Posteri
     models the smaller counts: the smoothed number is the estimate of both.
     """
     deviation = (smoothed.high - smoothed.low) / (2.0 * STANDARD_NORMAL.inv_cdf(0.975))
-    errors = posterior.expected_error, MEAN_ABS_NORMAL * deviation
+    errors = posterior.expected_error, np.hypot(MEAN_ABS_NORMAL * deviation, posterior.missed)
+    estimate = smoothed.estimate + posterior.surplus
     return replace(
         posterior,
-        estimate=np.clip(smoothed.estimate, posterior.low, posterior.high),
+        estimate=np.clip(estimate, posterior.low, posterior.high),
         expected_error=min(errors, key=np.sum),
     )
 
@@ -223,7 +239,8 @@ def adopt_intervals(
     the estimate of the posterior, which borrows from the whole map, takes its place.
     """
     low, high = posterior.low, posterior.high
-    estimate, factor = np.clip(smoothed.estimate, low, high), smoothed.half_distinguishable_factor
+    estimate = np.clip(smoothed.estimate + posterior.surplus, low, high)
+    factor = smoothed.half_distinguishable_factor
     if isinstance(clipping, PerCellRange):
         # With another ε other cells would move, so that no factor follows from this map.
         estimate, factor = posterior.estimate, None
@@ -244,9 +261,6 @@ def _spread(
     """Return centre and deviation of user means from their released quantiles."""
     steps = interval.span_quanta or 1
     low, high = quantiles
-    # The choice found no range: only the prior of planning says how far user means differ.
-    if (low, high) == (0, steps):
-        return UserMeanSpread(lower + span / 2.0, PRIOR_SD * span, PRIOR_SD * span, None)
     deviations = STANDARD_NORMAL.inv_cdf(1.0 - float(interval.quantiles[0]))
     deviation = span * (high - low) / (2.0 * deviations * steps)
     return UserMeanSpread(lower + span * (low + high) / (2.0 * steps), deviation, deviation, None)

@@ -93,7 +93,8 @@ def add_surplus(
         Bounds of the values.
     """
     above, below = _sides(estimates.estimate, last, design, spread, pooled, bounds)
-    estimate = np.clip(estimates.estimate + above.shift - below.shift, *bounds)
+    surplus = above.shift - below.shift
+    estimate = np.clip(estimates.estimate + surplus, *bounds)
     reach_up, reach_down = (
         np.hypot(NORMAL_95 * one.deviation, np.minimum(NORMAL_95 * other.deviation, other.most))
         for one, other in ((above, below), (below, above))
@@ -107,6 +108,8 @@ def add_surplus(
         low=np.clip(low, *bounds),
         high=np.clip(high, *bounds),
         expected_error=np.hypot(estimates.expected_error, missed),
+        surplus=surplus,
+        missed=missed,
     )
 
 

@@ -8,6 +8,7 @@ R / s by it; one that was measured anew had spent the share f before, and all lo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -16,15 +17,14 @@ import numpy as np
 
 from hexveil.mechanisms.cell_ranges.first_range import describe, usual_range
 from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, inner_edges, law_of_votes
-from hexveil.mechanisms.distribution.bin_noise import GaussianBins, LaplaceBins
+from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
 from hexveil.mechanisms.pooled_histogram import GRAIN
+from hexveil.mechanisms.released_ranges import widened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
-
-    from hexveil.mechanisms.distribution.bin_noise import BinNoise
 
     Floats = NDArray[np.float64]
     Json = Mapping[str, Any]
@@ -69,6 +69,14 @@ def cell_range_rates(manifest: Json, steps: Mapping[str, Json], scale: Floats) -
     return np.asarray(loss / (1.0 - spent_before))
 
 
+def check_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: float) -> Iterator[str]:
+    """Yield contradictions between private ranges, the histogram, the bounds and the steps."""
+    if STEP in steps:
+        yield from check_cell_ranges(manifest, steps, tolerance)
+    elif "clipping_range" in steps:
+        yield from check_histogram(manifest, steps["clipping_range"], steps["clipping_range"])
+
+
 def check_cell_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: float) -> Iterator[str]:
     """Yield contradictions between the ranges of cells, the bounds and the privacy steps."""
     ranges = StatedCellRanges.from_manifest(manifest)
@@ -86,11 +94,20 @@ def check_cell_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: floa
         yield "a cell that keeps the range of the first look has another one."
     if int(ranges.moved.sum()) != steps["cells"].get("moved"):
         yield "the cells that were measured anew are not as many as the privacy steps say."
-    yield from _check_histogram(manifest, steps[STEP], look)
+    yield from check_histogram(manifest, steps[STEP], look)
 
 
-def _check_histogram(manifest: Json, stated: Json, look: Json) -> Iterator[str]:
-    """Yield contradictions of the histogram's votes with what is stated to follow from them."""
+def check_histogram(manifest: Json, stated: Json, look: Json) -> Iterator[str]:
+    """Yield contradictions of a histogram's votes with what is stated to follow from them.
+
+    Parameters
+    ----------
+    manifest : mapping
+    stated : mapping
+        The step with the votes.
+    look : mapping
+        The step with the range: the same for one range of the whole map.
+    """
     lower, upper, quantum = (
         Fraction(manifest["bounds"][name]) for name in ("lower", "upper", "quantum")
     )
@@ -99,23 +116,23 @@ def _check_histogram(manifest: Json, stated: Json, look: Json) -> Iterator[str]:
     if not fitting:
         yield "the pooled histogram has a number of bins that no release has."
         return
-    square = stated.get("squared_mu")
-    noise: BinNoise = (
-        LaplaceBins(Fraction(stated["epsilon"]))
-        if square is None
-        else GaussianBins(Fraction(square))
-    )
+    # Of the noise only errors depend, which are not looked at here.
+    noise = LaplaceBins(Fraction(stated["epsilon"]))
     law = law_of_votes(fitting[0], votes * GRAIN, noise, stated["total"] * GRAIN, steps)
     first, last = (float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper"))
-    usual, found = usual_range(law, steps), describe(law, first, last, steps)
-    unit = float(quantum)
-    # Whole quanta are stated: ranges rounded outward, deviations up.
-    same = (
-        first <= usual[0] + ROUNDED,
-        last >= usual[1] - ROUNDED,
-        abs((stated["centre"] - float(lower)) / unit - found.centre) <= ROUNDED,
-        abs(stated["below"] / unit - max(found.below, 1.0)) <= ROUNDED,
-        abs(stated["above"] / unit - max(found.above, 1.0)) <= ROUNDED,
-    )
-    if not all(same):
-        yield "the first range or the spread of averages does not follow from the histogram."
+    same = []
+    if "centre" in stated:
+        usual, found = usual_range(law, steps), describe(law, first, last, steps)
+        unit = float(quantum)
+        same = [
+            abs((stated["centre"] - float(lower)) / unit - found.centre) <= ROUNDED,
+            abs(stated["below"] / unit - max(found.below, 1.0)) <= ROUNDED,
+            abs(stated["above"] / unit - max(found.above, 1.0)) <= ROUNDED,
+        ]
+    else:
+        low, high = (law.quantile(float(Fraction(one))) for one in stated["quantiles"])
+        ends = max(math.floor(low), 0), min(math.ceil(high), steps)
+        usual = widened(ends, steps, Fraction(stated["widening"]))
+    # Whole quanta are stated: ranges rounded outward, deviations up; a range may be a wider one.
+    if not all([*same, first <= usual[0] + ROUNDED, last >= usual[1] - ROUNDED]):
+        yield "the range or the spread of averages does not follow from the histogram."

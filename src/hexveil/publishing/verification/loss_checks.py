@@ -166,8 +166,7 @@ def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
         yield from check_cell_stages(
             stated.manifest, stated.steps["cell_stages"], TOLERANCE, EPSILON_TOLERANCE
         )
-    if cell_ranges.STEP in stated.steps:
-        yield from cell_ranges.check_cell_ranges(stated.manifest, stated.steps, TOLERANCE)
+    yield from cell_ranges.check_ranges(stated.manifest, stated.steps, TOLERANCE)
     adds_up = math.isclose(sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10)
     if not adds_up or max(epsilons, default=0.0) > spent + EPSILON_TOLERANCE:
         yield "privacy steps do not add up to the epsilon spent."

@@ -187,8 +187,7 @@ def _check_steps(stated: ReleaseStatements, largest: float) -> Iterator[str]:
     ]
     if not math.isclose(sum(choice_squares), _choices_square(stated), rel_tol=1e-6):
         yield "the square of mu of a range's choices is not that of their epsilon."
-    if cell_ranges.STEP in steps:
-        yield from cell_ranges.check_cell_ranges(stated.manifest, steps, TOLERANCE)
+    yield from cell_ranges.check_ranges(stated.manifest, steps, TOLERANCE)
 
 
 def _over(width: Any, scale: Any) -> Any:  # noqa: ANN401  arrays

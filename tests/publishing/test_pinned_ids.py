@@ -36,7 +36,7 @@ def read(model, user="bus", **more):
 def release(book, model, dataset=None, **more):
     """Release records; those of buses, read anew, unless others are named."""
     dataset = dataset or read(model, **more)
-    fleet = {"fleet": 40} if model == "presence" else {}
+    fleet = {"fleet": 400} if model == "presence" else {}
     plan = hv.plan(dataset, epsilon="0.9", **fleet)
     return hv.release(dataset, plan, ledger=book, accept_noise=True)
 

@@ -146,6 +146,8 @@ TABLES = {
     "a noisy weight": ("weight_noisy", first_open(lambda x: x + 1), "weight does not follow"),
     "a balance": ("balance_noisy", first_open(lambda x: x + 1), "mean does not follow"),
     "a centre": ("mean_centre", first_open(lambda x: x + 1), "mean_low does not follow"),
+    "a range": ("mean_range_high", first_open(lambda x: x - 1), "mean does not follow"),
+    "no range": ("mean_range_low", first_open(lambda _: 101.0), "no range within the bounds"),
     "half an average": ("mean", first_open(lambda x: x + 0.01), "mean does not follow"),
     "a smoothed average": ("mean_smoothed", first_open(lambda _: -1.0), "mean_smoothed"),
     "an average": ("mean", first_open(lambda _: 101.0), "mean_low, mean"),
@@ -241,6 +243,17 @@ MANIFESTS = {
     "a factor": (guarantee(probability_factor=2.0), "probability_factor"),
     "a grid": (lambda m: m["grid"].update(fingerprint="0" * 64), "declared grid"),
     "a threshold": (lambda m: m["plan"].update(open_from=0.5), "open_from"),
+    "a histogram": (
+        lambda m: m["plan"]["histogram"].update(votes=m["plan"]["histogram"]["votes"][::-1]),
+        "mean does not follow",
+    ),
+    "a bin": (lambda m: m["plan"]["histogram"]["votes"].pop(), "plan/histogram is not"),
+    "an edge": (lambda m: m["plan"]["histogram"]["edges"].reverse(), "plan/histogram is not"),
+    "a stage of a histogram": (
+        lambda m: m["plan"]["histogram"].update(stage="values"),
+        "mean does not follow",
+    ),
+    "no histogram": (lambda m: m["plan"].pop("histogram"), "plan/histogram does not belong"),
     "an unknown field": (lambda m: m.update(users=5), "breaks its schema"),
 }
 

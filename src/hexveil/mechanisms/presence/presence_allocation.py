@@ -296,8 +296,10 @@ class PresenceAllocation:
         weight = np.maximum(noisy[: self.n_cells] + noisy[self.n_cells :], floor) / PARTS * capped
 
         def decide(distances: PooledLaw) -> Ints:
-            noise = self.law.sum_deviation / PARTS / weight
-            return np.concatenate(best_ranges(distances, centres, noise, weight, around=True))
+            ends, is_open = np.repeat([[0], [PARTS]], self.n_cells, axis=1), prices > 0
+            noise, own = self.law.sum_deviation / PARTS / weight[is_open], weight[is_open]
+            ends[:, is_open] = best_ranges(distances, centres[is_open], noise, own, around=True)
+            return ends.ravel()
 
         votes, edges = UnitVotes(self.span_quanta, (centres, prices)), within_reach(centres, prices)
         return self._histogram(RESIDUALS, votes, edges, decide, 2 * self.n_cells)

@@ -1,0 +1,92 @@
+"""Ranges of cells by the law of the fleet's values: public functions of released numbers."""
+
+import numpy as np
+import pytest
+
+from hexveil.accounting.noise_law import LAPLACE
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.map_noise import LaplaceMapNoise
+from hexveil.mechanisms.presence.pooled_ranges import (
+    RESIDUAL_EDGES,
+    VALUE_EDGES,
+    BeyondRange,
+    best_ranges,
+    crowded_range,
+    law_of_bins,
+    refined_edges,
+    within_reach,
+)
+from hexveil.mechanisms.presence.unit_votes import UnitVotes
+from hexveil.mechanisms.private_quantile import ListedPoints
+from hexveil.model.private_pairs import PrivatePairs
+
+QUIET = LaplaceMapNoise(1.0)
+
+
+def law_of(votes, edges=VALUE_EDGES):
+    """Return the law of votes, without noise to speak of."""
+    return law_of_bins(edges, PARTS * np.array(votes), QUIET)
+
+
+def ranges(law, noise, centre=PARTS // 4, weight=50.0):
+    """Return the range of one cell, in parts of the span of 64."""
+    ends = best_ranges(law, np.array([centre]), np.array([noise]), np.array([weight]), around=False)
+    return [float(end[0]) * 64 / PARTS for end in ends]
+
+
+def test_a_range_widens_where_values_lie_far_from_the_rest():
+    """Of 5 % express buses: a quiet map reaches them, a noisy one leaves them out."""
+    express = law_of([50, 45, 0, 0, 0, 0, 0, 5])
+    assert ranges(express, 0.01)[1] > 60.0
+    low, high = ranges(express, 2.0)
+    assert (low, high) < (16.0, 40.0)
+    assert ranges(law_of([50, 50, 0, 0, 0, 0, 0, 0]), 0.5)[1] < 32.0
+
+
+def test_a_range_is_lopsided_where_values_are():
+    """Where nothing lies below, the range reaches further up than down."""
+    low, high = ranges(law_of([0, 60, 20, 10, 5, 3, 2, 0]), 0.1, centre=PARTS // 8)
+    assert high - 8.0 > 3 * (8.0 - low)
+
+
+def test_nothing_lies_beyond_the_bounds():
+    """An end at a bound cuts nothing off; other ends what the law has beyond them."""
+    law = law_of([25, 25, 0, 0, 0, 0, 25, 25])
+    window = CellWindow(np.ones(2), np.array([0, PARTS // 4]), np.array([PARTS // 2, PARTS]))
+    cut = BeyondRange.of(law, np.zeros(2, dtype=np.int64), window)
+    assert cut.below.mean[0] == cut.above.mean[1] == 0.0
+    assert cut.above.mean[0] == pytest.approx(0.5 * 0.375, rel=0.01)
+    assert cut.below.mean[1] == pytest.approx(0.5 * 0.125, rel=0.01)
+
+
+def test_bins_are_narrow_where_most_values_lie():
+    """Of values in one wide bin the next bins are an eighth of it; of wide values all stay wide."""
+    low, high = crowded_range(law_of([0, 0, 95, 5, 0, 0, 0, 0])).tolist()
+    assert PARTS // 4 <= low < high <= 3 * PARTS // 8 + PARTS // 64
+    edges = np.unique(refined_edges(low, high))
+    assert np.diff(edges).min() < PARTS // 64
+    assert crowded_range(law_of([1] * 8)).tolist() == [0, PARTS]
+
+
+@pytest.mark.parametrize("centres", [[0, 0], [PARTS, PARTS], [0, PARTS], [300_000, 700_000]])
+def test_bins_of_distances_hold_every_value_within_reach(centres):
+    """Values at both bounds are votes of bins that have a width, whatever the centres are."""
+    centres, prices = np.array(centres), np.ones(2, dtype=np.int64)
+    pairs = PrivatePairs([0, 0, 1, 1], [0, 1, 2, 3], [1] * 4, [0, 8, 0, 8])
+    votes = UnitVotes(8, (centres, prices)).tally(
+        PresenceSums(pairs), ListedPoints(RESIDUAL_EDGES[1:-1])
+    )[0]
+    law = law_of_bins(within_reach(centres, prices), votes, QUIET)
+    assert votes[np.diff(within_reach(centres, prices)) > 0].sum() == 4 * PARTS
+    assert law.share.sum() == pytest.approx(1.0)
+
+
+def test_an_empty_law_has_ranges():
+    """Noise alone gives every cell a range within the bounds."""
+    noisy = PooledLaw.of(VALUE_EDGES / PARTS, np.zeros(8), 5.0, LAPLACE)
+    centres = np.array([0, PARTS // 3, PARTS])
+    for around in (True, False):
+        low, high = best_ranges(noisy, centres, np.full(3, 0.5), np.full(3, 1.0), around=around)
+        assert ((low >= 0) & (low < high) & (high <= PARTS)).all()

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 MISS = 0.05
 """Probability that an interval does not cover."""
 NORMAL_95, MEAN_ABS_NORMAL = 1.96, 0.7979
-WEIGHTING, DRIFT = 0.5, 0.1
+WEIGHTING, DRIFT = 0.6, 0.1
 GAUSSIAN_DRIFT = 0.15
 """Under Gaussian noise, where weights limited in squares are less like those of records."""
 SURE_ERRORS = 3.0

@@ -264,7 +264,13 @@ def private_range(file: Path) -> dict[str, float]:
     pairs = PrivatePairs(cell, user, np.ones_like(cell), quanta)
     span = public["upper"] - public["lower"]
     form = OneShot(range_share=Fraction(str(RANGE_EPSILON)))
-    plan = PresenceAllocation(public["cells"], round(1000 * span), Fraction(1), form)
+    plan = PresenceAllocation(
+        public["cells"],
+        round(1000 * span),
+        Fraction(1),
+        form,
+        typical_weight=np.unique(user).size / public["cells"] / 2,
+    )
     noise, sums = SimulatedNoise(np.random.default_rng(), 1), PresenceSums(pairs)
     outputs = execute(plan, sums, noise, MemoryJournal(), Meter(plan.losses()))
     window = plan.fine_window(outputs)

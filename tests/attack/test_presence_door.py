@@ -37,9 +37,7 @@ REQUESTS = {
     "shapes": ShapeRequest(
         GRID, LATTICE, BINS, FleetDeclaration(2000), Fraction(2), TERMS, cap=NO_CAP
     ),
-    "capped shapes": ShapeRequest(
-        GRID, LATTICE, BINS, FleetDeclaration(2000), Fraction(2), TERMS
-    ),
+    "capped shapes": ShapeRequest(GRID, LATTICE, BINS, FleetDeclaration(2000), Fraction(2), TERMS),
 }
 OTHERS = [(0, 0, 3, 90), (1, 0, 1, 10), (1, 1, 5, 250), (2, 2, 2, 60)]
 UNITS = {

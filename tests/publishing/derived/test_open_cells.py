@@ -203,7 +203,7 @@ def by_intervals(cells, rows):
 @pytest.mark.parametrize(
     ("noise", "typical", "one_centre", "at_least"),
     [
-        (LaplaceMapNoise(1.0 * PARTS), 20.0, True, 0.97),
+        (LaplaceMapNoise(1.0 * PARTS), 20.0, True, 0.95),
         (LaplaceMapNoise(1.0 * PARTS), 100.0, False, 0.9),
         (GaussianMapNoise(1.4 * PARTS), 20.0, False, 0.9),
     ],

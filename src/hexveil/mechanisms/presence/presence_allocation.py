@@ -297,7 +297,9 @@ class PresenceAllocation:
 
         def decide(distances: PooledLaw) -> Ints:
             ends, is_open = np.repeat([[0], [PARTS]], self.n_cells, axis=1), prices > 0
-            noise, own = self.law.sum_deviation / PARTS / weight[is_open], weight[is_open]
+            # Centres of cells below the mean weight are less sure: no narrower ranges for them.
+            own = np.maximum(weight[is_open], weight[is_open].mean() if is_open.any() else 0.0)
+            noise = self.law.sum_deviation / PARTS / own
             ends[:, is_open] = best_ranges(distances, centres[is_open], noise, own, around=True)
             return ends.ravel()
 

@@ -21,8 +21,8 @@ The ratio is that of clipped means of units by their weights. What a cell's rang
 of the whole fleet (`pooled_ranges`): above its end the excess E, its second moment E₂ and its error
 e, and alike below.
 
-- Estimate: E³ / (E² + e²) of each side is added, which noise moves little, each by how near the
-  cell's own ratio is to that end, against its average over cells and shrunk for noise.
+- Estimate: E³ / (E² + (SURE_ERRORS e)²) of each side is added, which noise moves little, each by
+  how near the cell's own ratio is to that end, against its average over cells and shrunk for noise.
 - Interval: to the side of an excess it is wider by 1.96 sqrt(E₂ / w + E² + e²), w the lower end of
   the weight, as cells differ by about as much as they exceed on average; to the other side by E + e
   at most, as no excess is negative. The weights of units are not those of records: a deviation of
@@ -55,9 +55,11 @@ if TYPE_CHECKING:
 MISS = 0.05
 """Probability that an interval does not cover."""
 NORMAL_95, MEAN_ABS_NORMAL = 1.96, 0.7979
-WEIGHTING, DRIFT = 0.5, 0.1
+WEIGHTING, DRIFT = 0.6, 0.1
 GAUSSIAN_DRIFT = 0.15
 """Under Gaussian noise, where weights limited in squares are less like those of records."""
+SURE_ERRORS = 3.0
+"""Errors of an excess from which on more than half of it is added."""
 LEAST_NEAR = 0.1
 """Least part of the pooled excess that a cell has, far from the end."""
 MODEL_SHARE = 0.4
@@ -241,7 +243,8 @@ def cut_off_error(
 
 def _kept(excess: Excess) -> Floats:
     """Return the excess that an estimate takes: less of what may be noise."""
-    divisor = np.maximum(excess.mean**2 + excess.error**2, np.finfo(float).tiny)
+    divisor = excess.mean**2 + (SURE_ERRORS * excess.error) ** 2
+    divisor = np.maximum(divisor, np.finfo(float).tiny)
     return np.asarray(excess.mean**3 / divisor)
 
 

@@ -41,7 +41,7 @@ class PrivateCap:
         Share of ε.
     """
 
-    quantile: Fraction = Fraction("0.7")
+    quantile: Fraction = Fraction("0.75")
     share: Fraction = Fraction("0.05")
 
 

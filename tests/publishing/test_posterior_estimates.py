@@ -181,13 +181,8 @@ def test_texts_state_the_typical_error_and_the_differences(tmp_path):
     assert "one constant for all cells." not in readme
 
 
-<<<<<<< HEAD
-def test_other_kinds_of_plans_have_no_estimates(tmp_path):
-=======
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "way"), [("bounds", None), ("two-stage", "user_residuals")])
-def test_other_kinds_of_plans_have_no_estimates(tmp_path, kind, way):
->>>>>>> main
+def test_other_kinds_of_plans_have_no_estimates(tmp_path):
     """Without one range for the map the model does not apply, and the manifest says so."""
     made = published(tmp_path, "bounds")
     assert "mean_estimate" not in made.table.column_names
@@ -197,24 +192,7 @@ def test_other_kinds_of_plans_have_no_estimates(tmp_path, kind, way):
     assert verify.find_problems(made.write(tmp_path / "map")) == ()
 
 
-<<<<<<< HEAD
-=======
-def test_quantiles_out_of_order_leave_the_prior_of_planning():
-    """Where no range was found all of the bounds are used, and estimates are still made."""
-    plan = planned("private")
-    interval = plan.allocation.clipping.range.with_ends((0, 650), 650)
-    clipping = replace(plan.allocation.clipping, range=interval)
-    whole = replace(plan, allocation=replace(plan.allocation, clipping=clipping))
-    noisy = {"mean": np.full(CELLS, 25.0)}
-    made = estimate_means(whole, (0, 650), noisy)
-    assert not made.cut_off.either.any()
-    assert np.isfinite(made.estimate).all()
-    assert estimate_means(whole, None, noisy) is None
-    assert estimate_means(whole, (0, 650), {"variance": np.zeros(CELLS)}) is None
-
-
 @pytest.mark.slow
->>>>>>> main
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [

@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 from fractions import Fraction
+from functools import partial
 
 import hypothesis.strategies as st
 import numpy as np
@@ -25,6 +26,7 @@ from publishing.measuring import (
     weighted_scales,
     weighted_statistic,
 )
+from publishing.releases import forge_manifest, problems_after
 from publishing.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
@@ -157,6 +159,15 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     assert "estimated from the noisy numbers; 95% intervals per cell below" in page
     assert "one range found privately for all cells" in page
     assert "of values clipped to" not in page
+    # The range follows from the histogram that is stated.
+    turned = partial(
+        forge_manifest, change=lambda one: one["plan"]["privacy_steps"][0]["votes"].reverse()
+    )
+    fewer = partial(
+        forge_manifest, change=lambda one: one["plan"]["privacy_steps"][0]["votes"].pop()
+    )
+    for name, forge in (("turned", turned), ("fewer", fewer)):
+        assert "histogram" in " ".join(problems_after(forge, folder, tmp_path / name))
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert again.replayed
     assert again.table.equals(made.table)

@@ -132,7 +132,7 @@ def book(tmp_path):
 def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     """The plan's loss is booked; ledger and manifest have the ends; the folder verifies."""
     dataset = fleet(2000)
-    # With this share the chance that an end lies outside what is asked below is under 1e-15.
+    # With this share the ends lie on either side of the middle, perhaps widened.
     plan = planned(dataset, range_share="0.2")
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     assert float(book.spent) == pytest.approx(float(plan.epsilon), rel=1e-9)
@@ -141,8 +141,8 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     step, cells = made.manifest["plan"]["privacy_steps"]
     assert (step["step"], cells["step"]) == ("clipping_range", "cells")
     assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
-    assert 5 < step["lower"] < 30
-    assert 30 < step["upper"] < 55
+    assert 0 <= step["lower"] < 30
+    assert 30 < step["upper"] <= 60
     assert Fraction(step["widening"]) == plan.allocation.clipping.range.widening >= 1
     assert step["share"] + cells["share"] == pytest.approx(1)
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])

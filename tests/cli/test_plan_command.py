@@ -451,7 +451,7 @@ privacy_unit = "user-day"
 
 [plan]
 epsilon = 5
-clipping_range = "two-stage"
+clipping_range = "per-cell"
 
 [release]
 out = "map"

@@ -132,7 +132,13 @@ def usual_range(law: PooledLaw, top: float) -> tuple[float, float]:
         reach_up = min(SKEWED_HALF_WIDTH * above, max(law.quantile(1.0 - TAIL) - centre, above))
     else:
         reach_down, reach_up = HALF_WIDTH * below, HALF_WIDTH * above
-    return max(centre - reach_down, 0.0), min(centre + reach_up, top)
+    return to_bounds(law, centre - reach_down, centre + reach_up, top)
+
+
+def to_bounds(law: PooledLaw, lower: float, upper: float, top: float) -> tuple[float, float]:
+    """Return a range without an end in an outermost bin: user means there may be at the bound."""
+    first, last = float(law.edges[1]), float(law.edges[-2])
+    return 0.0 if lower < first else lower, top if upper > last else upper
 
 
 def _outer_deviations(law: PooledLaw, centre: float, top: float) -> tuple[float, float]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.first_range import wider_range
+from hexveil.mechanisms.cell_ranges.first_range import to_bounds, wider_range
 from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM, PooledMeans
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import (
@@ -211,7 +211,8 @@ class WeightedAllocation(ReadOnlyArrays):
         if not self.variances:
             squares = CellDesign.of(self.mean.occupancy, self.mean.weight).weight_squares
             noise = self.mean.noise * math.sqrt(self.law.variance / 2.0)
-            wider = wider_range(law, (float(ends[0]), float(ends[1])), noise, squares, float(steps))
+            usual = to_bounds(law, float(ends[0]), float(ends[1]), float(steps))
+            wider = wider_range(law, usual, noise, squares, float(steps))
             ends = math.floor(wider[0]), math.ceil(wider[1])
         return np.array([*found, *ends])
 

@@ -21,7 +21,7 @@ package traffic, which need not be installed as a whole), storms, health insuran
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,9 +99,8 @@ class Records:
         """Return what a holder would declare: true numbers to one digit."""
         units = pc.count_distinct(self.table["user"]).as_py()
         visits = self.named.group_by(["user", *self.keys]).aggregate([]).num_rows
-        digit = [max(1, int(f"{n:.0e}".replace("e+", "e").split("e")[0]) * 10 ** int(np.log10(n)))
-                 for n in (units, self.table.num_rows / units, visits / units)]  # fmt: skip
-        return hv.FleetDeclaration(*digit)
+        numbers = units, self.table.num_rows / units, visits / units
+        return hv.FleetDeclaration(*(max(1, int(float(f"{x:.0e}"))) for x in numbers))
 
     def read(self, model: str) -> Any:  # noqa: ANN401  a data set of either privacy model
         """Read the records under a privacy model."""
@@ -291,7 +290,7 @@ def storms() -> Records:
     frame = _of_r("dplyr", "storms")
     user = (frame["name"] + frame["year"].astype(str)).tolist()
     value, lat, lon = (frame[x].astype(float).to_numpy() for x in ("wind", "lat", "long"))
-    return Records(_columns(user, value, lat=lat, lon=lon), (0.0, 200.0), (), 2)
+    return Records(_columns(user, value, lat=lat, lon=lon), (0.0, 200.0), (), 1)
 
 
 def spending() -> Records:
@@ -316,7 +315,7 @@ def buses(file: str, top: float, resolution: int) -> Records:
         raise ImportError(f"no file {file}")
     table = pq.read_table(SHARED / file, columns=["user_id", "value", "lat", "lon"])
     table = table.rename_columns(["user", "value", "lat", "lon"])
-    return replace(Records(table, (0.0, top), (), resolution))
+    return Records(table, (0.0, top), (), resolution)
 
 
 def _made_sets() -> dict[str, Callable[[], Records]]:
@@ -354,7 +353,7 @@ def _made_sets() -> dict[str, Callable[[], Records]]:
 _REAL: dict[str, Callable[[], Records]] = {
     "arrivals": arrivals,
     "swiss-speed": partial(aircraft, "switzerland", "groundspeed", (0.0, 600.0), 4, 1),
-    "paris-speed": partial(aircraft, "quickstart", "groundspeed", (0.0, 600.0), 5, 4),
+    "paris-speed": partial(aircraft, "quickstart", "groundspeed", (0.0, 600.0), 4, 4),
     "storms": storms,
     "spending": spending,
     "surat": partial(buses, SURAT, 65.0, 6),

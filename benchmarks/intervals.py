@@ -16,7 +16,7 @@ the plan predicts over the error (of private presence both weighted by records, 
 it); share of cells with records that are judged.
 
 Asked: coverage from 93 to 98.5 %, no cell below 70 %, predictions within a factor of 1.5. --json
-adds the rows as lines to a file, and --against compares with those of a label in it.
+adds the rows as lines to a file: there `stated` is the typical error of the releases.
 """
 
 from __future__ import annotations
@@ -55,6 +55,12 @@ PUBLISHED = ("mean", "mean_estimate", "mean_smoothed", "mean_raw")
 GRADES = ("quality", "mean_quality")
 
 
+def rows_of(release: hv.Release, keys: Sequence[str]) -> dict[tuple[str, ...], int]:
+    """Return the row of each cell of a release, by its name."""
+    names = zip(*(release.table[key].to_pylist() for key in keys), strict=True)
+    return {name: row for row, name in enumerate(names)}
+
+
 @dataclass(frozen=True, eq=False)
 class Shown:
     """What one release shows of cells with records; NaN where it shows nothing."""
@@ -67,22 +73,16 @@ class Shown:
     @classmethod
     def of(cls, release: hv.Release, keys: Sequence[str], names: Sequence[Any]) -> Shown:
         """Return the rows of a release in the order of these names of cells."""
-        table = release.table
-        columns = set(table.column_names)
-        place = {
-            key: row
-            for row, key in enumerate(zip(*(table[k].to_pylist() for k in keys), strict=True))
-        }
-        rows = [place.get(name) for name in names]
-
-        def column(name: str) -> list[Any]:
-            values = table[name].to_pylist()
-            return [None if row is None else values[row] for row in rows]
-
-        best = next(name for name in PUBLISHED if name in columns)
-        grade = next(name for name in GRADES if name in columns)
-        numbers = (np.array(column(name), float) for name in (best, "mean_low", "mean_high"))
-        return cls(*numbers, np.array([one == "good" for one in column(grade)], bool))
+        table, place = release.table, rows_of(release, keys)
+        columns = table.take([place[name] for name in names])
+        best, grade = (
+            next(name for name in some if name in table.column_names)
+            for some in (PUBLISHED, GRADES)
+        )
+        mean, low, high = (
+            np.array(columns[name].to_pylist(), float) for name in (best, "mean_low", "mean_high")
+        )
+        return cls(mean, low, high, np.array(columns[grade].to_pylist()) == "good")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,6 @@ class Row:
     model: str
     epsilon: str
     releases: int
-    units: int
     cells: int
     constant: float
     error: float
@@ -104,9 +103,10 @@ class Row:
     below_70: float
     good: float
     good_outside: float
-    predicted: float
     predicted_error: float
     judged: float
+    predicted: float
+    stated: float
     seconds: float
 
     @property
@@ -172,36 +172,30 @@ def releases(data: Any, plan: Any, number: int) -> Iterator[hv.Release]:  # noqa
 
 def measure(name: str, records: Records, model: Model, given: argparse.Namespace) -> Iterator[Row]:
     """Yield the rows of one set under one model, one for each epsilon."""
-    data = records.read(model)
-    known = records.truth()
-    if model == "values":
-        kept = set(zip(*(data.public.cells.labels[k] for k in records.keys), strict=True)) if (
-            records.labels) else {(k,) for k in data.public.cells.names()}  # fmt: skip
-        known = {key: known[key] for key in known if key in kept}
-    true, count = (np.array(x, float) for x in zip(*known.values(), strict=True))
-    fleet = records.fleet()
+    data, known = records.read(model), records.truth()
+    fleet = {"fleet": records.fleet()} if model == "presence" else {}
     for epsilon in given.epsilon:
         began = time.monotonic()
         try:
-            if model == "values":
-                plan = hv.plan(data, epsilon=epsilon, advise=False)
-                predicted = plan.expected_error
-            else:
-                plan = hv.plan(data, epsilon=epsilon, advise=False, fleet=fleet)
-                predicted = plan.prediction.mean_error
-            made = releases(data, plan, given.releases)
-            shown = [Shown.of(one, records.keys, list(known)) for one in made]
+            plan = hv.plan(data, epsilon=epsilon, advise=False, **fleet)
+            made = list(releases(data, plan, given.releases))
         except InputError as refusal:
             print(f"{name}, {model} at {epsilon}: {refusal}", flush=True)
             continue
-        span = records.bounds[1] - records.bounds[0]
-        found = figures(shown, true, count, span)
+        names = [key for key in known if key in rows_of(made[0], records.keys)]
+        true, count = (np.array(x, float) for x in zip(*map(known.get, names), strict=True))
+        shown = [Shown.of(one, records.keys, names) for one in made]
+        found = figures(shown, true, count, records.bounds[1] - records.bounds[0])
         if model == "values":
             found["predicted_error"] = found["error"]
-        units = len(set(records.table["user"].to_pylist()))
-        head = given.label, name, model, epsilon, given.releases, units, true.size
-        rest = {"predicted": float(predicted), "seconds": time.monotonic() - began}
-        yield Row(*head, **found, **rest)
+        is_values = model == "values"
+        predicted = plan.expected_error if is_values else plan.prediction.mean_error
+        stated = [one.manifest["accuracy"][0]["typical_error"] for one in made]
+        yield Row(
+            given.label, name, model, epsilon, len(made), true.size, **found,
+            predicted=float(predicted), stated=float(np.mean([x for x in stated if x])),
+            seconds=time.monotonic() - began,
+        )  # fmt: skip
 
 
 HEAD = (

@@ -31,9 +31,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from collection import SHARED, SURAT, WARSAW, Shape, around, pairs
 
 import hexveil as hv
-from collection import SHARED, SURAT, WARSAW, Shape, around, pairs
 from hexveil.simulation.flights import departures_with_delays
 
 if TYPE_CHECKING:
@@ -206,7 +206,8 @@ def frost(cell: Ints, user: Ints, rng: np.random.Generator) -> Floats:
 
 def code_999(cell: Ints, user: Ints, rng: np.random.Generator) -> Floats:
     """One record in a hundred has the code 999."""
-    value = np.exp(_level(cell, rng, 3, 0.4)[cell] + rng.normal(0, 0.3, cell.size))
+    gain = rng.normal(0, 0.1, int(user.max()) + 1)[user]
+    value = np.exp(_level(cell, rng, 3, 0.4)[cell] + gain + rng.normal(0, 0.3, cell.size))
     return np.where(rng.random(cell.size) < 0.01, 999.0, value)
 
 
@@ -224,7 +225,7 @@ def graded(cell: Ints, user: Ints, rng: np.random.Generator) -> Floats:
 
 
 def particles(cell: Ints, user: Ints, rng: np.random.Generator) -> Floats:
-    """Counts that fill 2 % of the bounds."""
+    """Particles are counted that fill 2 % of the bounds."""
     level, gain = rng.gamma(5.0, 5.0, int(cell.max()) + 1), rng.gamma(9, 1 / 9, int(user.max()) + 1)
     return np.asarray(level[cell] * gain[user] * rng.gamma(2.0, 0.5, cell.size))
 

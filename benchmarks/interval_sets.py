@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 from collection import SHARED, SURAT, WARSAW, Shape, around, pairs
 
 import hexveil as hv
+from hexveil.model.areas import Polygon
 from hexveil.simulation.flights import departures_with_delays
 
 if TYPE_CHECKING:
@@ -111,9 +112,13 @@ class Records:
             known = {name: sorted(set(self.table[name].to_pylist())) for name in self.labels}
             cells: Any = hv.Labels(*self.labels, values=known if is_private else None)
         else:
-            sides = [self.table[name].to_numpy() for name in ("lon", "lat")]
-            box = (*(float(x.min()) for x in sides), *(float(x.max()) for x in sides))
-            cells = hv.Cells(self.resolution, None, area=box if is_private else None)
+            west, south, east, north = (
+                float(end(self.table[name]).as_py())
+                for end in (pc.min, pc.max)
+                for name in ("lon", "lat")
+            )
+            box = Polygon.of_box(west, south, east, north) if is_private else None
+            cells = hv.Cells(self.resolution, None, area=box)
             options |= {"lat": "lat", "lon": "lon"}
         if is_private:
             return hv.read(self.table, protect="presence", cells=cells, **options)

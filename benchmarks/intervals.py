@@ -1,7 +1,7 @@
 """Whether stated intervals hold, and predictions, on sets that nobody tuned on; both models.
 
-Usage: python benchmarks/intervals.py [--sets NAME ...] [--epsilon E ...] [--model values|presence]
-       [--releases 20] [--final] [--json FILE] [--label NAME]
+Usage: python benchmarks/intervals.py [--sets NAME ...] [--epsilon E ...] [--delta D]
+       [--model values|presence] [--releases 20] [--final] [--json FILE] [--label NAME]
 
 The sets, and which of them may be tuned on: interval_sets.py. Each row is of whole releases through
 the public functions, each with a ledger of its own that is thrown away: noise is fresh, records are
@@ -93,6 +93,7 @@ class Row:
     set: str
     model: str
     epsilon: str
+    delta: str
     releases: int
     cells: int
     constant: float
@@ -163,36 +164,39 @@ def figures(shown: Sequence[Shown], true: Floats, records: Floats, span: float) 
 
 def releases(data: Any, plan: Any, number: int) -> Iterator[hv.Release]:  # noqa: ANN401  both models
     """Yield so many releases of a plan, each through a ledger of its own."""
+    account = {"dataset": "intervals", "budget": plan.epsilon} | (
+        {"delta": plan.delta} if plan.delta else {}
+    )
     with tempfile.TemporaryDirectory() as folder:
         for k in range(number):
-            file = Path(folder) / f"{k}.sqlite"
-            ledger = hv.Ledger(file, dataset="intervals", budget=1000)
+            ledger = hv.Ledger(Path(folder) / f"{k}.sqlite", **account)
             yield hv.release(data, plan, ledger=ledger, accept_noise=True)
 
 
 def measure(name: str, records: Records, model: Model, given: argparse.Namespace) -> Iterator[Row]:
     """Yield the rows of one set under one model, one for each epsilon."""
     data, known = records.read(model), records.truth()
-    fleet = {"fleet": records.fleet()} if model == "presence" else {}
+    options: dict[str, Any] = {"fleet": records.fleet()} if model == "presence" else {}
+    options |= {"delta": given.delta} if given.delta else {}
     for epsilon in given.epsilon:
         began = time.monotonic()
         try:
-            plan = hv.plan(data, epsilon=epsilon, advise=False, **fleet)
+            plan = hv.plan(data, epsilon=epsilon, advise=False, **options)
             made = list(releases(data, plan, given.releases))
         except InputError as refusal:
             print(f"{name}, {model} at {epsilon}: {refusal}", flush=True)
             continue
         names = [key for key in known if key in rows_of(made[0], records.keys)]
-        true, count = (np.array(x, float) for x in zip(*map(known.get, names), strict=True))
+        true, count = (np.array(x, float) for x in zip(*(known[k] for k in names), strict=True))
         shown = [Shown.of(one, records.keys, names) for one in made]
         found = figures(shown, true, count, records.bounds[1] - records.bounds[0])
         if model == "values":
-            found["predicted_error"] = found["error"]
-        is_values = model == "values"
-        predicted = plan.expected_error if is_values else plan.prediction.mean_error
+            predicted, found["predicted_error"] = plan.expected_error, found["error"]
+        else:
+            predicted = plan.prediction.mean_error
         stated = [one.manifest["accuracy"][0]["typical_error"] for one in made]
         yield Row(
-            given.label, name, model, epsilon, len(made), true.size, **found,
+            given.label, name, model, epsilon, given.delta or "0", len(made), true.size, **found,
             predicted=float(predicted), stated=float(np.mean([x for x in stated if x])),
             seconds=time.monotonic() - began,
         )  # fmt: skip
@@ -223,6 +227,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sets", nargs="+", choices=SETS, metavar="SET")
     parser.add_argument("--epsilon", nargs="+", default=EPSILONS)
     parser.add_argument("--model", choices=MODELS)
+    parser.add_argument("--delta", help="of a promise of ε and δ, like 1e-6")
     parser.add_argument("--releases", type=int, default=20)
     parser.add_argument("--final", action="store_true", help="final sets: after the last change")
     parser.add_argument("--label", default="")

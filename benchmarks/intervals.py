@@ -164,7 +164,7 @@ def figures(shown: Sequence[Shown], true: Floats, records: Floats, span: float) 
 
 def releases(data: Any, plan: Any, number: int) -> Iterator[hv.Release]:  # noqa: ANN401  both models
     """Yield so many releases of a plan, each through a ledger of its own."""
-    account = {"dataset": "intervals", "budget": plan.epsilon} | (
+    account = {"dataset": "intervals", "budget": 1000} | (
         {"delta": plan.delta} if plan.delta else {}
     )
     with tempfile.TemporaryDirectory() as folder:

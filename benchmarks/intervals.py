@@ -164,12 +164,10 @@ def figures(shown: Sequence[Shown], true: Floats, records: Floats, span: float) 
 
 def releases(data: Any, plan: Any, number: int) -> Iterator[hv.Release]:  # noqa: ANN401  both models
     """Yield so many releases of a plan, each through a ledger of its own."""
-    account = {"dataset": "intervals", "budget": 1000} | (
-        {"delta": plan.delta} if plan.delta else {}
-    )
     with tempfile.TemporaryDirectory() as folder:
         for k in range(number):
-            ledger = hv.Ledger(Path(folder) / f"{k}.sqlite", **account)
+            file, delta = Path(folder) / f"{k}.sqlite", plan.delta or None
+            ledger = hv.Ledger(file, dataset="intervals", budget=1000, delta=delta)
             yield hv.release(data, plan, ledger=ledger, accept_noise=True)
 
 

@@ -37,6 +37,7 @@ def test_numpy_leaves_out_the_loops_that_a_processor_has_not(core_types):
     assert all(some <= more for some, more in pairwise(lacked))
 
 
+@pytest.mark.slow
 def test_what_fails_on_another_processor_is_said(core):
     """The failure names the processor and shows what the process said."""
     with pytest.raises(AssertionError, match=f"on {core}: (.|\n)*too few steps"):

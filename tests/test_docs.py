@@ -104,6 +104,7 @@ def has_python(page):
     return bool(blocks(page, "python")) and named(page) not in NOT_RUN | FOLLOWED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if has_python(page)], ids=named)
 def test_python_runs(page, tmp_path, monkeypatch):
     """The lines of Python of a page run, in their order, beside records of made-up buses."""
@@ -181,6 +182,7 @@ def test_reads_the_same_on_the_site():
         assert tags(markdown(text, extensions=site)) == tags(host.render(text)), named(page)
 
 
+@pytest.mark.slow
 def test_the_job_in_code_runs(tmp_path, monkeypatch):
     """The lines that are compared with those of other libraries make a folder."""
     monkeypatch.chdir(tmp_path)

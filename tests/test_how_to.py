@@ -206,6 +206,7 @@ def test_a_command_is_read_as_a_shell_would():
     ]
 
 
+@pytest.mark.slow
 def test_what_a_comment_announces_is_checked(city):
     """An exit code and numbers behind a command are taken at their word."""
     (refused,) = command_lines("hexveil verify nowhere  # refused, exit 2\n")

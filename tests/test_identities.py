@@ -90,6 +90,7 @@ def request(named, version):
     return ReadRequest(named, rules, version=None if version is None else quoted(version))
 
 
+@pytest.mark.slow
 @given(
     st.tuples(columns, st.one_of(st.none(), filled)),
     st.tuples(columns, st.one_of(st.none(), filled)),

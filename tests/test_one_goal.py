@@ -262,6 +262,7 @@ def test_a_run_file_is_one_request_in_every_spelling(tmp_path):
     assert len(names) == 1
 
 
+@pytest.mark.slow
 def test_hash_seeds_make_no_other_request(tmp_path):
     """A set has another order under each of them."""
     code = (

@@ -67,6 +67,7 @@ def test_lines_of_code_are_counted_without_words(monkeypatch, tmp_path):
     assert code_lines.code_lines("some-one") == 5
 
 
+@pytest.mark.slow
 def test_the_short_script_of_the_page_works(tmp_path, monkeypatch):
     """It has at most ten lines, and makes a release that verifies."""
     page = (PEERS.parents[1] / "docs" / "understand" / "other-libraries.md").read_text("utf-8")

@@ -28,7 +28,10 @@ ALONE = "not slow and not browser and not install and not server and not site an
 
 
 def naming(pattern: str) -> list[str]:
-    """Return the test files that match a pattern, themselves or in a module that they import."""
+    """Return the test files that match a pattern, themselves or in a module that they import.
+
+    Those of Spark are none: they run only where it is installed.
+    """
     texts = {path: path.read_text(encoding="utf-8") for path in TESTS.rglob("*.py")}
     matched = {path for path, text in texts.items() if re.search(pattern, text, re.IGNORECASE)}
     helpers = {path.stem for path in matched if not path.name.startswith(("test_", "conftest"))}
@@ -38,7 +41,9 @@ def naming(pattern: str) -> list[str]:
     return sorted(
         str(path.relative_to(ROOT))
         for path, text in texts.items()
-        if path.name.startswith("test_") and (path in matched or imported.search(text))
+        if path.name.startswith("test_")
+        and "spark" not in path.parent.parts
+        and (path in matched or imported.search(text))
     )
 
 

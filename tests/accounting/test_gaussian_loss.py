@@ -55,6 +55,7 @@ def test_the_bound_is_above_the_law_and_close(deviation, by):
             assert loss.delta(epsilon) <= 1.02 * exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("moved", "deviations"), [((2, 3), (4.0, 9.0)), ((1, 1), (1.0, 1.3)), ((5, 0), (8.0, 2.0))]
 )

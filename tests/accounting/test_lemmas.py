@@ -211,6 +211,7 @@ def test_iot_lemma_v_2(counts, epsilon):
     )
 
 
+@pytest.mark.slow
 @given(COUNTS, st.lists(st.fractions(Fraction(1, 100), 100, max_denominator=100), min_size=2))
 def test_iot_lemma_v_3(counts, epsilons):
     """The smallest minimiser does not fall as ε grows."""

@@ -11,8 +11,6 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -138,6 +136,7 @@ def test_no_field_of_the_csv_begins_a_formula(made):
 
 def test_other_readers_find_the_same_texts(made):
     """pandas, polars and Arrow read numbers as numbers, and guarded texts as texts."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     path, labels = made.folder / "cells.csv", made.table[ROUTE].to_pylist()
     of_pandas = pd.read_csv(
         path, keep_default_na=False, dtype={csv_safety.escape_formula(ROUTE): str}
@@ -170,6 +169,7 @@ def test_verify_accepts_and_readme_says_it(made):
     assert "apostrophe" in " ".join((made.folder / "README.txt").read_text("utf-8").split())
 
 
+@pytest.mark.slow
 @examples(15)
 @given(
     st.lists(

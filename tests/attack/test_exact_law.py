@@ -126,6 +126,7 @@ def test_the_law_of_a_choice_is_that_of_its_definition():
     assert np.exp(exact_law.choice((0, -1), 1.0)) == pytest.approx(by_hand, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_neighbours_are_what_the_door_for_sums_makes_of_them():
     """A world's data sets are those that tables of their values give."""
     case = exact_cases.case(KINDS["joint, both"], 1)
@@ -138,6 +139,7 @@ def test_neighbours_are_what_the_door_for_sums_makes_of_them():
         assert again.units.ids() == one.units.ids()
 
 
+@pytest.mark.slow
 def test_a_release_that_hangs_on_values_is_noticed():
     """A world whose data sets do not ask the door alike is refused, not measured."""
     case = exact_cases.case(KINDS["joint"], 0)
@@ -149,6 +151,7 @@ def test_a_release_that_hangs_on_values_is_noticed():
         world.worst()
 
 
+@pytest.mark.slow
 def test_releases_of_the_same_units_add_up():
     """A second release over the same units is charged on top of the first, unit by unit."""
     case = exact_cases.case(KINDS["joint"], 1)

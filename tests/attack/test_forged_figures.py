@@ -156,6 +156,7 @@ def try_all(folder, copied, most):
             assert problems, (str(file), path, change)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", kinds())
 def test_no_field_of_a_folder_ends_in_a_traceback(home, kind, tmp_path):
     """Fields that are missing or of another type are told in a sentence, in every JSON file."""
@@ -169,6 +170,7 @@ def test_every_field_of_a_folder_ends_in_a_sentence(home, kind, tmp_path):
     try_all(folder_of(home, kind), tmp_path, None)
 
 
+@pytest.mark.slow
 def test_no_field_of_an_archive_ends_in_a_traceback(home, tmp_path):
     """Pointers and catalogues of an archive, and the manifests of its releases."""
     folder = folder_of(home, "delta")
@@ -249,6 +251,7 @@ def is_free(name):
     return bool((figures | wild) & FREE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", kinds(("presence",)))
 def test_a_forged_figure_is_found_or_named(home, kind, tmp_path):
     """Every number of manifest and table that passes is one of those that the docs name."""
@@ -263,6 +266,7 @@ def test_a_forged_figure_is_found_or_named(home, kind, tmp_path):
     assert not passed
 
 
+@pytest.mark.slow
 def test_anything_appended_to_a_page_is_found(home, tmp_path):
     """Markup before, after and inside of the page, with a receipt that fits."""
     for kind in ("squares", "presence", "columns"):

@@ -6,8 +6,6 @@ import decimal
 import json
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -113,12 +111,13 @@ def as_arrow(rows, _place):
 
 
 def as_pandas(rows, _place):
+    pytest.importorskip("pandas")
     frame = arrow(rows).to_pandas(date_as_object=False, timestamp_as_object=True)
     return frame.astype({"user": object})
 
 
 def as_polars(rows, _place):
-    return pl.from_arrow(arrow(rows))
+    return pytest.importorskip("polars").from_arrow(arrow(rows))
 
 
 FORMS = (as_csv, as_ndjson, as_array, as_parquet, as_arrow, as_pandas, as_polars)
@@ -141,7 +140,7 @@ def test_half_letters_are_no_user(tmp_path):
     rows = [{"user": "\ud800", "speed": 1.0, "route": "x", "time": 5}, {"user": "b", "route": "x"}]
     rows[1] |= {"speed": 2.0, "time": 6}
     (tmp_path / "r.ndjson").write_text("\n".join(map(json.dumps, rows)))
-    frame = pd.DataFrame(rows, columns=NAMES, dtype=object)
+    frame = pytest.importorskip("pandas").DataFrame(rows, columns=NAMES, dtype=object)
     for source in (tmp_path / "r.ndjson", frame):
         rules, pairs = fuzz_oracle.found(fuzz_oracle.read(source))
         assert pairs == {("x", "b"): (1, 14, 196)}

@@ -206,6 +206,7 @@ def test_numbers_off_the_grid_would_be_noticed(release_of):
     assert not same(noisy, made_again(stored, plan, manifest(place))["mean_noisy"])
 
 
+@pytest.mark.slow
 @each
 def test_a_whole_number_is_published_alike_under_both_inputs(name, tmp_path, release_of):
     """What stands beside the noisy numbers is equal, and equal numbers give equal doubles."""

@@ -378,6 +378,7 @@ def test_no_traceback_prints_variables():
 @pytest.fixture(scope="module")
 def public_objects(tmp_path_factory):
     """Return an object of every public kind that was made of canaries."""
+    pytest.importorskip("pandas")
     folder = tmp_path_factory.mktemp("objects")
     grid = hv.Cells(6, None, "Asia/Kolkata")
     ds = hv.read(
@@ -411,6 +412,7 @@ def test_no_public_object_shows_a_canary(public_objects):
             assert canaries.in_bytes(text.encode()) is None, type(one).__name__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Sums", "Units", "Dataset"])
 def test_private_objects_are_not_pickled(public_objects, kind):
     """What is private goes to no other process and no file by itself."""
@@ -457,16 +459,12 @@ def test_no_table_in_memory_is_quoted(kind):
     mixed = canaries.table().to_pylist()
     mixed[0]["speed"], mixed[1]["bus"] = canaries.STEM, 17
     if kind == "pandas":
-        import pandas as pd  # noqa: PLC0415
-
-        source = pd.DataFrame(mixed).drop(columns="time")
+        source = pytest.importorskip("pandas").DataFrame(mixed).drop(columns="time")
     elif kind == "polars":
-        import polars as pl  # noqa: PLC0415
-
+        pl = pytest.importorskip("polars")
         source = pl.DataFrame(mixed, strict=False, infer_schema_length=None).drop("time")
     elif kind == "lazy":
-        import polars as pl  # noqa: PLC0415
-
+        pl = pytest.importorskip("polars")
         source = pl.LazyFrame(canaries.table()).with_columns(pl.col("bus").cast(pl.Int64))
     elif kind == "duckdb":
         import duckdb  # noqa: PLC0415
@@ -539,6 +537,7 @@ def test_the_library_s_refusals_hold_no_canary(tmp_path):
         assert canaries.in_error(caught.value) is None
 
 
+@pytest.mark.slow
 def test_ids_are_in_the_ledger_as_keyed_hashes_alone(places, call):
     """The ledger holds a hash of each id under the key; no id, no bare hash of one."""
     import hashlib  # noqa: PLC0415
@@ -559,6 +558,7 @@ def test_ids_are_in_the_ledger_as_keyed_hashes_alone(places, call):
     assert stat.S_IMODE(Path("ledger.sqlite.key").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_private_studies_are_their_owner_s_alone(places, call):
     """What evaluate makes of own values may be read by nobody else."""
     here, _ = places

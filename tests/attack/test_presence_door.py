@@ -77,6 +77,7 @@ def most_telling(without, present):
     return outcome, float((np.abs(present.values - without.values) / without.scales).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_path_tells_no_more_than_is_charged(name, unit):

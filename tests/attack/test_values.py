@@ -211,6 +211,7 @@ def test_no_value_is_an_error_on_any_scale(scale, values):
     assert outcome(read_fleet, fleet(texts, pa.string()), scale=scale) == other
 
 
+@pytest.mark.slow
 @examples(150 * MORE)
 @given(scales(), st.lists(finite | st.sampled_from([math.nan, math.inf]), min_size=1, max_size=12))
 def test_a_value_is_the_nearest_number_of_quanta(engine, scale, values):

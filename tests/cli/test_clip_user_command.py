@@ -93,6 +93,7 @@ def test_it_is_released_and_verified(buses, call, form):
     assert float(ledger.spent) == pytest.approx(spent, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_algorithm_1_exempts_no_cell(buses, call):
     """The paper's experiments leave one cell as it is; plan, folder and run file say which rule."""
     usual, printed = (

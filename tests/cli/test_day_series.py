@@ -38,6 +38,7 @@ def series(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_plan_tells_which_days_pass_and_proposes_a_grid_for_all(series, call):
     said = call("plan", "run.toml", *SPAN, "--json")
     assert said.code == 0, said.err
@@ -66,6 +67,7 @@ def test_a_day_without_records_passes_no_grid(series, call):
     assert "No grid that was tried passes on every day." in said.out
 
 
+@pytest.mark.slow
 def test_publish_keeps_to_a_fixed_series(series, call):
     """The day that would be left out is published, by the kind that is stated."""
     day = ("publish", "run.toml", "--date", "2022-01-02")

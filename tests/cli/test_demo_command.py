@@ -141,6 +141,7 @@ def test_the_demo_run_file_is_a_run_like_any_other(prepared, tmp_path):
     assert load(str(tmp_path / "flights.toml")).plan.epsilon == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("quality", "slowest"), [("noise", "350 mph to ORD"), ("good", "281 mph")])
 def test_findings_are_of_the_good_cells(quality, slowest):
     """Where noise may be large, an end of the scale is no finding."""
@@ -168,6 +169,7 @@ def _hexagon(places, code):
     return h3.latlng_to_cell(row["lat"], row["lon"], 2)
 
 
+@pytest.mark.slow
 def test_flights_are_written_as_they_are(prepared):
     """The records beside the run file are all flights with a place."""
     run = prepared[0]

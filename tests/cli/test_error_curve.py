@@ -109,6 +109,7 @@ def test_the_command_draws_two_new_files(here, call):
 )
 def test_what_cannot_be_drawn_is_refused_first(here, call, name, sentence):
     """Nothing is read or written before."""
+    pytest.importorskip("matplotlib")
     before = sorted(here.iterdir())
     said = call("plan", "run.toml", "--curve", name)
     assert (said.code, said.err) == (2, f"hexveil: {sentence}\n")

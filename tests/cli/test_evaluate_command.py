@@ -31,6 +31,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_every_mechanism_is_compared(here, call):
     """By default each mechanism is a line at four values of epsilon, within 100 letters."""
     said = call(*SIMULATED, *FEW)
@@ -70,6 +71,7 @@ def test_json_has_the_rows(here, call):
 
 def test_simulated_results_are_written_in_the_open(here, call):
     """Table and figure have plain names, and no word of privacy."""
+    pytest.importorskip("matplotlib")
     said = call(*SIMULATED, *QUICK, "--epsilon", "1,2", "--out", "new/study")
     assert said.code == 0, said.err
     assert names(here / "new" / "study") == ["evaluate.csv", "evaluate.png", "evaluate.svg"]
@@ -80,6 +82,7 @@ def test_simulated_results_are_written_in_the_open(here, call):
     assert "evaluate.png" in said.out
 
 
+@pytest.mark.slow
 def test_own_records_are_stamped_everywhere(here, call):
     """PRIVATE stands in file names, image and first lines, and files are the owner's alone."""
     said = call(*OWN, *QUICK, "--out", "study")
@@ -110,6 +113,7 @@ def test_a_runs_price_is_where_own_records_are_compared(here, call):
     assert [row["epsilon"] for row in said["rows"]] == [1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_own_counts_with_simulated_values_are_open(here, call):
     """With --values the records give their public counts only."""
     said = call(*OWN, *QUICK, "--values", "uniform:0,65", "--out", "study")
@@ -118,6 +122,7 @@ def test_own_counts_with_simulated_values_are_open(here, call):
     assert names(here / "study") == ["evaluate.csv", "evaluate.png", "evaluate.svg"]
 
 
+@pytest.mark.slow
 def test_a_cell_has_a_name_or_a_number(here, call):
     """A cell's name gives what its number gives."""
     told = call("evaluate", "run.toml", *QUICK)
@@ -185,6 +190,7 @@ def test_one_cell_needs_no_name_and_has_one(here, call):
     assert "there is no cell 'some'; name one of 1 (all), or its number from 0." in refused.err
 
 
+@pytest.mark.slow
 def test_one_cell_of_own_records_is_planned_and_released(here, call):
     """A table of user and value becomes a release of one cell, which verifies."""
     (here / "mine.csv").write_text(USERS_AND_VALUES)
@@ -217,6 +223,7 @@ def test_release_folders_stay_untouched(here, call):
         assert names(here / "map") == before
 
 
+@pytest.mark.slow
 def test_paths_start_where_the_command_is_called(here, call, monkeypatch):
     """A run file elsewhere does not move --counts or --out."""
     (here / "below").mkdir()

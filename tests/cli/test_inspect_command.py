@@ -11,6 +11,7 @@ import pytest
 from cli.conftest import use_labels
 
 
+@pytest.mark.slow
 def test_inspect_shows_public_facts_and_the_table(here, call):
     """Users, cells, records and the capacity table are shown; nothing is written."""
     said = call("inspect", "run.toml")
@@ -41,6 +42,7 @@ def test_without_epsilon_grids_are_compared_at_one(here, call):
     assert "at epsilon 3 " in call("inspect", "run.toml", "--epsilon", "3").out
 
 
+@pytest.mark.slow
 def test_json(here, call):
     """--json holds the same facts."""
     said = json.loads(call("inspect", "run.toml", "--json").out)

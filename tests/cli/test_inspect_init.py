@@ -94,6 +94,7 @@ def test_examples_are_fields_that_can_be_read(here, call, tmp_path):
             assert getattr(getattr(run, key[0]) if key[0] else run, key[1]) is not None, key
 
 
+@pytest.mark.slow
 def test_no_value_changes_a_letter(here, call):
     """The file is the same whatever the records hold: only names and types are looked at."""
     before = call("inspect", "buses.parquet", "--init")
@@ -120,6 +121,7 @@ def test_the_shapes_of_an_exchange(here, call, shared, shape):
     assert call("inspect", "new.toml").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "parquet"])
 def test_every_kind_of_file_and_a_folder(here, call, kind):
     """The same columns are found in each kind of file, in a pattern and in a folder."""

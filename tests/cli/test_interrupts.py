@@ -143,6 +143,7 @@ def test_a_signal_before_the_command_begins_counts():
             interrupts.stop_if_asked()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("default_signals")
 def test_what_is_ignored_stays_ignored(here, call, monkeypatch):
     """Under nohup the end of the terminal does not end the command."""
@@ -159,6 +160,7 @@ def test_what_is_ignored_stays_ignored(here, call, monkeypatch):
     assert (here / "run.toml").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("default_signals")
 def test_finished_work_keeps_its_code(here, call, monkeypatch):
     """A signal that came too late to stop anything does not make finished work a failure."""

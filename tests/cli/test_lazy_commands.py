@@ -154,6 +154,7 @@ def test_completion_leaves_files_to_the_shell(words):
     assert "_files" in completed(["hexveil", *words], "zsh")[1][0]
 
 
+@pytest.mark.slow
 def test_completion_works_in_bash(here):
     """The script for bash completes commands, options and names of files."""
     bash = shutil.which("bash")

@@ -251,6 +251,7 @@ def test_one_of_several_that_wait_is_named(here, call):
     assert told(call, "resolve", "ledger.sqlite", "--give-back", "abcd")["dataset"] == "trams"
 
 
+@pytest.mark.slow
 def test_an_export_has_no_unit_and_numbers_if_asked(here, call):
     """Events leave without what single units lost; published numbers on demand."""
     assert call("release", "run.toml", "--accept-noise").code == 0

@@ -86,6 +86,7 @@ def test_what_levy_found_privately_is_in_its_folder(hat, call):
     assert "predictions from a public prior" in text
 
 
+@pytest.mark.slow
 def test_errors_of_a_mechanism_with_a_proven_bias_are_called_predicted_too(hat, call):
     """By the same prior as LEVY's, in plan, dossier and page; the worst case has its own words."""
     by = ("--epsilon", "2", "--method", "per-cell", "--mechanism", "ArrayAveraging()")
@@ -100,6 +101,7 @@ def test_errors_of_a_mechanism_with_a_proven_bias_are_called_predicted_too(hat, 
     assert "(predicted bias + expected noise)" in (hat / "map/report.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_run_file_names_the_mechanism(here, call):
     """On many cells the run file's mechanism publishes each; variances are refused with advice."""
     run = here / "run.toml"

@@ -12,6 +12,7 @@ import hexveil as hv
 from cli.conftest import use_labels
 
 
+@pytest.mark.slow
 def test_a_plan_is_short_and_in_words(here, call):
     """At most 25 lines of at most 100 characters, without a Greek letter; nothing is spent."""
     said = call("plan", "run.toml")
@@ -335,6 +336,7 @@ def test_paths_of_options_start_where_they_are_typed(here, call, monkeypatch):
     assert (here / "desk" / "map").is_dir()
 
 
+@pytest.mark.slow
 def test_an_edited_plan_is_refused(here, call):
     """One sentence, exit 2, nothing written, nothing booked."""
     assert call("plan", "run.toml", "--no-grids", "--save", "reviewed").code == 0

@@ -81,6 +81,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_release_from_start_to_end(here, call):
     """Plan, dry run, release, verification, dossier, the ledger: each says which promise it is."""
     planned = call("plan", "run.toml")
@@ -146,6 +147,7 @@ def test_a_loaded_release_is_the_one_that_was_written(here, call):
     assert loaded["mean"] == pytest.approx(true, abs=8)
 
 
+@pytest.mark.slow
 def test_a_map_of_hexagons_has_closed_cells(here, call):
     """On an area most cells are closed; GeoJSON, page and descriptions are verified with them."""
     (here / "cars.csv").write_text(places())
@@ -174,6 +176,7 @@ def test_counts_alone(here, call):
     assert "Number of units" in (here / "map" / "README.txt").read_text()
 
 
+@pytest.mark.slow
 def test_medians_and_shares(here, call):
     """Quantiles and shares go from the run file to a verified folder, with what they cost."""
     shares = ("--statistics", "p85,share<30,mean")
@@ -273,6 +276,7 @@ def test_a_missing_fleet_is_named(here, call):
     )
 
 
+@pytest.mark.slow
 def test_inspect_predicts_on_paper(here, call):
     """The grids that a declared fleet supports follow from declarations: there are no records."""
     (here / "cars.csv").unlink()
@@ -297,6 +301,7 @@ def test_repeats_are_asked_for_until_they_are_declared(here, call):
         assert (declared.code, "Repeats" in declared.out) == (0, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resolution", [6, 9])
 def test_resolutions_follow_from_the_declared_area(here, call, resolution):
     """Whatever the file says: from a few hexagons to the first that no slot is usable at."""
@@ -317,6 +322,7 @@ def flat(text):
     return " ".join(text.split())
 
 
+@pytest.mark.slow
 def test_columns_have_a_grid_in_common_on_paper(here, call):
     """Each grid is judged as its plan would be; the proposed one can be planned. No records."""
     (here / "cars.csv").unlink()

@@ -162,6 +162,7 @@ def test_late_records_wait_or_are_paid_for(daily, call):
     assert len(folders(place)) == 2
 
 
+@pytest.mark.slow
 def test_changed_values_are_the_same_request(daily, call):
     """Who reported how often where is the same, so the stored answer stands, at no cost."""
     assert call("publish", "run.toml", "--date", DAYS[0]).code == 0
@@ -325,6 +326,7 @@ def test_a_dry_run_says_price_and_end(daily, call):
     assert "do not use up the budget" in " ".join(other.out.split())
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_to_no_ledger(daily, call):
     """A book that does not know the data set is left as it is; without a budget no end is told."""
     Ledger("ledger.sqlite", dataset="trams", budget=3)
@@ -339,6 +341,7 @@ def test_a_dry_run_writes_to_no_ledger(daily, call):
     assert not (daily / "none.sqlite").exists()
 
 
+@pytest.mark.slow
 def test_a_day_waits_for_late_records(daily, call, monkeypatch):
     """A day is ready when it is over by the local clock, and its wait with it."""
     set_clock(monkeypatch, "2022-01-02T00:29")
@@ -367,6 +370,7 @@ def test_the_run_file_says_how_long_a_day_waits_and_what_late_records_do(daily, 
     assert spent() > before
 
 
+@pytest.mark.slow
 def test_a_day_without_records_does_not_stop_the_others(daily, call):
     """It fails with a sentence, and the days after it are published."""
     said = call("publish", "run.toml", "--from", "2021-12-31", "--to", DAYS[0], "--json")
@@ -375,6 +379,7 @@ def test_a_day_without_records_does_not_stop_the_others(daily, call):
     assert said.code == 2
 
 
+@pytest.mark.slow
 def test_an_address_is_a_place_too(daily, call):
     """A file system by its address gets folders, and the pointer that counts."""
     address = (daily / "bucket").as_uri()

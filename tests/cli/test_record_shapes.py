@@ -129,6 +129,7 @@ def usual(here, call):
     return _USUAL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_is_the_same_records(here, call, usual, shape):
     """Users, cells and grids are those of the usual shape."""
@@ -137,6 +138,7 @@ def test_a_shape_is_the_same_records(here, call, usual, shape):
     assert facts(call("inspect", shape, *options, *COMMON)) == usual
 
 
+@pytest.mark.slow
 def test_two_columns_of_a_run_file_are_released(here, call):
     """A date and a time of day stand in [columns] as a list."""
     text(here / "halves.csv", halved())
@@ -256,6 +258,7 @@ def test_a_draft_finds_the_list_of_records(here, call):
     assert draft["columns"]["lat"] == "lat"
 
 
+@pytest.mark.slow
 def test_a_draft_and_a_proposal_can_be_released(here, call):
     """Both name a folder, a ledger and a data set."""
     rows = [{**without(r, "speed"), "Speed (km/h)": r["speed"]} for r in city(400).to_pylist()]

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 
+@pytest.mark.slow
 def test_a_release_writes_its_folder_and_says_so(here, call):
     """A release names its price, its ledger and every file."""
     said = call("release", "run.toml")
@@ -142,6 +143,7 @@ def test_json(here, call):
 IDS = ["1", "01", "001", "a/b", "a,b", 'a"b', "a'b", "a;b", "å", "a\u030a", "A", "a", " a", "a\n"]
 
 
+@pytest.mark.slow
 def test_ids_are_kept_apart_and_intact(here, call):
     """Separators, quotes, Unicode and leading zeros make different users."""
     rows = [
@@ -182,6 +184,7 @@ def test_a_process_of_its_own_says_the_same(here, spawn):
     assert spawn("release", "run.toml", "--out", "c", "--epsilon", "1.9", cwd=here).code == 3
 
 
+@pytest.mark.slow
 def test_a_release_says_that_it_opens_an_account(here, call):
     """With its budget; a second release does not, and a name much like it is refused."""
     said = call("release", "run.toml")

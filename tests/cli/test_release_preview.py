@@ -56,6 +56,7 @@ def test_it_foresees_refusals(here, call):
     assert unknown.code in (0, 2)
 
 
+@pytest.mark.slow
 def test_facts_for_portals_reach_the_folder(here, call):
     """Options of [catalogue] are in the manifest and in the descriptions."""
     said = call(

@@ -6,6 +6,7 @@ import re
 import pytest
 
 
+@pytest.mark.slow
 def test_a_release_passes_and_a_changed_one_does_not(here, call):
     """Exit 0 with what was checked and what cannot be; exit 2 with what was changed."""
     assert call("release", "run.toml", "--accept-noise").code == 0
@@ -30,6 +31,7 @@ def test_what_is_no_release_is_a_sentence(here, call):
     assert "no manifest.json" in said.err
 
 
+@pytest.mark.slow
 def test_a_signed_release_is_checked_with_the_holders_key(here, call):
     """keygen, release --sign and verify --key: exit 0 for the holder's folder, 2 for any other."""
     made = call("ledger", "keygen", "signing.pem")
@@ -69,6 +71,7 @@ def test_a_replay_is_signed_too(here, call):
 
 def test_a_key_that_cannot_sign_is_refused_before_anything_is_spent(here, call):
     """A key that others can read, or that is none, is wrong use; the ledger is not made."""
+    pytest.importorskip("cryptography")
     assert call("ledger", "keygen", "signing.pem").code == 0
     (here / "signing.pem").chmod(0o644)
     for key, sentence in (("signing.pem", "can be read or changed by others"),
@@ -84,6 +87,7 @@ def test_a_key_that_cannot_sign_is_refused_before_anything_is_spent(here, call):
     assert "there is no key file" in said.err
 
 
+@pytest.mark.slow
 def test_what_was_recomputed_is_said(here, call):
     """The command tells which losses it computed anew, for people and for machines."""
     assert call("release", "run.toml", "--accept-noise").code == 0

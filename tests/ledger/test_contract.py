@@ -591,6 +591,7 @@ def test_of_many_at_the_same_moment_exactly_one_wins(place):
     assert sound(books[0])
 
 
+@pytest.mark.slow
 def test_of_many_draws_at_the_same_moment_one_is_shown_by_all(place):
     """Threads publish one request: one of them draws, and all show its numbers, at one price."""
     for number in range(5):

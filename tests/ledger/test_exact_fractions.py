@@ -32,6 +32,7 @@ def open_book(budget, **options):
     return Place("memory://").open(budget=budget, **options)
 
 
+@pytest.mark.slow
 @examples(200)
 @given(st.lists(FRACTIONS, min_size=1, max_size=8), st.integers(-1, 1))
 @example([Fraction(1, 3)] * 3, 0)
@@ -97,6 +98,7 @@ def test_windows_fill_exactly_as_well():
     assert not book.verify().problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["values", "presence"])
 def test_three_releases_of_a_third_fit_a_budget_of_one(model, tmp_path):
     """Both models; a fourth does not."""

@@ -201,6 +201,7 @@ def test_any_order_of_steps_in_memory():
     run_state_machine_as_test(Machine, settings=examples(20, stateful_step_count=20))
 
 
+@pytest.mark.slow
 def test_any_order_of_steps_in_a_file():
     """A book in a file does what the model does."""
     run_state_machine_as_test(FileMachine, settings=examples(3, stateful_step_count=10))

@@ -10,13 +10,14 @@ import pytest
 from attack.crash_server import Server
 from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger import ledger
-from hexveil.ledger.storage import postgresql, timeouts
+from hexveil.ledger.storage import timeouts
 from hexveil.ledger.storage.databases import connect, transaction
 from hexveil.ledger.storage.timeouts import Timeouts, read_timeouts
 from hexveil.ledger.unit_losses import make_key
 from ledger.books import Place, publish, schema, spend
 
 psycopg = pytest.importorskip("psycopg")
+postgresql = pytest.importorskip("hexveil.ledger.storage.postgresql")
 
 
 @pytest.fixture(scope="module")

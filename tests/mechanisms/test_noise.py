@@ -83,6 +83,7 @@ def test_the_law_is_a_law():
     assert mass == pytest.approx(weight / weight.sum(), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_each_entry_has_its_own_scale():
     """Entries of different scales, mixed, each get noise of their own scale."""
     scales = np.tile([2.0, 5000.0, 40.0], DRAWS)

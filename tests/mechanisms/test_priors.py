@@ -70,6 +70,7 @@ def test_uniform_without_numbers_is_over_the_bounds():
         Uniform().draw(np.random.default_rng(1), COUNTS, 1)
 
 
+@pytest.mark.slow
 def test_the_ends_of_an_unknown_range_are_uniform():
     """Over trials a sample has the moments of a mixture; inside one it is uniform.
 

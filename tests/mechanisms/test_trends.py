@@ -57,6 +57,7 @@ def test_ten_times_the_samples(counts, epsilon):
     assert max(found, key=found.get) == BASELINE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_ten_times_the_users(counts, epsilon):
     """With ten times the users FIXEDQUANTILE is best, ARRAY-AVERAGING second (IOT figure 4)."""

@@ -7,7 +7,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.model.time_zones import zone, zone_name
+from hexveil.model.time_zones import zone, zone_name, zone_place
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,12 @@ def test_other_objects_are_refused(odd):
     """In a sentence that says what a time zone is."""
     with pytest.raises(InputError, match="timezone must be the name of a time zone"):
         zone_name(odd)
+
+
+def test_time_zones_have_the_place_of_their_city():
+    """The public table of time zones places Warsaw; UTC is nowhere."""
+    assert zone_place("Europe/Warsaw") == (52.25, 21.0)
+    lat, lon = zone_place("America/Sao_Paulo")
+    assert lat < -23
+    assert lon < -46
+    assert zone_place("UTC") is None

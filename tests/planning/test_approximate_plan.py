@@ -517,6 +517,7 @@ def test_looks_at_all_of_the_square_each_are_refused(monkeypatch):
         meter.authorise(last.noise(earlier), last.sensitivity(earlier))
 
 
+@pytest.mark.slow
 def test_a_release_with_ranges_of_cells_is_checked(tmp_path, monkeypatch):
     """Cells that stay and cells that move are published, verified and read back; δ is stated."""
     rng = np.random.default_rng(4)
@@ -613,6 +614,7 @@ def test_a_plan_says_what_a_delta_would_gain():
 # ---- releases ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clipping_range", "statistics", "limit"),
     [
@@ -685,6 +687,7 @@ FORGERIES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
     """A release is written, verified, replayed and described; forged statements are found."""
     dataset = dataset_of(np.tile(COUNTS, (4, 1)), totals=100, scale=FINE, value="speed")

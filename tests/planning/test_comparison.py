@@ -144,6 +144,7 @@ def test_mechanisms_are_compared_by_what_is_predicted_and_proven(mechanism_rows)
             assert row.is_proven == has_bound, name
 
 
+@pytest.mark.slow
 def test_private_ranges_gain_nothing_from_exact_accounting(mechanism_rows):
     """Their users lose all of a cell's loss, whatever share of the cell they have."""
     for name, row in mechanism_rows.items():

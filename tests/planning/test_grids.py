@@ -61,6 +61,7 @@ def test_merged_cells_are_counted_as_by_hand(rows, columns):
         assert sorted(counts.tolist()) == sorted(by_hand[name].values())
 
 
+@pytest.mark.slow
 @examples(15)
 @given(ROWS)
 def test_a_level_is_what_reading_by_it_counts(rows):
@@ -222,6 +223,7 @@ def spread(km, resolution, units=300):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("km", [3, 30, 300])
 @pytest.mark.parametrize("resolution", [2, 5, 8])
 def test_resolutions_follow_from_where_the_records_are(km, resolution):

@@ -121,6 +121,7 @@ def test_slope_is_that_of_the_error(occupancy, loss, seed):
             assert slope[i] == pytest.approx((ahead + behind) / 2, rel=5e-3, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gamma", "gap"), [(3, 0.10), (9, 0.13)])
 def test_gap_in_the_setting_of_the_paper(gamma, gap):
     """In COMP's setting at ε = 1 the gap of the average is as measured: 8 and 11 percent."""
@@ -155,6 +156,7 @@ def test_more_epsilon_never_means_more_average_error():
     assert all(b <= a * 1.001 for a, b in itertools.pairwise(errors))
 
 
+@pytest.mark.slow
 def test_the_bound_of_a_small_cell_is_the_same_run_by_run():
     """Of one occupancy whose cells are split between runs, by both statistics."""
     occupancy = hv.Occupancy.from_dense([[3, 1, 0], [1, 2, 2], [0, 1, 4], [1, 0, 0]])

@@ -183,6 +183,7 @@ def test_more_epsilon_never_means_more_error():
     assert all(b <= a * (1 + CLOSE) for a, b in itertools.pairwise(errors))
 
 
+@pytest.mark.slow
 def test_tighter_targets_never_cost_less():
     """The loss grows as the target shrinks, up to the width at which a search ends."""
     losses = [

@@ -165,6 +165,7 @@ def test_bounds_by_cell():
 
 def test_a_plan_is_a_data_frame_and_a_page():
     """The rows of the cells go to pandas; a notebook shows the first of them, names escaped."""
+    pytest.importorskip("pandas")
     counts = np.ones((40, 30), dtype=int)
     plan = hv.plan(hv.Occupancy.from_dense(counts), bounds=(0, 10), epsilon=1, advise=False)
     assert plan.to_pandas()["mean_error"].tolist() == plan.table["mean_error"].to_pylist()

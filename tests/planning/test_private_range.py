@@ -106,6 +106,7 @@ def test_the_errors_are_those_of_the_assumed_width():
     assert interval.width == pytest.approx(2 * end * PRIOR_SD)
 
 
+@pytest.mark.slow
 def test_the_prior_s_clipping_is_what_simulation_says():
     """Cells normal around the centre, users normal within them, projected between two quantiles."""
     rng = np.random.default_rng(8)

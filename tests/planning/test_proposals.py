@@ -67,6 +67,7 @@ def test_a_tie_goes_to_smaller_hexagons_then_shorter_slots(order):
     }
 
 
+@pytest.mark.slow
 def test_every_proposed_run_is_usable_and_what_a_plan_reaches():
     """Errors are those of the plan that is then made; there are hexagons for a map."""
     advice = propose_runs(made(fleet(7, recount=recount)), min_users=10)

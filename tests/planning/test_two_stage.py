@@ -161,6 +161,7 @@ def test_h_has_a_share_of_the_loss_that_falls_with_users():
     assert plan.allocation.clipping.stages.epsilon == 2 * residual_epsilon_share(CROWD, Fraction(2))
 
 
+@pytest.mark.slow
 def test_quantile_and_stretch_are_the_surest_that_can_be_found():
     """Many users can find quantiles further out; the stretch then is the one that goes with it."""
     for users in (300, 4000, 20_000):

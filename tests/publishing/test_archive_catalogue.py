@@ -138,6 +138,7 @@ def test_writing_again_changes_nothing(tmp_path, stored, monkeypatch):
     assert place.update_catalogue() == len(DAYS)
 
 
+@pytest.mark.slow
 def test_a_removed_release_leaves_the_catalogue(tmp_path, stored):
     """Its Item goes, nothing lists it, and `verify` is content again."""
     place = archive_of(tmp_path, stored)
@@ -254,6 +255,7 @@ def test_a_pointer_cannot_lead_elsewhere(tmp_path, stored, change):
     assert listed_days(ArchiveFiles(place.files, place.root)) == []
 
 
+@pytest.mark.slow
 def test_verify_finds_forged_releases_and_lists(tmp_path, stored):
     """Each current release is checked as a folder of its own; key by key the lists, too."""
     place = archive_of(tmp_path, stored, DAYS[:2])

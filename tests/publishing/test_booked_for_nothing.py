@@ -68,6 +68,7 @@ def publish(bounds, quantum, asked, model, options):
         return book, error
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hexveil.planning.feasibility.advice.GridTooFineWarning")
 @examples(40)
 @given(requests())

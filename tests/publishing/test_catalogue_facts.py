@@ -57,6 +57,7 @@ def test_every_description_states_the_promise(release):
         assert "CC-BY-4.0" in text, name
 
 
+@pytest.mark.slow
 def test_without_statements_nothing_is_claimed(release):
     """No publisher, licence, contact or address is made up; the facts of the cells are there."""
     made = documents(release)
@@ -69,6 +70,7 @@ def test_without_statements_nothing_is_claimed(release):
     )
 
 
+@pytest.mark.slow
 def test_titles_head_every_description(release, tmp_path):
     """The holder's title is that of the manifest, the page and each standard; verify agrees."""
     made = release.write(tmp_path / "map", title="Speed at eight", subtitle="Surat, one week")
@@ -208,6 +210,7 @@ def test_facts_of_a_folder_below_have_its_address():
     assert hv.Catalogue().below("x") == hv.Catalogue()
 
 
+@pytest.mark.slow
 def test_the_folder_verifies_with_its_facts(release, tmp_path):
     """`verify` recomputes every description; a changed one is found even under a new receipt."""
     made = release.write(tmp_path / "map", catalogue=HOLDER)

@@ -82,6 +82,7 @@ def test_no_user_loses_more_than_is_booked(fleet):
         assert (ranges.upper[kept] == ranges.first_range[1]).all()
 
 
+@pytest.mark.slow
 def test_the_map_shows_the_cell_that_differs(made):
     """One range for all of them would cut it off."""
     table = made[0].to_arrow()

@@ -318,6 +318,7 @@ def test_released_noise_has_the_planned_scale(book):
     assert abs(beyond - 0.05) < 7 * math.sqrt(0.05 * 0.95 / N)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.8, 1.2])
 def test_noise_twenty_percent_off_is_rejected(book, monkeypatch, factor):
     """The same test rejects noise whose scale is 20 % too small or too large."""
@@ -326,6 +327,7 @@ def test_noise_twenty_percent_off_is_rejected(book, monkeypatch, factor):
     assert abs(np.abs(standard_noise(book)).mean() - 1) > LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [2, 1])
 def test_the_true_values_lie_in_their_intervals(book, kept):
     """At least 95 of 100 released means, variances and deviations are within their bounds.

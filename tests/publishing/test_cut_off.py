@@ -131,6 +131,7 @@ def test_cells_well_inside_are_as_they_were(tmp_path, way):
             assert row["mean_high"] == min(row["mean_raw"] + row["mean_bound95"], 65.0)
 
 
+@pytest.mark.slow
 def test_every_text_says_how_many(tmp_path):
     """Manifest, page, README.txt and dossier have the number of cells, and verify accepts them."""
     dataset, plan = highway(), planned("private")
@@ -149,6 +150,7 @@ def test_every_text_says_how_many(tmp_path):
     assert verify.find_problems(folder) == ()
 
 
+@pytest.mark.slow
 def test_a_count_that_is_not_the_tables_is_found(tmp_path):
     """A manifest that hides cells that were cut off does not fit its table."""
     dataset, plan = highway(), planned("private")
@@ -161,6 +163,7 @@ def test_a_count_that_is_not_the_tables_is_found(tmp_path):
     assert "cells cut off" in found
 
 
+@pytest.mark.slow
 def test_without_a_private_range_nothing_is_cut_off(tmp_path):
     """A plan between the bounds has no such cells, no such line, and no entry in the legend."""
     dataset = highway()
@@ -311,6 +314,7 @@ def test_noise_with_a_widened_interval_is_no_forgery():
     assert "mean_quality is not that of its interval." in list(check_accuracy(forged, manifest))
 
 
+@pytest.mark.slow
 def test_the_manifest_with_cut_off_cells_is_plain_json(tmp_path):
     """The counts are whole numbers that JSON holds."""
     dataset = highway()

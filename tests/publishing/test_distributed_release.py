@@ -267,6 +267,7 @@ def test_counts_by_bin_are_apportioned_alike(counted, estimator, room, delta):
         np.testing.assert_allclose(scales, other_scales, rtol=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [None, "0.001"])
 def test_a_released_distribution_is_that_of_pairs_at_hand(delta, counted, tmp_path, monkeypatch):
     """The table without noise, what is booked, and the saved plan; nothing of size pairs comes."""
@@ -484,6 +485,7 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
             hv.Plan.load(folder, wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clipping_range", "statistics"),
     [("auto", "mean"), ("private", "mean"), ("private", BOTH), ("two-stage", "mean")],

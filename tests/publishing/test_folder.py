@@ -89,6 +89,7 @@ def test_a_table_of_labels_has_no_map(routes, tmp_path):
     assert listed(made, "COLUMNS") == cells.column_names
 
 
+@pytest.mark.slow
 def test_readme_explains_exactly_the_columns(city, tmp_path):
     """Each column of cells.parquet is explained once, in its order, with its unit."""
     made = folder.write(*release_of(city), tmp_path / "map")

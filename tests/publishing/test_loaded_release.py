@@ -23,6 +23,7 @@ def made(tmp_path_factory):
     return released, released.write(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "mapped"),
     [("means", True), ("variance", False), ("interval", True), ("steps", False)],
@@ -83,6 +84,7 @@ def test_what_is_no_release_is_refused(tmp_path):
         hv.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_link_is_not_followed(made, tmp_path):
     """A table that is a link to another file is no file of a release."""
     _, folder = made
@@ -110,6 +112,7 @@ def test_the_table_is_the_one_that_was_checked(made, tmp_path, monkeypatch):
     assert loaded.manifest["dataset"]["value"] == "speed"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not signing.is_available(), reason="cryptography is not installed")
 def test_a_key_asks_for_its_holder(made, tmp_path):
     """With a key the folder must be signed by it; without one a signature must still hold."""

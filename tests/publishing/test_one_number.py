@@ -42,6 +42,7 @@ def released(tmp_path, spread, statistics, protect, epsilon=2):
     return hv.release(dataset, hv.plan(dataset, **planned), ledger=ledger, accept_noise=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protect", ["values", "presence"])
 @pytest.mark.parametrize("statistics", [["mean"], ["p50"]])
 def test_a_release_says_where_one_number_would_do(tmp_path, protect, statistics):
@@ -61,6 +62,7 @@ def test_a_release_says_where_one_number_would_do(tmp_path, protect, statistics)
     assert apart.no_better_than_constant == () == apart.warnings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protect", ["values", "presence"])
 def test_a_forged_statement_is_found(tmp_path, protect):
     """Verification makes it again of the error and the deviation."""
@@ -79,6 +81,7 @@ def test_bins_of_a_histogram_are_named_together():
     assert "20 bins" in sentence
 
 
+@pytest.mark.slow
 def test_private_grades_compare_with_how_much_cells_differ(tmp_path):
     """By noisy numbers: intervals that were widened do not make cells that differ alike."""
     released_map = released(tmp_path, 4.0, ["mean"], "presence", epsilon=4)
@@ -121,6 +124,7 @@ def test_a_declared_grid_is_refused_for_medians_as_for_averages():
             assert hv.plan(facts, epsilon=1, fleet=2000, statistics=statistics).refusal is None
 
 
+@pytest.mark.slow
 def test_under_one_range_the_estimate_borrows_from_all_cells(tmp_path):
     """The best number that was made is the estimate, whether smoothed ones are asked for or not."""
     dataset = hv.read(

@@ -46,6 +46,7 @@ def ledger(tmp_path):
     return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_other_ids_are_refused_with_a_way_out(model, tmp_path):
     """A vehicle of four trips would lose four times the budget; nothing is booked for them."""
@@ -59,6 +60,7 @@ def test_other_ids_are_refused_with_a_way_out(model, tmp_path):
     assert not book.verify().problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_another_column_of_the_same_ids_is_declared(model, tmp_path):
     """The declared name is what the account pins, and it changes no request."""
@@ -69,6 +71,7 @@ def test_another_column_of_the_same_ids_is_declared(model, tmp_path):
     assert book.account.id_space == "vehicle"
 
 
+@pytest.mark.slow
 def test_sums_made_elsewhere_name_their_ids(tmp_path):
     """They are of "user" unless the records' column is named."""
     rows = {"cell": ["x"] * 20, "user": [f"b{k}" for k in range(20)], "n": [2] * 20,
@@ -92,6 +95,7 @@ def test_an_id_space_is_a_name(name):
         read("values", id_space=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_ledgers_of_before_pin_the_ids_of_their_next_release(model, tmp_path):
     """They go on, replay what they have, and verify; from the next booking on ids are pinned."""
@@ -108,6 +112,7 @@ def test_ledgers_of_before_pin_the_ids_of_their_next_release(model, tmp_path):
     assert not book.verify().problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spelled", [True, False])
 def test_ledgers_of_before_keep_what_ids_such_as_7_0_spent(spelled, tmp_path, monkeypatch):
     """Such ids are whole numbers now; where they have spent under the old text, that is said."""

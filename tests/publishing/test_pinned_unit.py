@@ -52,6 +52,7 @@ def test_the_second_clock_is_named_where_it_matters(kind):
     assert found == [days, days, f"user-day ({WARSAW}{second})"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TIMES)
 def test_the_second_clock_leaves_the_request_where_all_times_have_offsets(kind):
     """Then it changes nothing that is published: the same request is replayed."""

@@ -245,6 +245,7 @@ def test_scales_below_those_that_were_booked_are_refused(city, plan, book, monke
     assert door == []
 
 
+@pytest.mark.slow
 def test_another_plan_of_the_same_goal_gets_the_booked_one(city, book, door):
     """A plan that differs in late digits, or is better, is the same request: same plan, numbers."""
     first = hv.plan(city, epsilon=3, advise=False)
@@ -262,6 +263,7 @@ def test_another_plan_of_the_same_goal_gets_the_booked_one(city, book, door):
     assert not hv.release(city, anew, ledger=book, accept_noise=True).replayed
 
 
+@pytest.mark.slow
 def test_another_plan_of_the_same_goal_finishes_by_the_booked_one(city, book, door, monkeypatch):
     """After a crash the retry draws by the plan that was booked, not by its own."""
     first = hv.plan(city, epsilon=3, advise=False)
@@ -415,6 +417,7 @@ def test_other_statistics_are_another_request(fleet, book):
         assert not hv.release(dataset, plan, ledger=book, accept_noise=True).replayed
 
 
+@pytest.mark.slow
 def test_variances_of_records_as_read(tmp_path, book):
     """Records read from a file have the sums that variances need."""
     rng = np.random.default_rng(3)
@@ -452,6 +455,7 @@ def standard_noise(book):
     return (table["mean_noisy"].to_numpy() - true) / plan.scale
 
 
+@pytest.mark.slow
 def test_released_noise_has_the_planned_scale(book):
     """The noise of 8,000 cells through the vetted door is Laplace of the planned scale.
 
@@ -471,6 +475,7 @@ def test_released_noise_has_the_planned_scale(book):
     assert abs((z[1:] * z[:-1]).mean()) < 7 * 2 / math.sqrt(N)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.8, 1.2])
 def test_noise_twenty_percent_off_is_rejected(book, monkeypatch, factor):
     """The same test rejects noise whose scale is 20 % too small or too large."""
@@ -573,6 +578,7 @@ def test_sums_with_their_usual_columns_are_released(book):
     assert released.column_names.count("cell") == 1
 
 
+@pytest.mark.slow
 def test_a_moved_file_is_the_same_request_and_a_new_version_is_not(city, plan, book):
     """The name of the source is no part of the identity; the declared version is."""
     hv.release(city, plan, ledger=book, accept_noise=True)
@@ -744,6 +750,7 @@ def test_a_plan_of_something_else_is_refused(city, book, door):
 
 def test_data_frames(city, plan, book):
     """The same numbers come as Arrow, pandas and polars."""
+    pytest.importorskip("pandas"), pytest.importorskip("polars")
     released = hv.release(city, plan, ledger=book, accept_noise=True)
     expected = released.to_arrow()["mean_raw"].to_pylist()
     assert isinstance(released.to_arrow(), pa.Table)

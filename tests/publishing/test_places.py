@@ -135,6 +135,7 @@ def test_csv_has_the_digits_that_intervals_carry(mapped):
     assert [float(row["mean_raw"]) for row in rows_of(mapped)] == shown["mean_raw"].to_pylist()
 
 
+@pytest.mark.slow
 def test_presence_has_the_same_first_columns(tmp_path):
     """Declared hexagons are named as recorded ones are, closed ones too."""
     options = {

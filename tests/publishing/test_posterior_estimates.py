@@ -146,6 +146,7 @@ def published(tmp_path, kind="private", way=None, **options):
         return hv.release(highway(), planned(kind), ledger=book, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimates", ["raw", ("raw", "smoothed")], ids=["raw", "smoothed"])
 def test_a_release_under_one_range_has_estimates(tmp_path, estimates):
     """Estimate, interval and expected error are in the table, and the manifest sums them up."""
@@ -170,6 +171,7 @@ def test_a_release_under_one_range_has_estimates(tmp_path, estimates):
     assert verify.find_problems(made.write(tmp_path / "map")) == ()
 
 
+@pytest.mark.slow
 def test_texts_state_the_typical_error_and_the_differences(tmp_path):
     """Page and README.txt have both, and say that the noisy numbers gave them."""
     made = published(tmp_path)
@@ -184,6 +186,7 @@ def test_texts_state_the_typical_error_and_the_differences(tmp_path):
     assert "one constant for all cells." not in readme
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "way"), [("bounds", None), ("two-stage", "user_residuals")])
 def test_other_kinds_of_plans_have_no_estimates(tmp_path, kind, way):
     """Without one range for the map the model does not apply, and the manifest says so."""
@@ -210,6 +213,7 @@ def test_quantiles_out_of_order_leave_the_prior_of_planning():
     assert estimate_means(whole, (0, 650), {"variance": np.zeros(CELLS)}) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [

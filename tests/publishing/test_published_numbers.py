@@ -165,6 +165,7 @@ def test_plot_returns_axes(mapped, routes):
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_promise_picture_and_rows(mapped, routes):
     """The numbers of the page are those of the table, rounded."""
     for released, shape in ((mapped, "<polygon"), (routes, "<circle")):

@@ -18,6 +18,7 @@ from publishing.releases import forge_json, forge_manifest, released, seal
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory):
     """Return two private keys; the public ones stand beside them."""
+    pytest.importorskip("cryptography")
     home = tmp_path_factory.mktemp("keys")
     for name in ("holder", "other"):
         assert signing.generate_key_pair(home / name) == home / f"{name}.pub"

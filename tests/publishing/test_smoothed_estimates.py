@@ -45,6 +45,7 @@ def fleet(cells=None, n_cells=12, users=60):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("seeded_noise")
 @pytest.mark.parametrize("clipping_range", ["bounds", "private"])
 def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, clipping_range):
@@ -78,6 +79,7 @@ def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, clippi
     assert "no guarantee for one cell" in text
 
 
+@pytest.mark.slow
 def test_the_manifest_names_the_model_and_how_much_is_signal(book):
     """A statement per statistic, and none without smoothing."""
     import jsonschema  # noqa: PLC0415  this test alone

@@ -376,6 +376,7 @@ def flock():
     return dataset, planned(dataset, epsilon=3)
 
 
+@pytest.mark.slow
 @each_way
 def test_every_step_is_booked_and_the_same_numbers_are_shown_again(way, flock, book, tmp_path):
     """The loss is booked once; a replay shows the same, also smoothed, and looks at no value."""
@@ -404,6 +405,7 @@ def test_every_step_is_booked_and_the_same_numbers_are_shown_again(way, flock, b
     assert verify.find_problems(smooth[0].write(tmp_path / "map")) == ()
 
 
+@pytest.mark.slow
 def test_a_replay_does_not_look_at_values(flock, book, monkeypatch):
     """Stored numbers are shown without a draw, and without the sums."""
     dataset, plan = flock
@@ -546,6 +548,7 @@ def test_a_release_that_stops_between_stages_goes_on_from_what_is_stored(
     assert hv.release(dataset, plan, ledger=book, accept_noise=True).table.equals(made.table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("door", ["noisy_max", "add_laplace"])
 @pytest.mark.parametrize("call", [1, 2])
 def test_a_draw_that_stops_midway_is_lost_and_paid_again(door, call, flock, book, monkeypatch):
@@ -691,6 +694,7 @@ def test_where_no_distance_is_cut_it_is_about_the_plain_average(totals, low, wid
     assert truth == pytest.approx(sums / occupancy.records_per_cell, abs=1e-9)
 
 
+@pytest.mark.slow
 @each_way
 def test_the_worst_bias_is_nearly_reached(way):
     """Values at the ends, by the sign of what weights change, are off by a good part of it."""

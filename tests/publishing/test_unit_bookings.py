@@ -93,6 +93,7 @@ def test_each_unit_is_booked_its_own_loss_rounded_up(ledger, monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "halves",
     [({"hours": "8"}, {"hours": "18"}), ({"box": (72, 21, 73, 21.6)}, {"box": (76, 27, 78, 30)})],
@@ -114,6 +115,7 @@ def test_disjoint_fleets_cost_the_larger(ledger, halves):
     assert max(costs) < book.spent <= max(costs) + up(plan.epsilon)
 
 
+@pytest.mark.slow
 def test_one_vehicle_in_two_data_sets_of_an_account_adds_up(ledger):
     """The same id is the same unit wherever it is read; another id is another."""
     speed, noise = ledger(), ledger("noise")
@@ -154,6 +156,7 @@ def test_one_fleet_is_charged_whatever_the_type_of_its_ids(ledger):
     assert (len(book.entries()), book.spend().units) == (2, 4)
 
 
+@pytest.mark.slow
 def test_the_budget_is_of_the_unit_that_has_least_left(ledger):
     """A release is refused for one unit's sake, and others go on."""
     book = ledger(budget=70)
@@ -185,6 +188,7 @@ def test_days_of_an_owner_add_up(ledger):
     assert spend.lifetime > 2 * spend.window
 
 
+@pytest.mark.slow
 def test_days_by_another_clock_do_not_add_up(ledger):
     """A day of one clock is in two days of another: such units are kept in another account."""
     book = ledger()

@@ -86,6 +86,7 @@ def test_the_sensitivity_is_exact(user, interval):
     assert moved.tolist() == (own * (interval[1] - interval[0])).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("user", range(4))
 def test_all_that_a_user_can_lose_is_booked(user):
     """Over all neighbours and all outcomes, by exact laws: range and noise within the loss.

@@ -232,6 +232,7 @@ def book(tmp_path):
     return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("seeded_noise")
 def test_one_booking_covers_all_three_steps(book, tmp_path):
     """The plan's loss is booked once; the manifest has all steps; the folder verifies."""
@@ -290,6 +291,7 @@ def test_a_variance_alone_pays_for_its_mean(book, tmp_path, statistics):
     assert found == pytest.approx(true_variance(dataset, samples), rel=0.4)
 
 
+@pytest.mark.slow
 def test_a_loaded_plan_releases_the_same_request(book, tmp_path):
     """Saved, loaded and released it is the same request: the same numbers at no cost."""
     dataset, _ = fleet(300)
@@ -445,6 +447,7 @@ def test_released_noise_has_the_planned_scale():
     assert abs(products.mean()) < 0.3
 
 
+@pytest.mark.slow
 def test_noise_adds_no_bias():
     """Averaged over the mean's noise, what is published is the variance: 2 B² is taken back."""
     dataset, _ = fleet(30, cells=1)

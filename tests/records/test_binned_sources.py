@@ -93,6 +93,7 @@ def units_of(dataset):
     return sorted(numbers[a:b] for a, b in zip(pairs.begin.tolist(), end, strict=True))
 
 
+@pytest.mark.slow
 def test_the_engine_and_packing_agree(records, expected, monkeypatch):
     """Grouped by the engine, or packed and sorted: with and without repeats, a cell left out."""
     packing, used = packed_records.sum_pairs, []
@@ -158,6 +159,7 @@ def test_spark_counts_by_bin_under_private_presence(spark, records, expected, mo
     there.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["values", "presence"])
 def test_the_query_makes_the_same_counts(records, expected, model):
     """The printed query of each model, run by DuckDB, and the sums it makes."""

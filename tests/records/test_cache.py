@@ -298,6 +298,7 @@ def test_dates_agree_wherever_a_file_lies(days, place, scans):
     assert scans.count("day1.parquet") == 2  # as a whole for UTC, and cut for Kolkata
 
 
+@pytest.mark.slow
 def test_many_local_days_are_read_once(days, place, scans):
     """Asking for one day after another reads each file a single time."""
     for number in range(3):
@@ -335,6 +336,7 @@ def test_files_that_meet_are_read_together(days, place, scans):
     assert len(list(place.glob("*.entry"))) == 6
 
 
+@pytest.mark.slow
 def test_a_repeat_in_two_files_of_one_instant_is_dropped(tmp_path, place):
     """Closed ranges that share one instant alone are read together."""
     source = tmp_path / "days"
@@ -368,6 +370,7 @@ def test_groups_are_the_components_of_spans_that_meet(ends):
     assert sum(map(len, found)) == len(spans)
 
 
+@pytest.mark.slow
 def test_folders_that_are_columns_agree(tmp_path, place):
     """A column that is the name of a folder is there for each file, and tells files apart."""
     source = tmp_path / "days"
@@ -438,6 +441,7 @@ def test_the_folder_is_private_from_the_first_byte(days, place, monkeypatch):
     assert "day" not in names
 
 
+@pytest.mark.slow
 def test_a_new_version_is_read_and_the_old_sums_go(days, place, scans):
     """Another declared version reads the file again; nothing of the one before is left."""
     ask(days, cache=place)
@@ -589,6 +593,7 @@ def test_a_damaged_entry_is_made_anew(days, place, scans, ending, how):
     assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 3
 
 
+@pytest.mark.slow
 def test_a_head_of_other_counts_is_not_believed(days, place):
     """A head whose fields were changed does not match its digest, and the file is read again."""
     plain = ask(days, cache=place)
@@ -599,6 +604,7 @@ def test_a_head_of_other_counts_is_not_believed(days, place):
     same(ask(days, cache=place), plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 1])
 def test_a_crash_before_a_rename_leaves_nothing_that_is_used(days, place, scans, monkeypatch, at):
     """Stopped before the table or the head has its name, the next run reads and sweeps."""
@@ -624,6 +630,7 @@ def test_a_crash_before_a_rename_leaves_nothing_that_is_used(days, place, scans,
     assert not list(place.glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
     """The sentence names no path; the error of the engine passes as it is."""
 
@@ -797,6 +804,7 @@ def test_a_cache_among_the_records_is_refused(tmp_path, days, source, inside, mo
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_a_cache_beside_the_records_is_used(tmp_path, days, monkeypatch):
     """A pattern that cannot reach the folder does not forbid it."""
     monkeypatch.chdir(tmp_path)
@@ -853,6 +861,7 @@ def test_a_damaged_pack_is_found_though_only_new_files_are_unpacked(tmp_path, pl
         ask(source, cache=place)
 
 
+@pytest.mark.slow
 def test_no_error_tells_a_record(days, place, capfd):
     """Whatever goes wrong with the cache, no id and no value is told."""
     ask(days, cache=place)

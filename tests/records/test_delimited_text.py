@@ -3,6 +3,7 @@
 The oracle reads a file letter by letter, the slowest and plainest way that there is.
 """
 
+import gzip
 import subprocess
 import sys
 from collections import Counter
@@ -192,6 +193,7 @@ def test_an_odd_record_is_read_as_the_oracle_reads_it(tmp_path, odd, end):
     assert {line.decode() for line in PLAIN_LINES} <= {",".join(row) for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 def test_odd_records_change_nobody_else(tmp_path, end):
     """With and without one unit's records of any bytes all others have the same pairs."""
@@ -337,7 +339,7 @@ def test_line_ends_in_quotes_are_named(tmp_path):
 @pytest.mark.parametrize("read", [of_units, of_anybody])
 def test_a_file_that_unpacks_to_far_too_much_is_refused_early(tmp_path, ending, read, monkeypatch):
     """Before it is unpacked, with the line that allows it."""
-    monkeypatch.setattr("hexveil.records.sources.text_lines._ALWAYS_UNPACKED", 10**6)
+    monkeypatch.setattr("hexveil.records.sources.source_files._ALWAYS_UNPACKED", 10**6)
     path = tmp_path / f"r.csv{ending}"
     with pa.output_stream(path, compression="gzip" if ending == ".gz" else "zstd") as file:
         file.write(HEADER)
@@ -346,6 +348,19 @@ def test_a_file_that_unpacks_to_far_too_much_is_refused_early(tmp_path, ending, 
         read(path, format=RecordFormat(max_unpacking=1))
     with pytest.raises(InputError, match=r"there is no record|no record could be parsed"):
         of_units(path, format=RecordFormat(max_unpacking=10**6))
+
+
+@pytest.mark.parametrize("filling", [b" ", b"\n", b'{"user": "c"}\n'])
+def test_documents_that_unpack_to_far_too_much_are_refused(tmp_path, filling, monkeypatch):
+    """As delimited text is, whatever fills them, with a cache or without."""
+    monkeypatch.setattr("hexveil.records.sources.source_files._ALWAYS_UNPACKED", 10**6)
+    path = tmp_path / "r.ndjson.gz"
+    record = b'{"user": "a", "speed": 9, "ward": "x"}\n'
+    path.write_bytes(gzip.compress(record + filling * (5 * 10**6 // len(filling)) + b"\n" + record))
+    for options in ({}, {"cache": tmp_path / "cache", "version": "1"}):
+        with pytest.raises(InputError, match="add max_unpacking = 10 "):
+            of_units(path, format=RecordFormat(max_unpacking=1), **options)
+    assert of_units(path, format=RecordFormat(max_unpacking=10**6)) == {("a", "x", 2, 18000)}
 
 
 @pytest.mark.parametrize(

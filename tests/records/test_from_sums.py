@@ -5,8 +5,6 @@ import math
 from decimal import Decimal
 
 import h3
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
@@ -112,6 +110,7 @@ def test_other_sums_of_one_user_change_that_user_alone(found, others):
     assert odd <= {"7"}
 
 
+@pytest.mark.slow
 @examples(50)
 @given(st.lists(st.integers(-5000, 2500), min_size=1, max_size=8))
 def test_sums_of_values_on_the_lattice_come_back_exactly(values):
@@ -200,9 +199,10 @@ def test_every_kind_of_table_gives_the_same(kind, tmp_path):
     table = table_of(SAMPLE)
     path = str(tmp_path / f"sums.{kind}")
     if kind == "pandas":
+        pytest.importorskip("pandas")
         source = table.to_pandas()
     elif kind == "polars":
-        source = pl.from_arrow(table)
+        source = pytest.importorskip("polars").from_arrow(table)
     elif kind == "parquet":
         pq.write_table(table, path)
         source = path
@@ -225,7 +225,9 @@ def test_every_kind_of_table_gives_the_same(kind, tmp_path):
 def test_decimals_of_any_length_are_read():
     """Sums as decimals, even longer than an engine has, are numbers like others."""
     sums_given = [Decimal("2.5"), Decimal("1e50"), Decimal("1.5"), None]
-    frame = pd.DataFrame({"cell": "x", "user": list("abcd"), "n": 1, "sum": sums_given})
+    frame = pytest.importorskip("pandas").DataFrame(
+        {"cell": "x", "user": list("abcd"), "n": 1, "sum": sums_given}
+    )
     dataset = from_sums(frame, bounds=(0, 65), min_users=1)
     assert dataset.sums.total.tolist() == [2_500, 65_000, 1_500]
 

@@ -108,6 +108,7 @@ def test_snapshots_are_read_as_the_same_records_in_a_table(tmp_path_factory, sna
     assert outcomes[0] == outcomes[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".pbf", ".bin", ".pb.gz"])
 def test_endings_are_those_of_snapshots(tmp_path, suffix):
     """A folder of files of each ending is read, and a single one."""
@@ -129,6 +130,7 @@ def test_a_folder_a_pattern_a_list_and_one_file(tmp_path):
     assert {one.occupancy.n_records for one in read_by} == {2}
 
 
+@pytest.mark.slow
 def test_a_reading_in_consecutive_snapshots_is_one_record(tmp_path):
     """By `repeats`: the same vehicle and time count once, or in each snapshot."""
     seen = [position("a", 5.0, time=SENT - 40), position("b", 9.0, time=None)]
@@ -160,9 +162,7 @@ def test_fields_that_are_not_set_are_missing_and_never_zero(tmp_path):
 
 def test_deleted_entities_and_other_kinds_are_no_records(tmp_path):
     """Trip updates stand in the same feed; a deleted entity is gone."""
-    from google.transit.gtfs_realtime_pb2 import FeedMessage  # noqa: PLC0415  few tests need it
-
-    feed = FeedMessage()
+    feed = pytest.importorskip("google.transit.gtfs_realtime_pb2").FeedMessage()
     feed.ParseFromString(snapshot([position("a"), position("b")], others=3))
     feed.entity[-1].is_deleted = True
     (tmp_path / "one.pb").write_bytes(feed.SerializeToString())

@@ -131,6 +131,7 @@ def test_a_damaged_pack_is_made_anew(days, place, scans, ending, how):  # noqa: 
     assert len(list(place.glob("*.pack"))) == len(list(place.glob("*.packed")))
 
 
+@pytest.mark.slow
 def test_a_pack_stands_for_its_entries_alone(days, place, scans):  # noqa: F811
     """A table that a whole pack sums is not looked at; without its head it is read again."""
     plain = ask(days, cache=place)
@@ -225,6 +226,7 @@ def test_days_with_equal_tables_count_twice(tmp_path, place, left, monkeypatch):
     assert len(set(entries)) == len(entries) - 1
 
 
+@pytest.mark.slow
 def test_a_pack_of_an_earlier_layout_is_made_anew(days, place):
     """Its head is whole and its table is not read."""
     plain = ask(days, cache=place)

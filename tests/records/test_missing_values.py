@@ -54,6 +54,7 @@ def test_codes_are_few():
         hv.Select(accept_value_dependent_counts="yes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_an_account_takes_one_list_of_codes(model, tmp_path):
     """Its spelling and order are free; with another list values could be counted one by one."""

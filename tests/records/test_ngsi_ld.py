@@ -194,6 +194,7 @@ def test_values_may_be_named_by_their_paths_too(tmp_path):
     assert by_path == by_name
 
 
+@pytest.mark.slow
 def test_structs_of_a_table_are_attributes_too(tmp_path):
     """Entities in Parquet or Arrow have declared types, and are read alike."""
     rows = city()

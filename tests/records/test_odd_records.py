@@ -120,6 +120,7 @@ def pairs_of(source, protect, **changes):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protect", ["values", "presence"])
 @pytest.mark.parametrize("odd", COLUMNS)
 def test_an_odd_record_changes_no_pair_of_others(odd, protect, tmp_path):
@@ -226,6 +227,7 @@ def first(text):
     return [[text, *GOOD], [*GOOD[:3], text, *GOOD[3:]], [*GOOD, text]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", DOCUMENTS)
 def test_an_odd_document_changes_no_pair_of_others(odd, tmp_path):
     """Of lines it is left out wherever it stands, of an array whose elements are lines too."""
@@ -252,6 +254,7 @@ def test_true_is_no_id_of_a_document(tmp_path):
     assert read.public.rules["without a user"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_line_that_is_too_long_is_one_malformed_record(packed, tmp_path):
     """A document of more than 16 MB is left out and counted, packed or not."""

@@ -62,6 +62,7 @@ def test_pairs_are_those_of_declared_cells():
     ]
 
 
+@pytest.mark.slow
 def test_pairs_agree_with_the_other_model():
     """On a map, pairs are those that reading with public occupancy finds in the same cells."""
     columns = {"lat": "lat", "lon": "lon", "time": "time", "repeats": "keep"}

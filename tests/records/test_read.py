@@ -433,6 +433,7 @@ def test_surat_has_its_noted_figures(shared):
     assert everyone.occupancy.n.sum() == 29_467
 
 
+@pytest.mark.slow
 def test_warsaw_has_its_noted_figures_and_recounts_them(shared):
     """26, 90 and 345 cells with 1,565, 1,555 and 1,547 users at resolutions 5, 6 and 7."""
     path = shared / "data" / "warsaw_buses.parquet"
@@ -514,6 +515,7 @@ def test_a_column_named_cell_may_be_the_value():
     assert [row[-2] for row in rows_of(found)] == [1000, 2000]
 
 
+@pytest.mark.slow
 def test_one_cell_is_counted_again_for_another_unit():
     """Days of users are counted on the one cell, as reading for that unit does."""
     table = pa.table({"u": ["a", "a", "b"], "v": [1.0, 2.0, 3.0], "t": [0, 86_400, 7_200]})
@@ -743,6 +745,7 @@ def test_every_type_of_number_is_read(kind):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_repeats_are_found_the_same_way_by_sorting_and_by_the_engine(monkeypatch):
     """Beyond the records whose hashes fit in memory, the engine finds the same repeats."""
     rng = np.random.default_rng(3)

@@ -103,6 +103,7 @@ def test_declared_times_read_as_the_plain_table(records):
         assert held(table(records, clock=clock), format=declared, **options) == plain, clock
 
 
+@pytest.mark.slow
 def test_a_declared_offset_goes_before_the_local_clock():
     """With %z no time zone is needed, and another one changes nothing."""
     records = {"bus": ["a"] * 2, "ward": ["x"] * 2, "speed": ["1", "2"]}
@@ -183,6 +184,7 @@ DIFFER = [
 ]
 
 
+@pytest.mark.slow
 def test_files_that_differ_in_an_unused_column_are_read_if_the_run_says_so(tmp_path):
     """The refusal names the line to add; with it the folder is read as the common columns are."""
     csv = folder(tmp_path / "csv", DIFFER)

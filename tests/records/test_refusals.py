@@ -240,6 +240,7 @@ def test_naive_times_without_a_timezone_ask_for_it():
     assert reading(table(time=naive), cells=grid, timezone="UTC").occupancy.n_users == 5
 
 
+@pytest.mark.slow
 def test_swapped_latitude_and_longitude_are_recognised():
     """Out of range, against the box, or against the time zone: the message says swapped."""
     swapped = {"lat": [121.5] * 40, "lon": [31.2] * 40}
@@ -308,6 +309,7 @@ def test_files_with_other_columns_are_refused_unless_listed(tmp_path, shared):
     refused(str(mixed), "several kinds")
 
 
+@pytest.mark.slow
 def test_csv_files_with_columns_in_another_order_are_the_same(tmp_path):
     """Columns are found by name in every file, and separators by the header alone."""
     (tmp_path / "1.csv").write_text(f"user,speed,time,lat,lon\na,1,{NOON},52.2,21\n")
@@ -354,6 +356,7 @@ def test_one_odd_value_changes_no_type(tmp_path):
     assert found.occupancy.n_users == 4
 
 
+@pytest.mark.slow
 def test_a_key_that_first_occurs_late_in_json_is_found(tmp_path):
     """Keys are looked for in all documents before a column counts as missing."""
     document = {"user": "u", "speed": 1, "time": NOON, "lat": 52.2, "lon": 21.0}

@@ -89,6 +89,7 @@ def test_the_query_for_warehouses_follows_the_rule():
     assert pairs == expected(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [("a", "a", "b"), ("c", "b", "a"), ("b", "b", "b")])
 def test_no_value_decides_who_is_counted_and_a_sum_moves_as_by_one_record(places):
     """All values of one bus at one instant: the same counts, and sums from 0 to the span."""
@@ -113,6 +114,7 @@ def test_no_other_unit_decides_who_is_counted():
     assert few == {key: numbers for key, numbers in every.items() if key[1] < "bus 2"}
 
 
+@pytest.mark.slow
 def test_no_place_and_no_value_is_favoured():
     """Times floored to the hour: places count as often as they were reported, with their values."""
     rng = np.random.default_rng(4)

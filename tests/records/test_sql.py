@@ -219,6 +219,7 @@ def far_from_zero(quantum):
     return in_duckdb(query, table), known, shared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantum", ["0.001", "0.005", "0.5", 2])
 def test_squares_longer_than_a_double_come_back_exactly(quantum):
     """Many values far from zero have squares of over 16 digits; as decimals none is lost."""

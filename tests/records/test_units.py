@@ -83,6 +83,7 @@ def test_ids_that_differ_in_a_byte_are_different_units(unit):
     assert len(set(found)) == len(found) == dataset.occupancy.n_users
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])
 def test_how_records_are_stored_does_not_change_who_is_charged(tmp_path, monkeypatch, unit):
     """Row order, partitions, format and thread count change neither hashes nor losses."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.base.errors import InputError
-from hexveil.records.utc_offsets import END_OF_TIMES, clock, zone_place
+from hexveil.records.utc_offsets import END_OF_TIMES, clock
 
 ZONES = ["Europe/Warsaw", "Asia/Kolkata", "America/St_Johns", "Africa/Casablanca", "UTC"]
 
@@ -54,12 +54,3 @@ def test_an_unknown_time_zone_is_refused():
     """The nearest name is offered."""
     with pytest.raises(InputError, match="did you mean 'Europe/Warsaw'"):
         clock("Europe/Warsav")
-
-
-def test_time_zones_have_the_place_of_their_city():
-    """The public table of time zones places Warsaw; UTC is nowhere."""
-    assert zone_place("Europe/Warsaw") == (52.25, 21.0)
-    lat, lon = zone_place("America/Sao_Paulo")
-    assert lat < -23
-    assert lon < -46
-    assert zone_place("UTC") is None

@@ -96,6 +96,7 @@ def release(tmp_path, columns, **options):
     return hv.release(data, hv.plan(data, **options), ledger=book, accept_noise=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{"epsilon": 4, "clipping_range": "bounds"}, {"epsilon": 1, "clipping_range": "private"}],
@@ -127,6 +128,7 @@ def test_intervals_of_differences_hold_the_truth(tmp_path, options):
     assert loaded.difference(cells[0], cells[1]) == one
 
 
+@pytest.mark.slow
 def test_a_difference_that_cannot_be_made_is_refused(tmp_path):
     """Cells that are not there, one cell twice, statistics that were not released."""
     columns, _ = made(3, groups=4)

@@ -263,6 +263,7 @@ def texts(tmp_path_factory):
     return SimpleNamespace(said={name: flat(text) for name, text in said.items()}, loss=loss)
 
 
+@pytest.mark.slow
 def test_no_text_of_a_release_has_the_old_wording(texts):
     """Commands, files, page, dossier and notice do not speak of odds."""
     assert {name: OLD.findall(text) for name, text in texts.said.items() if OLD.search(text)} == {}

@@ -33,6 +33,7 @@ def here(tmp_path, monkeypatch):
 
 def test_a_figure_is_made(here, capsys):
     """SVG, PNG and data stand in its folder, and the claim is said with what was measured."""
+    pytest.importorskip("matplotlib")
     assert main(["reproduce", "iot:fig3", "--trials", "10", "--jobs", "1"]) == 0
     made = sorted(path.name for path in (here / "reproduced" / "iot-fig3").iterdir())
     assert made == ["iot-fig3.csv", "iot-fig3.png", "iot-fig3.svg", "study.json"]
@@ -59,6 +60,7 @@ def test_all_claims_stand_in_one_file(here, capsys):
 
 def test_the_second_time_nothing_is_made(here, capsys):
     """What stands already is said to, and the claims are said again."""
+    pytest.importorskip("matplotlib")
     for _ in range(2):
         assert main(["reproduce", "wc", "--jobs", "1"]) == 0
     said = capsys.readouterr().out
@@ -92,6 +94,7 @@ def test_list_names_what_there_is(here, capsys):
 )
 def test_wrong_use_is_a_sentence(here, capsys, arguments, sentence):
     """Each is refused with exit 2 before anything is computed."""
+    pytest.importorskip("matplotlib")
     (here / "file").touch()
     assert main(["reproduce", *arguments]) == 2
     assert sentence in capsys.readouterr().err
@@ -170,6 +173,7 @@ def test_figures_of_own_values_are_private(own, here, capsys):
     assert len(own) == 3
 
 
+@pytest.mark.slow
 def test_simulated_values_at_own_counts_are_public(own, here, capsys):
     """Of the records counts alone are read."""
     call = ["reproduce", "iot:fig2", "--records", "buses.csv", *BUSES, "--values", "normal:20,9"]

@@ -3,16 +3,16 @@
 import io
 from itertools import cycle
 
-import matplotlib as mpl
 import numpy as np
 import pyarrow as pa
 import pytest
-from matplotlib.image import imread
 
 from hexveil.base.errors import InputError
 from hexveil.simulation import error_chart, figure_style
 from hexveil.simulation.private_study_output import STAMP, stamped
 from pictures import cut_off
+
+mpl, image = pytest.importorskip("matplotlib"), pytest.importorskip("matplotlib.image")
 
 NAMES = [
     'ArrayAveraging(grouping="wrap_around", cap="surrogate")',
@@ -83,7 +83,7 @@ def test_axes_are_logarithmic_where_they_can_be(least, scale):
 
 def red(png):
     """Return how many pixels are of the stamp's red."""
-    pixels = imread(io.BytesIO(png))[..., :3] * 255
+    pixels = image.imread(io.BytesIO(png))[..., :3] * 255
     return int((np.abs(pixels - [192, 0, 0]).max(axis=-1) < 3).sum())
 
 
@@ -98,6 +98,7 @@ def test_a_private_image_says_so_in_red():
     assert b"PRIVATE" not in plain["svg"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "title", ["route $5$ and $", "\u0935\u093e\u0930\u094d\u0921 7", "a\n\tb", "_{x"]
 )

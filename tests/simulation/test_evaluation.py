@@ -82,6 +82,7 @@ def test_chunks_do_not_change_the_result(monkeypatch, given):
         assert parts[name].to_numpy() == pytest.approx(whole[name].to_numpy(), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_trials():
     """20,000 trials of 100 users with 10 samples, 160 MB of samples, take less than 25 MB."""
     tracemalloc.start()

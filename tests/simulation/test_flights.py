@@ -24,6 +24,7 @@ def test_every_flight_with_a_place_is_a_record(records):
     assert records.column_names == ["tailnum", "dest", "lat", "lon", "time_hour", "ground speed"]
 
 
+@pytest.mark.slow
 def test_departures_are_all_flights_by_airport_and_scheduled_hour():
     """336,776 flights, 327,346 of them with a speed, in 56 cells of aircraft that are named."""
     table = flights.departures()
@@ -34,6 +35,7 @@ def test_departures_are_all_flights_by_airport_and_scheduled_hour():
     assert (cells.num_rows, len(set(known["tailnum"].to_pylist()))) == (56, 4_037)
 
 
+@pytest.mark.slow
 def test_a_missing_tail_number_is_missing(records):
     """A tail number of NA is not an aircraft."""
     assert records["tailnum"].null_count > 0

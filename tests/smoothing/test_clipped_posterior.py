@@ -133,6 +133,7 @@ def test_without_noise_or_clipping_the_number_is_the_answer():
     assert posterior.mean_abs_error().max() < 0.02
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_not_looked_at_has_the_prior():
     """An infinite scale leaves what other cells say: their centre and their deviation."""
     rng = np.random.default_rng(6)
@@ -225,6 +226,7 @@ def shaken(value, rng):
     return value * (1.0 + 1e-12 * rng.uniform(-1.0, 1.0, np.shape(value)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_last_digits_of_inputs_change_last_digits_of_outputs(seed):
     """Every input changed by 1e-12 of itself changes no published number by 1e-9 of the span."""

@@ -77,6 +77,7 @@ def test_without_noise_the_mean_is_found_where_a_part_of_it_is_seen(half):
     assert np.abs(shown.noisy - theta).mean() > 10 * np.abs(found.estimate - theta).mean()
 
 
+@pytest.mark.slow
 def test_estimates_are_unbiased_and_deviations_honest():
     """Errors are centred, among high and low estimates too; 95% lie within 1.96 deviations."""
     errors, sizes, estimates = [], [], []

@@ -64,6 +64,7 @@ def test_groups_that_say_nothing_cost_nothing():
     assert grouped < 1.05 * alone
 
 
+@pytest.mark.slow
 def test_a_group_at_an_end_of_the_range_teaches_little():
     """A place whose cells are all cut off is wrong in all of them: intervals reach its truth."""
     rng = np.random.default_rng(3)

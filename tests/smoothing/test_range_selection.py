@@ -61,6 +61,7 @@ def test_like_cells_seldom_move():
     assert ranges.moved.mean() <= 0.05
 
 
+@pytest.mark.slow
 def test_cells_that_differ_gain_by_moving():
     """Bimodal cells are published with less error by ranges of their own."""
     rng = np.random.default_rng(2)

@@ -186,6 +186,7 @@ def test_outlying_cells_do_not_spoil_the_map(part):
     assert 0.93 <= covered <= 0.995
 
 
+@pytest.mark.slow
 def test_an_outlying_hour_keeps_its_number():
     """A column unlike all others is told by its cells together, not drawn to the rest."""
     groupings = crossed(6, 20)
@@ -256,6 +257,7 @@ def test_bias_leaves_estimates_alone():
         assert np.mean(other.high - other.low) > np.mean(one.high - one.low)
 
 
+@pytest.mark.slow
 def test_cells_of_few_users_are_drawn_less():
     """Where cells of few users differ more, saying so makes the error smaller and covers."""
     effective_users = np.geomspace(10.0, 1000.0, 60)

@@ -217,7 +217,7 @@ class Format(Section):
         "Bytes of the longest line of delimited text; longer ones count as unparsable.", "1000000"
     )
     max_unpacking: Integer | None = _field(
-        "How many times its size a packed file of delimited text may unpack to.", "200"
+        "How many times its size a packed file of text or JSON may unpack to.", "200"
     )
 
 

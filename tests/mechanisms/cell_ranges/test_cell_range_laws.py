@@ -52,6 +52,7 @@ def test_no_user_loses_more_than_is_booked(case):
     assert least <= part.max() <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_outermost_numbers_of_a_small_map():
     """The same of one small case, in the quick tests."""
     problem, allocation = tiny_map(**FREE)

@@ -145,6 +145,7 @@ def test_weights_move_epsilon_to_a_column(dataset):
     assert min(shares) > 0
 
 
+@pytest.mark.slow
 def test_one_booking_pays_for_all_columns(dataset, plan, made, book, source):
     """The largest total is booked once; other orders and a booked split of ε are replayed."""
     assert made.epsilon == plan.epsilon
@@ -205,6 +206,7 @@ EDITS = (
 )
 
 
+@pytest.mark.slow
 def test_edited_plans_are_refused(dataset, plan, tmp_path):
     """Losses are computed anew from the parts, which are those that were saved."""
     saved = plan.save(tmp_path / "saved")
@@ -446,6 +448,7 @@ def sum_of_parts(plan):
     return total
 
 
+@pytest.mark.slow
 def test_a_release_of_columns_under_a_delta_is_checked(dataset, approximate, tmp_path):
     """Its folder says what δ means, and squares that do not add up are found."""
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=6, delta=DELTA)
@@ -499,6 +502,7 @@ def test_a_signature_covers_the_whole(made, tmp_path):
     assert "the folder is unsigned" in " ".join(find_problems(signed, key=public))
 
 
+@pytest.mark.slow
 def test_each_part_names_the_whole(folder):
     """A part verifies alone, and its texts say that it is one of two, with the loss of both."""
     own = hv.verify(folder / "pm25")
@@ -556,6 +560,7 @@ def other_sentence(manifest):
     manifest["guarantee"]["assumptions"].pop()
 
 
+@pytest.mark.slow
 def test_changed_folders_are_refused(folder, tmp_path):
     """Files, parts and statements that were changed, added or removed are named."""
 

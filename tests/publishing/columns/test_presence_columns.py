@@ -100,6 +100,7 @@ def rows_of(pairs):
     return sorted([tuple(map(float, row[1:])) for row in own] for _, own in grouped)
 
 
+@pytest.mark.slow
 def test_each_column_counts_as_if_read_alone(source, dataset):
     """Text is scanned once, and pairs and bins are those of two readings; repr shows none."""
     for column, bounds in BOUNDS.items():
@@ -113,6 +114,7 @@ def test_each_column_counts_as_if_read_alone(source, dataset):
     assert "200" not in repr(dataset)
 
 
+@pytest.mark.slow
 def test_neighbours_differ_in_one_unit_in_all_columns():
     """Without one unit's records exactly one unit is missing, in every column at once."""
     every, fewer = (hv.read(records(30, but), **READ).datasets for but in (None, 9))
@@ -270,6 +272,7 @@ def test_days_are_booked_as_for_one_column():
 # ---- the release ----
 
 
+@pytest.mark.slow
 def test_one_booking_pays_for_all_columns(source, made, book, plan):
     """ε is booked once; another order of the columns is the same request."""
     assert made.epsilon == plan.epsilon == 3
@@ -336,6 +339,7 @@ def test_a_plan_of_other_columns_is_refused(dataset, plan, book):
         hv.release(dataset.datasets["pm25"], plan, ledger=book)
 
 
+@pytest.mark.slow
 def test_the_folder_comes_back_as_it_was_written(folder, made):
     """The folder is verified as a whole, and loaded with the same numbers; no count is in it."""
     assert find_problems(folder) == ()
@@ -410,6 +414,7 @@ def other_cells(manifest):
     manifest["columns"][0]["cells"] = 3
 
 
+@pytest.mark.slow
 def test_changed_folders_are_refused(folder, tmp_path):
     """Losses, models, counts and sentences that contradict the columns are named."""
     spoilers = (

@@ -234,6 +234,7 @@ def test_an_average_of_one_cell_is_the_cell():
     assert shares.noise_low == pytest.approx(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [LaplaceMapNoise(1.0 * PARTS), GaussianMapNoise(1.4 * PARTS)])
 @pytest.mark.parametrize("typical", [0.3, 2.0])
 def test_roll_ups_of_cells_in_use_have_no_bias(noise, typical):

@@ -80,6 +80,7 @@ def test_a_change_is_the_difference_of_noisy_numbers(mapped):
 
 def test_a_large_change_is_found_and_a_small_one_is_not(mapped):
     """A release moved by more than its noise is told everywhere, upwards and downwards."""
+    pytest.importorskip("pandas")
     before = hv.load(mapped[0])
     noise = before["mean_scale"].max()
     assert hv.compare_releases(before, moved(before)).verdicts["cannot be told"] == len(before)
@@ -122,6 +123,7 @@ def test_two_slots_of_one_release(mapped):
         hv.compare_releases(release, release, slots=("07:00", slots[1]))
 
 
+@pytest.mark.slow
 def test_a_private_range_is_compared_by_its_intervals(ranged):
     """Estimates, square-and-add of their intervals, and the procedure for any dependence."""
     made = hv.compare_releases(ranged, moved(ranged))
@@ -244,6 +246,7 @@ def test_what_cannot_be_told_is_left_blank(mapped, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 def test_hexagons_become_parents_and_hours_days(mapped):
     """Averages over parents and days are those of their cells' records, with exact bounds."""
     release = hv.load(mapped[0])

@@ -63,6 +63,7 @@ def made(dataset, tmp_path_factory):
     return released
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_an_unchanged_folder_is_verified(made, estimator, tmp_path):
     """Each way of measuring passes, and its squares add up to those of the release."""
@@ -152,6 +153,7 @@ def test_a_saved_plan_keeps_its_delta(dataset, estimator, tmp_path):
         hv.DistributionPlan.load(folder, dataset)
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_a_delta_would_gain(dataset):
     """In one sentence, where it has none; and a δ that reveals a unit is refused."""
     pure = hv.plan(dataset, epsilon=2, **asked("bins"), advise=False)

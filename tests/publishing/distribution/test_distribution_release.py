@@ -265,6 +265,7 @@ def folder(made, tmp_path_factory):
     return made.write(tmp_path_factory.mktemp("out") / "map")
 
 
+@pytest.mark.slow
 def test_the_folder_is_whole_and_verified(made, folder):
     """What is written is verified and read back; README.txt describes every column."""
     assert hv.verify(folder)["plan"]["statistics"] == [*ASKED]
@@ -351,6 +352,7 @@ def _promised(manifest):
     manifest["guarantee"]["epsilon_spent"] = "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [_without_estimates, _scaled, _cheaper, _graded, _moved, _promised]
 )
@@ -367,6 +369,7 @@ def test_statements_that_contradict_the_noise_are_found(folder, tmp_path, change
         hv.verify(copied)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["p50_estimate", "share_below_20_high", "histogram_03_estimate"])
 def test_numbers_that_contradict_each_other_are_found(made, tmp_path, column):
     """A quantile, an interval or a bin that was changed, with all checksums, is found out."""

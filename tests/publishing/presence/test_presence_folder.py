@@ -102,6 +102,7 @@ def changed(table, name, change):
     return table.set_column(index, table.schema.field(index), pa.array(values, table[name].type))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(8))
 def test_an_unchanged_folder_is_verified(made, number, tmp_path):
     """Each kind of map passes, and loads as it was."""
@@ -172,6 +173,7 @@ def test_a_changed_distribution_is_found(made, name):
     assert any(message in one for one in found), found
 
 
+@pytest.mark.slow
 def test_changed_numbers_of_units_beside_others_are_found(made, tmp_path):
     """They follow from their own stage and cap, which the texts state; the map has its checks."""
     for released in made[6:]:
@@ -281,6 +283,7 @@ def test_a_changed_statement_about_delta_is_found(made, tmp_path):
         assert any(message in one for one in found), (name, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 5])
 def test_texts_say_what_delta_means(made, number, tmp_path):
     """README.txt, page and dossier: the promise, what δ allows, and why it is below 1/n."""

@@ -142,6 +142,7 @@ def test_distributions_are_near_the_truth(tmp_path, monkeypatch):
         assert (np.array(high) >= made[name][:3]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REQUESTS)
 def test_nothing_but_noisy_numbers_depends_on_records(name, tmp_path):
     """No records at all, or others: facts, bookings, stages and their sizes are the same."""

@@ -8,8 +8,6 @@ import warnings
 from decimal import Decimal
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -155,8 +153,10 @@ def test_a_number_of_json_that_is_not_exact_is_refused(tmp_path, number):
         ids_of(tmp_path / "r.json")
 
 
+@pytest.mark.slow
 def test_frames_spell_ids_alike():
     """A float for the sake of one missing id, mixed Python objects, and polars' decimals."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     some = {"v": 1.0, "w": "x"}
     assert ids_of(pd.DataFrame({"bus": [7, None], **some})) == ["7"]
     assert ids_of(pd.DataFrame({"bus": pd.array([7, None], "Int64"), **some})) == ["7"]
@@ -255,6 +255,7 @@ def test_a_nested_column_is_no_label(kind):
         read(rows, user="bus", **{**WARD, "cells": Labels("m")})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 320_000])
 def test_one_csv_of_two_writers_has_one_unit_for_each_vehicle(size, tmp_path):
     """Rows that went through a float column and rows that did not, few and many of them."""

@@ -112,6 +112,7 @@ def test_sums_of_many_records_are_cut_between_pairs(monkeypatch):
     assert found[0].sums["n"].tolist() == grouped.occupancy.n.tolist()
 
 
+@pytest.mark.slow
 def test_parts_leave_the_room_of_their_records(monkeypatch):
     """What is kept of a part while others are sorted is no view of all its records."""
     parts, ordered = [], packed_records.merge_sorted
@@ -229,6 +230,7 @@ def test_labels_of_many_bits_are_grouped(monkeypatch):
     assert fits[0] is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", ["one user's records", "bits", "hexagons", "parts", "no time"])
 def test_what_does_not_fit_is_grouped(why, monkeypatch):
     """Too many records of one user, bits, hexagons, parts, or no usable time: the engine groups."""

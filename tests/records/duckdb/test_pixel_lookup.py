@@ -72,6 +72,7 @@ def borders(centre, resolution, seed):
     return pa.array(near[:, 0]), pa.array(np.clip(near[:, 1], -180, 180))
 
 
+@pytest.mark.slow
 @examples(30)
 @given(
     st.tuples(st.floats(-65, 65), st.floats(-180, 180)),

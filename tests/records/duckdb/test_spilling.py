@@ -91,6 +91,7 @@ def binned(pairs, bins):
     return pairs.user[bins.pair], bins.bin, bins.count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["engine", "packed", "too many to pack"])
 def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, monkeypatch, way):
     """By the engine's grouping and from packed records; a user of no selected cell is left out."""
@@ -165,6 +166,7 @@ def test_plans_and_releases_are_those_of_blocks_anywhere(delta, records, small, 
         np.testing.assert_array_equal(numbers, others)
 
 
+@pytest.mark.slow
 def test_files_have_no_name_and_need_no_closing(records, small, tmp_path):
     """Nothing is left in the scratch folder while blocks are in use; collecting them warns not."""
     with warnings.catch_warnings():

@@ -225,6 +225,7 @@ def parsed(path, *, typed, **options):
     return sorted(map(repr, found["rows"])), dict(dataset.public.rules), occupancy.n.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_files_have_the_same_records_both_ways(name, tmp_path):
     path = tmp_path / "records.csv"

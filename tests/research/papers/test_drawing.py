@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
 
 from hexveil.base.errors import InputError
 from hexveil.simulation import figure_style
@@ -13,6 +12,8 @@ from hexveil_research.papers import drawing
 from hexveil_research.papers.study import Outcome, Panel, line
 from hexveil_research.pictures.labels import lightness
 from pictures import cut_off
+
+image = pytest.importorskip("matplotlib.image")
 
 LONG = 'ArrayAveraging(grouping="wrap_around", cap="surrogate"), in a case that needs many words'
 X = np.linspace(0.5, 2, 7)
@@ -37,6 +38,7 @@ def outcome(*panels, title="Ten times the samples of every user, " * 3, **more):
     return Outcome(tuple(made))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("panels", "shared", "many"),
     [
@@ -125,7 +127,7 @@ def test_images_are_reproducible():
     made = drawing.images("x", outcome(lines(2)))
     assert made == drawing.images("x", outcome(lines(2)))
     assert set(made) == {"png", "svg"}
-    assert imread(io.BytesIO(made["png"])).std() > 0.01
+    assert image.imread(io.BytesIO(made["png"])).std() > 0.01
 
 
 def test_without_panels_nothing_is_drawn(monkeypatch):

@@ -11,6 +11,7 @@ from hexveil.base.errors import InputError
 from hexveil_research.papers import itms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 3, 8, 9, 123456])
 def test_every_published_fact_holds_for_any_seed(seed):
     """217 users of 1 to 417 samples, 17166 in all, median 46, and 160 and 164 arrays."""

@@ -56,6 +56,7 @@ def test_damaged_counts_are_refused_without_quoting(tmp_path, row):
     assert "q" not in str(error.value).replace(str(file), "")
 
 
+@pytest.mark.slow
 def test_records_have_their_means():
     """Counts and means of the cell of most users, and of the one that is named."""
     data = study_data.of_records(records(), "buses")

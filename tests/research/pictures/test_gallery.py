@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from matplotlib.colors import to_hex
 
 from hexveil.base import hexagons
 from hexveil.report.palette import colours_of
@@ -17,6 +16,8 @@ from hexveil.simulation.city import City
 from hexveil_research.pictures import gallery, gallery_settings, labels, maps, privacy, releases
 from hexveil_research.pictures.__main__ import main
 from pictures import cut_off
+
+colors = pytest.importorskip("matplotlib.colors")
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGE = (DOCS / "start" / "gallery.md").read_text(encoding="utf-8")
@@ -64,7 +65,7 @@ def test_a_map_is_drawn_whole():
     assert cut_off(figure) == []
     for axes, quality in zip(figure.axes[:2], (["good"] * 4, grades), strict=True):
         (cells,) = [c for c in axes.collections if type(c).__name__ == "PolyCollection"]
-        fills = [to_hex(fill) for fill in cells.get_facecolor()]
+        fills = [colors.to_hex(fill) for fill in cells.get_facecolor()]
         assert fills == colours_of(np.array(VALUES), quality, gallery_settings.MAPS[0].ends)
 
 
@@ -125,6 +126,7 @@ def test_committed_pictures_load_fast(name):
 
 def test_true_averages_are_those_of_the_records(tmp_path):
     """Of each cell, the average and deviation of its records, repeats dropped."""
+    pytest.importorskip("pandas")
     City(users=12, days=2, interval="10min", seed=3).write(tmp_path / "city.parquet")
     table = pq.read_table(tmp_path / "city.parquet").flatten().to_pandas()
     table = table.drop_duplicates(["license_plate", "observationDateTime"])

@@ -23,6 +23,7 @@ LIMIT = 13
 @pytest.mark.parametrize("name", privacy.NAMES)
 def test_pictures_are_drawn_whole(name):
     """No text of a picture is cut off."""
+    pytest.importorskip("matplotlib")
     with figure_style.style():
         assert cut_off(privacy.PICTURES[name]()) == []
 
@@ -101,6 +102,7 @@ def test_pseudo_users_on_the_page():
 
 def test_the_command_writes_the_named_picture(tmp_path):
     """A file of the name, and no other, in a folder that is made."""
+    pytest.importorskip("matplotlib")
     main([str(tmp_path / "new"), "privacy-cells"])
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["privacy-cells.svg"]
     assert (tmp_path / "new" / "privacy-cells.svg").read_bytes().startswith(b"<?xml")

@@ -71,6 +71,7 @@ def test_repeats_are_dropped_in_reading(files):
     assert kept == pq.read_metadata(files["parquet"]).num_rows
 
 
+@pytest.mark.slow
 def test_records_have_the_schema_of_the_feed(files, shared):
     """JSON records have the fields of real ones, in kind as well as in name."""
     real = json.loads((shared / "data/itms_sample/itms_sample.json").read_text())

@@ -9,8 +9,6 @@ from hexveil.base.errors import InputError
 from hexveil.records.columns.column_datasets import ColumnDatasets
 from hexveil.records.sources.cache import resolve_cache
 from hexveil.records.sources.source_files import (
-    Files,
-    check_compressed,
     resolve_source,
     resolve_spark_source,
 )
@@ -33,15 +31,12 @@ def read_column(
     if spark is not None:
         from hexveil.records.spark.reading import read_dataset as read_by_spark  # noqa: PLC0415
 
-        records = resolve_spark_source(source, unpack=cache is None)
+        records = resolve_spark_source(source)
         resolved = resolve_cache(cache, version, source, records)
         return read_by_spark(spark, records, replace(request, cache=resolved))
     from hexveil.records.duckdb.reading import read_dataset  # noqa: PLC0415  the engine
 
-    files = resolve_source(source, unpack=False)
-    # Of a cache, only files that are new.
-    if cache is None:
-        _check_compressed(files)
+    files = resolve_source(source)
     return read_dataset(files, replace(request, cache=resolve_cache(cache, version, source, files)))
 
 
@@ -65,9 +60,8 @@ def read_value_columns(
     else:
         from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
 
-        files = resolve_source(source, unpack=False)
+        files = resolve_source(source)
         resolve_cache(None, cached[1], source, files)
-        _check_compressed(files)
         datasets = read_datasets(files, requests)
     by_column = {
         request.columns.value: dataset for request, dataset in zip(requests, datasets, strict=True)
@@ -79,9 +73,3 @@ def read_value_columns(
             "days would follow different clocks; release these columns one by one."
         )
     return ColumnDatasets.of(by_column)
-
-
-def _check_compressed(files: object) -> None:
-    if isinstance(files, Files):
-        for path in files.paths:
-            check_compressed(path, files.paths)

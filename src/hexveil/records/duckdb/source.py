@@ -144,14 +144,15 @@ def _open_json(
 ) -> Relation:
     # A collection of GeoJSON has its records under one name.
     collections = all(is_collection(path) for path in source.paths)
-    steps = (record_format or PLAIN).record_steps or FEATURES * collections
+    declared = record_format or PLAIN
+    steps = declared.record_steps or FEATURES * collections
     if steps:
         keys = ".".join(steps)
         session.advice = (
             "; a JSON document whose records are a list is read whole: write one record a line "
             f"instead, for example by jq -c '.{keys}[]' FILE > records.ndjson"
         )
-    files = DocumentFiles(session, source.paths, steps)
+    files = DocumentFiles(session, source.paths, steps, declared.max_unpacking)
     columns = [dict.fromkeys(sorted(schema), "json") for schema in files.schemas]
     # Documents are read whole: a key that is not used does no harm.
     uncommon_columns(source, columns, configured, record_format)

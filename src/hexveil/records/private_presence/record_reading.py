@@ -40,13 +40,12 @@ def read_declared(
     if spark is not None:
         from hexveil.records.spark.private_blocks import read_private_blocks  # noqa: PLC0415
 
-        records = resolve_spark_source(source, unpack=cache is None)
+        records = resolve_spark_source(source)
         _refuse_documents(records)
         with_source = replace(facts, identity={**facts.identity, "source": records.label})
         request = replace(request, cache=resolve_cache(cache, version, source, records))
         return read_private_blocks(spark, records, request, with_source)
-    # With a cache only new files are checked, as they are read.
-    files = resolve_source(source, unpack=cache is None)
+    files = resolve_source(source)
     _refuse_documents(files)
     with_source = replace(facts, identity={**facts.identity, "source": files.label})
     request = replace(request, cache=resolve_cache(cache, version, source, files))

@@ -54,7 +54,7 @@ class RecordFormat:
     max_line : int
         Bytes of the longest line of delimited text; longer ones count as unparsable.
     max_unpacking : int
-        How many times its size a packed file of delimited text may unpack to (100 MB are always
+        How many times its size a packed file of text or JSON may unpack to (100 MB are always
         allowed); a file that exceeds it is refused.
 
     Raises

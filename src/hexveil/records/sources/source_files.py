@@ -1,7 +1,7 @@
 """Resolution of a source: files of one kind, or a table in memory; nothing is read yet.
 
-Only names and the first bytes of files are looked at here; packed files are unpacked once, for
-only their end tells whether they are whole.
+Only names and the first bytes of files are looked at here. Packed files are unpacked once before
+they are read: only then is it known whether they are whole, and how large.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from hexveil.base.errors import InputError
 from hexveil.records.sources.memory_tables import as_table, readable_table, unicode_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from io import FileIO
+
 
 T = TypeVar("T")
 FileKind = Literal["parquet", "csv", "json", "gtfs-realtime"]
@@ -54,6 +56,8 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"[\w`]+(\.[\w`]+){0,2}")
 """The name of a table."""
 _BLOCK = 1 << 20
+_ALWAYS_UNPACKED = 100 * 10**6
+"""Bytes to which every packed file may unpack."""
 ZSTD = ".zst"
 """Ending of files packed by Zstandard; of delimited text alone."""
 _GZIP_TRAILER = 4
@@ -169,10 +173,8 @@ def local_path(name: str) -> str:
     return unquote(urlsplit(name).path) if name.lower().startswith("file:") else name
 
 
-def resolve_spark_source(
-    source: object, *, unpack: bool = True
-) -> Files | MemoryTable | Frame | Remote:
-    """Resolve the caller's source for Spark; `unpack` as for `resolve_source`.
+def resolve_spark_source(source: object) -> Files | MemoryTable | Frame | Remote:
+    """Resolve the caller's source for Spark.
 
     Raises
     ------
@@ -185,7 +187,7 @@ def resolve_spark_source(
     remote = [name for name in names if isinstance(name, str) and _ADDRESS.match(name)]
     if not remote:
         _refuse_name_of_table(source)
-        return resolve_source(source, unpack=unpack)
+        return resolve_source(source)
     if len(remote) < len(names):
         raise InputError("source: addresses and local files cannot be combined; name one kind.")
     return Remote(tuple(remote), ", ".join(remote))
@@ -201,7 +203,7 @@ def _refuse_name_of_table(source: object) -> None:
         )
 
 
-def resolve_source(source: object, *, unpack: bool = True) -> Files | MemoryTable:
+def resolve_source(source: object) -> Files | MemoryTable:
     """Resolve the caller's source.
 
     Parameters
@@ -209,8 +211,6 @@ def resolve_source(source: object, *, unpack: bool = True) -> Files | MemoryTabl
     source : str, path, list of them, or table
         A file, folder or glob; a list of files; a pandas, polars or Arrow table (anything with
         the Arrow PyCapsule interface, such as a DuckDB relation); or a polars LazyFrame.
-    unpack : bool
-        Whether packed files are checked to their end (`check_compressed`), or left to the caller.
 
     Raises
     ------
@@ -218,13 +218,13 @@ def resolve_source(source: object, *, unpack: bool = True) -> Files | MemoryTabl
         If a file is missing or empty, no kind of file is recognised, or kinds are mixed.
     """
     if isinstance(source, (str, os.PathLike)):
-        return _files(str(source), _expand(str(source)), enumerated=False, unpack=unpack)
+        return _files(str(source), _expand(str(source)), enumerated=False)
     if isinstance(source, (list, tuple)):
         if not source or not all(isinstance(s, (str, os.PathLike)) for s in source):
             raise InputError("source, given as a list, must name one file or more.")
         names = [str(s) for s in source]
         paths = [path for name in names for path in _expand(name)]
-        return _files(", ".join(names), paths, enumerated=True, unpack=unpack)
+        return _files(", ".join(names), paths, enumerated=True)
     return MemoryTable(readable_table(as_table(source)))
 
 
@@ -299,7 +299,7 @@ def _kind(path: Path) -> FileKind | None:
     return None if kind == "parquet" and name.endswith(".gz") else kind
 
 
-def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> Files:
+def _files(label: str, paths: list[str], *, enumerated: bool) -> Files:
     kinds = set()
     for path in paths:
         kind = _kind(Path(path))
@@ -312,8 +312,6 @@ def _files(label: str, paths: list[str], *, enumerated: bool, unpack: bool) -> F
         kinds.add(kind)
         _check_name(path)
         _check_filled(path, paths)
-        if unpack:
-            check_compressed(path, paths)
     if len(kinds) > 1:
         raise InputError(
             f"source: {label!r} holds files of several kinds ({', '.join(sorted(kinds))}); "
@@ -336,15 +334,21 @@ def _check_filled(path: str, among: Sequence[str]) -> None:
         raise InputError(f"source: the file {safe_path(path, among)} is empty.")
 
 
-def check_compressed(path: str, among: Sequence[str]) -> None:
-    """Refuse a packed file that is damaged.
+def check_compressed(path: str, among: Sequence[str], times: int) -> None:
+    """Refuse a packed file that is damaged or too large; delimited text is checked as it is read.
 
-    Engines unpack without comparing checksums, so that a damaged file could become other records;
-    delimited text is checked as it is read.
-    `among` are all files of the source, for the message.
+    Engines unpack without comparing checksums, so that a damaged file could become other records.
+
+    Parameters
+    ----------
+    path : str
+    among : sequence of str
+        All files of the source, for the message.
+    times : int
+        How many times its size the file may unpack to.
     """
     if is_packed(path) and _kind(Path(path)) != "csv":
-        open_safely(path, among, lambda: _decompress(path))
+        open_safely(path, among, lambda: _decompress(path, among, times))
 
 
 def open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
@@ -360,11 +364,31 @@ def open_safely(path: str, among: Sequence[str], work: Callable[[], T]) -> T:
     )
 
 
-def _decompress(path: str) -> None:
+def _decompress(path: str, among: Sequence[str], times: int) -> None:
     """Read a packed file to its end, where its checksum is compared."""
     with open_packed(path) as packed:
-        while packed.read(_BLOCK):
+        for _ in limited_blocks(packed, path, among, times, _BLOCK):
             pass
+
+
+def limited_blocks(
+    file: FileIO | gzip.GzipFile | pa.NativeFile,
+    path: str,
+    among: Sequence[str],
+    times: int,
+    size: int,
+) -> Iterator[bytes]:
+    """Yield the bytes of a file that is unpacked; refuse one that unpacks to too many."""
+    limit, n_read = max(_ALWAYS_UNPACKED, times * Path(path).stat().st_size), 0
+    while data := file.read(size):
+        n_read += len(data)
+        if n_read > limit and is_packed(path):
+            raise InputError(
+                f"source: the file {safe_path(path, among)} unpacks to more than {times} times its "
+                f"size; if it is what you expect, add max_unpacking = {10 * times} (in [format], "
+                f"or --max-unpacking {10 * times})."
+            )
+        yield data
 
 
 def read_bytes(path: str, among: Sequence[str], size: int) -> bytes:

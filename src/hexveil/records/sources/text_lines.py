@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.records.sources.source_files import is_packed, safe_path
+from hexveil.records.sources.source_files import is_packed, limited_blocks, safe_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 SPACE = " "
 _LINE_END, _QUOTE = 10, 34
-_ALWAYS_UNPACKED = 100 * 10**6
-"""Bytes to which every packed file may unpack."""
 _BYTE_ORDER_MARK = codecs.BOM_UTF8
 _QUOTED = re.compile(rb'"([^"]*(?:""[^"]*)*)"')
 _INVALID = "hexveil-invalid"
@@ -94,22 +92,10 @@ def _encoded(text: str) -> bytes:
 
 def _raw_blocks(path: str, among: Sequence[str], times: int, size: int) -> Iterator[bytes]:
     """Yield the bytes of a file, unpacked."""
-    packed, n_read = is_packed(path), 0
     with contextlib.suppress(OSError):
-        limit = max(_ALWAYS_UNPACKED, times * Path(path).stat().st_size)
         with contextlib.closing(_opened(path)) as file:
-            while data := file.read(size):
-                n_read += len(data)
-                if packed and n_read > limit:
-                    break
-                yield data
-            else:
-                return
-        raise InputError(
-            f"source: the file {safe_path(path, among)} unpacks to more than {times} times its "
-            f"size; if it is what you expect, add max_unpacking = {10 * times} (in [format], or "
-            f"--max-unpacking {10 * times})."
-        )
+            yield from limited_blocks(file, path, among, times, size)
+        return
     raise InputError(
         f"source: the file {safe_path(path, among)} cannot be opened or unpacked; it may be "
         "damaged."

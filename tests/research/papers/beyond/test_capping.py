@@ -18,6 +18,7 @@ def outcome():
     return capping.make(Setting())
 
 
+@pytest.mark.slow
 def test_the_figure_has_its_lines(outcome):
     """Bias of both statistics for three ways, and errors as a share of dropping's."""
     mean, variance, error = outcome.panels

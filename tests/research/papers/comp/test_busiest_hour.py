@@ -19,6 +19,7 @@ def drawn(_):
     return (SLOT,)
 
 
+@pytest.mark.slow
 def test_an_hour_is_cut_out_of_a_table():
     """Records of other hours and days, and all but the busiest cells, are left out."""
     times = [f"2024-02-19T15:{minute:02}:00" for minute in range(6)]
@@ -43,6 +44,7 @@ def test_an_hour_is_cut_out_of_a_table():
     assert sorted(occupancy.n.tolist()) == [1, 1, 6]
 
 
+@pytest.mark.slow
 def test_figures_have_a_panel_for_each_slot():
     """Five lines each, claims with the slot's name, none of them left out."""
     told = []

@@ -21,6 +21,7 @@ def found():
     return (*cell_claims.claims(), *noise_claims.claims(), *cap_claims.claims())
 
 
+@pytest.mark.slow
 def test_the_verdicts_are_those_of_the_errata(found):
     """What is printed wrong fails, everything else holds, and each failing one is put right."""
     fails = {(claim.place, claim.reading) for claim in found if claim.verdict == "fails"}

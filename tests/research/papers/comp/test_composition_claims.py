@@ -50,6 +50,7 @@ def changed(rows, **numbers):
     return tuple(tuple(replace(one, **numbers) for one in row) for row in rows)
 
 
+@pytest.mark.slow
 def test_claims_of_the_runs_can_fail(made):
     """A loss above K ε, an error above E, caps that raise it, no cell raised: verdicts turn."""
     rows = made[3]

@@ -81,6 +81,7 @@ def test_the_same_seed_finds_the_same(found):
     assert set(iot_claims.algorithms(FEW, lemmas.instances(FEW.seed, 40))) <= set(found)
 
 
+@pytest.mark.slow
 def test_the_catalogue_has_the_claims(stated):
     """iot:claims is a study of its own."""
     assert "iot:claims" in {study.name for study in STUDIES}

@@ -93,6 +93,7 @@ def test_what_figure_1_says(first):
     assert levy.holds
 
 
+@pytest.mark.slow
 def test_what_figure_2_says(second):
     """LEVY is best with more samples, FIXEDQUANTILE with more users, by a wide margin."""
     found = verdicts(second)

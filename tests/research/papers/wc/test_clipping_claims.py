@@ -35,6 +35,7 @@ def test_a_wrong_bias_is_found():
     assert not clipping_claims.lemma_1(clipping_claims.printed_bias)[1].holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.99, 1.01])
 def test_another_optimum_is_found_wrong(factor):
     """One percent less than what any interval reaches fails, and one percent more."""

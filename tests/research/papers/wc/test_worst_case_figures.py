@@ -62,6 +62,7 @@ def test_figure_1():
     assert told[-1] == 1
 
 
+@pytest.mark.slow
 def test_ours_are_drawn_at_their_worst_beside_the_others_worst_case():
     """Not on the one data set that suits them: where half of the samples is at either bound."""
     few = Setting(trials=20, epsilons=("1",))

@@ -38,7 +38,6 @@ from hexveil.records.sources.cache import (
     refuse_changed_while_read,
     stamp_file,
 )
-from hexveil.records.sources.source_files import check_compressed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -225,8 +224,6 @@ class _CachedReading:
 
     def _scanned(self, paths: Sequence[str], records: ValidatedRecords | None) -> PairCounts:
         """Read all records of some files and return their pairs and counts."""
-        for path in paths:
-            check_compressed(path, paths)
         # Files with an entry are never decoded, so that a day's snapshots cost nothing later.
         self._relation.load_files(paths)
         self._show_records(paths)

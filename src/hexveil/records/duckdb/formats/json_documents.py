@@ -17,6 +17,7 @@ from hexveil.records.duckdb.expressions import file_list
 from hexveil.records.duckdb.formats.nested_records import DOCUMENT, unnest_records
 from hexveil.records.sources.columns import ColumnType, Schema
 from hexveil.records.sources.source_files import (
+    check_compressed,
     first_bytes,
     open_packed,
     open_safely,
@@ -56,10 +57,15 @@ class DocumentFiles:
     paths : sequence of str
     steps : sequence of str
         Keys from a document to its records. One document may then be large, and take many lines.
+    max_unpacking : int
+        How many times its size a packed file may unpack to.
     """
 
-    def __init__(self, session: Session, paths: Sequence[str], steps: Sequence[str]) -> None:
+    def __init__(
+        self, session: Session, paths: Sequence[str], steps: Sequence[str], max_unpacking: int
+    ) -> None:
         self._session, self._paths, self._steps = session, paths, steps
+        self._max_unpacking = max_unpacking
         self._scans: dict[str, str] = {}
         self._checked: set[str] = set()
         self.schemas = [self._schema(path) for path in paths]
@@ -75,11 +81,13 @@ class DocumentFiles:
         Raises
         ------
         InputError
-            If an array is damaged and its elements are not one a line.
+            If a packed file is damaged or too large, or an array is damaged and its elements are
+            not one a line.
         """
         for path in dict.fromkeys(self._paths if paths is None else paths):
             if path not in self._checked:
                 self._checked.add(path)
+                self._unpack(path)
                 if not open_safely(path, self._paths, partial(self._is_readable, path)):
                     self._mend(path)
         self._view()
@@ -91,6 +99,7 @@ class DocumentFiles:
         """Return the keys of a file's first documents; damaged ones are left out."""
         with contextlib.suppress(InputError):
             return document_schema(self._session, self.select([path]))
+        self._unpack(path)
         self._mend(path)
         return document_schema(self._session, self.select([path]))
 
@@ -113,6 +122,9 @@ class DocumentFiles:
             self._session.rows(f"SELECT count(*) FROM ({self._scan(path)})")
             return True
         return False
+
+    def _unpack(self, path: str) -> None:
+        check_compressed(path, self._paths, self._max_unpacking)
 
     def _mend(self, path: str) -> None:
         """Read a copy of a file in its place, a document a line."""

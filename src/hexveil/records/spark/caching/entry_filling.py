@@ -119,7 +119,7 @@ class EntryFiller:
         numbers = {path: i for i, (_, paths) in enumerate(templates) for path in paths}
         if isinstance(self.source, Files):
             for path in numbers:
-                check_compressed(path, self.source.paths)
+                check_compressed(path, self.source.paths, self.query.request.format.max_unpacking)
         assert self.records.by_file is not None  # noqa: S101  a source with a cache is files
         rows = self.records.by_file.all_numbered() if mixed else self._rows_by_file(numbers)
         with persisted(self._tallied(rows, dated=bool(templates[0][0].window))) as tally:

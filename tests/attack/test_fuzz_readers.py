@@ -265,7 +265,7 @@ def test_columns_that_engines_confuse_are_refused(tmp_path, form, second):
         assert outcome.units.users.to_pylist() == ["b"]
     else:
         assert isinstance(outcome, InputError)
-    assert "rename one" in str(outcome)
+        assert "rename one" in str(outcome)
 
 
 @examples(3 * MANY)

@@ -77,6 +77,11 @@ def _resource(file: DataFile, description: ReleaseDescription) -> Node:
         "format": file.key,
         "mediatype": file.media_type,
     }
+    if file.key == "parquet":
+        # Readers that guess take a column whose first numbers are whole for one of whole numbers.
+        fields = [_parquet_field(column) for column in description.columns]
+        outlines = [{"name": "geometry", "type": "any"}] * (description.coverage.box is not None)
+        return resource | {"schema": {"fields": [*fields, *outlines]}}
     if file.key != "csv":
         return resource
     return resource | {
@@ -93,6 +98,11 @@ def _resource(file: DataFile, description: ReleaseDescription) -> Node:
 
 def _has_missing_texts(description: ReleaseDescription) -> bool:
     return any(column.optional and column.kind == "string" for column in description.columns)
+
+
+def _parquet_field(column: ColumnDescription) -> Node:
+    typed = column.kind in ("integer", "number", "boolean")
+    return {"name": column.name, "type": column.kind if typed else "any"}
 
 
 def _field(column: ColumnDescription) -> Node:

@@ -26,7 +26,6 @@ import dataclasses
 import json
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -108,7 +107,6 @@ class Row:
     judged: float
     predicted: float
     stated: float
-    seconds: float
 
     @property
     def ratio(self) -> float:
@@ -177,7 +175,6 @@ def measure(name: str, records: Records, model: Model, given: argparse.Namespace
     options: dict[str, Any] = {"fleet": records.fleet()} if model == "presence" else {}
     options |= {"delta": given.delta} if given.delta else {}
     for epsilon in given.epsilon:
-        began = time.monotonic()
         try:
             plan = hv.plan(data, epsilon=epsilon, advise=False, **options)
             made = list(releases(data, plan, given.releases))
@@ -196,7 +193,6 @@ def measure(name: str, records: Records, model: Model, given: argparse.Namespace
         yield Row(
             given.label, name, model, epsilon, given.delta or "0", len(made), true.size, **found,
             predicted=float(predicted), stated=float(np.mean([x for x in stated if x])),
-            seconds=time.monotonic() - began,
         )  # fmt: skip
 
 

@@ -281,9 +281,8 @@ def aircraft(
     import pandas as pd  # noqa: PLC0415  only sets of packages need it
 
     frame = pd.read_json(_folder("traffic") / f"{FILES}{file}.json.gz").iloc[::every]
-    numbers = (pa.array(frame[x], pa.float64(), from_pandas=True)
-               for x in (column, "latitude", "longitude"))  # fmt: skip
-    value, lat, lon = numbers
+    names = (column, "latitude", "longitude")
+    value, lat, lon = (pa.array(frame[x], pa.float64(), from_pandas=True) for x in names)
     table = _columns(frame["icao24"].astype(str).tolist(), value, lat=lat, lon=lon)
     return Records(table, bounds, (), resolution)
 
@@ -340,16 +339,17 @@ def buses(file: str, top: float, resolution: int) -> Records:
 
 
 def _made_sets() -> dict[str, Callable[[], Records]]:
-    town = Shape(900, 60, visits=8.0)
-    some = Shape(300, 12, visits=4.0)
-    many = Shape(2000, 40, visits=6.0)
-    law = partial
+    town, law = Shape(900, 60, visits=8.0), partial
     sets: dict[str, tuple[Any, ...]] = {
         "moored": (Shape(1200, 50), (0.0, 30.0), moored),
         "charge": (Shape(400, 12), (0.0, 100.0), charge),
         "halted": (town, (0.0, 65.0), halted),
-        "express-3": (many, (0.0, 130.0), law(express, share=0.03, speed=100.0)),
-        "express-10": (some, (0.0, 100.0), law(express, share=0.1, speed=80.0)),
+        "express-3": (Shape(2000, 40), (0.0, 130.0), law(express, share=0.03, speed=100.0)),
+        "express-10": (
+            Shape(300, 12, visits=4.0),
+            (0.0, 100.0),
+            law(express, share=0.1, speed=80.0),
+        ),
         "motorway": (town, (0.0, 150.0), motorway),
         "lone-cell": (Shape(1000, 30), (0.0, 150.0), law(motorway, each=30)),
         "pareto": (Shape(800, 30), (0.0, 500.0), pareto),

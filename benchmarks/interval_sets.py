@@ -107,8 +107,7 @@ class Records:
     def read(self, model: str) -> Any:  # noqa: ANN401  a data set of either privacy model
         """Read the records under a privacy model."""
         options: dict[str, Any] = {"user": "user", "value": "value", "bounds": self.bounds}
-        options |= {"repeats": "keep", "quantum": "0.001"}
-        is_private = model == "presence"
+        options["repeats"], is_private = "keep", model == "presence"
         if self.labels:
             known = {name: sorted(set(self.table[name].to_pylist())) for name in self.labels}
             cells: Any = hv.Labels(*self.labels, values=known if is_private else None)

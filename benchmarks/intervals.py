@@ -28,7 +28,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
-Model = Literal["values", "presence"]
-MODELS: tuple[Model, ...] = ("values", "presence")
+MODELS = ("values", "presence")
 EPSILONS = ("1", "2", "0.5", "5")
 PUBLISHED = ("mean", "mean_estimate", "mean_smoothed", "mean_raw")
 """The first of these columns that a release has is the published average."""
@@ -169,7 +168,7 @@ def releases(data: Any, plan: Any, number: int) -> Iterator[hv.Release]:  # noqa
             yield hv.release(data, plan, ledger=ledger, accept_noise=True)
 
 
-def measure(name: str, records: Records, model: Model, given: argparse.Namespace) -> Iterator[Row]:
+def measure(name: str, records: Records, model: str, given: argparse.Namespace) -> Iterator[Row]:
     """Yield the rows of one set under one model, one for each epsilon."""
     data, known = records.read(model), records.truth()
     options: dict[str, Any] = {"fleet": records.fleet()} if model == "presence" else {}
@@ -185,10 +184,9 @@ def measure(name: str, records: Records, model: Model, given: argparse.Namespace
         true, count = (np.array(x, float) for x in zip(*(known[k] for k in names), strict=True))
         shown = [Shown.of(one, records.keys, names) for one in made]
         found = figures(shown, true, count, records.bounds[1] - records.bounds[0])
+        predicted = plan.prediction.mean_error if model == "presence" else plan.expected_error
         if model == "values":
-            predicted, found["predicted_error"] = plan.expected_error, found["error"]
-        else:
-            predicted = plan.prediction.mean_error
+            found["predicted_error"] = found["error"]
         stated = [one.manifest["accuracy"][0]["typical_error"] for one in made]
         yield Row(
             given.label, name, model, epsilon, given.delta or "0", len(made), true.size, **found,

@@ -30,7 +30,7 @@ e, and alike below.
 - The law knows of no single cell that lies wholly beyond its range. Where the ratio's own interval
   comes near an end, that end of the average is unknown: the interval extends to the bound.
 
-The constants were chosen on the tuning sets of `benchmarks/presence.py`.
+The constants were chosen on the tuning sets of `benchmarks/interval_sets.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Public design of a map with private presence: stages, shares of ε, caps.
 
 The defaults were chosen on flights of New York and buses of Surat and Warsaw; see
-`benchmarks/presence.py` for the division into tuning and judging sets.
+`benchmarks/interval_sets.py` for the division into tuning and judging sets.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ threshold (`cell_opening`), in the coarse map and again in the fine one.
 How values spread within bounds is not known on paper. So a range goes with each error: for a spread
 of LOW_SPREAD to HIGH_SPREAD of the span, and MODEL_FACTOR to either side for what the assumptions
 miss; its lower end is that of noise alone, as values need not depend on how units report. The
-constants were chosen on the tuning sets of `benchmarks/presence.py`.
+constants were chosen on the tuning sets of `benchmarks/interval_sets.py`.
 """
 
 from __future__ import annotations

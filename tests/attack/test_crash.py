@@ -164,7 +164,7 @@ def test_a_draw_that_is_lost_a_second_time(runner, site, again):
     assert here.book().spent == 3 * once.cost
 
 
-STAGES = {"private": ("interval", "cells"), "per-cell": ("interval", "first look")}
+STAGES = {"private": ("histogram", "cells"), "per-cell": ("histogram", "first look")}
 """First two private stages of plans with private ranges."""
 
 

@@ -402,7 +402,7 @@ def test_folders_that_are_no_release_are_refused(tmp_path):
         dossier(tmp_path / "gone")
     with pytest.raises(InputError, match=r"has no manifest\.json"):
         dossier(tmp_path)
-    with pytest.raises(InputError, match="has schema version 9, and this program reads 3"):
+    with pytest.raises(InputError, match="has schema version 9, and this program reads 4"):
         dossier(put(tmp_path / "map", {"schema_version": 9}, sealed=False))
     with pytest.raises(InputError, match="has schema version unknown, and this program"):
         dossier(put(tmp_path / "none", {}, sealed=False))

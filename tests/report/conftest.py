@@ -38,7 +38,7 @@ def _numbers(rng: np.random.Generator, true: np.ndarray, scale: np.ndarray, span
 def manifest_of(table: pa.Table, **changes: object) -> dict:
     """Return the manifest of an invented release, with parts changed by name."""
     manifest = {
-        "schema_version": 3,
+        "schema_version": 4,
         "software": {"hexveil": "0.1.0", "opendp": "0.14.1"},
         "dataset": {
             "name": "Rivertown buses",

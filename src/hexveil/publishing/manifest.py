@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from hexveil.report.promise import Protect
     from hexveil.smoothing import Smoothed
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
 _SELECTION = ("select", "drop_values", "timezone")
 """Entries of the identity that select records; the time zone is the clock of their days."""

@@ -20,6 +20,7 @@ def centre_and_radius(ends: tuple[int, int], steps: int, radius: Fraction) -> tu
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> centre_and_radius((10, 21), 100, Fraction(2))
     (15, 6, 12)
     >>> centre_and_radius((10, 21), 100, Fraction(50))
@@ -36,6 +37,7 @@ def widened(ends: tuple[int, int], steps: int, widening: Fraction) -> tuple[int,
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> widened((2, 6), 10, Fraction(3, 2)), widened((0, 5), 10, Fraction(2))
     ((1, 7), (0, 8))
     """

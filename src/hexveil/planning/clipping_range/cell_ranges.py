@@ -103,7 +103,7 @@ def may_support_cell_ranges(occupancy: Occupancy, epsilon: Fraction) -> bool:
     Examples
     --------
     >>> from hexveil.model.occupancy import LocalOccupancy
-    >>> crowd = LocalOccupancy.from_dense([[1, 1]] * 220)
+    >>> crowd = LocalOccupancy.from_dense([[1, 1]] * 100)
     >>> may_support_cell_ranges(crowd, Fraction(1)), may_support_cell_ranges(crowd, Fraction(1, 2))
     (True, False)
     """

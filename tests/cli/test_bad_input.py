@@ -209,11 +209,6 @@ CASES = {
     "share of nothing": (nothing, (*ADAPTIVE, "--range-share", "0"), "between 0 and 1, got 0"),
     "share of all": (nothing, (*ADAPTIVE, "--range-share", "1"), "between 0 and 1, got 1"),
     "share below nothing": (nothing, (*ADAPTIVE, "--range-share", "-0.1"), "between 0 and 1"),
-    "share that leaves nothing": (
-        nothing,
-        (*ADAPTIVE, "--range-share", "0.97"),
-        "no ranges",
-    ),
     "steps for a variance": (
         nothing,
         (*ADAPTIVE, "--statistics", "mean,variance"),

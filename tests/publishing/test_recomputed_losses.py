@@ -117,6 +117,10 @@ def cheaper(place):
     forge_manifest(place, change)
 
 
+def without_moved(step):
+    return {key: value for key, value in step.items() if key != "moved"}
+
+
 FORGED = {
     "smaller scale": ("means", scaled("scale", 0.5), "all units together lose"),
     "larger scale": ("per-cell", scaled("scale", 2), "all units together lose"),
@@ -161,6 +165,11 @@ FORGED = {
     ),
     "no steps": (
         "means", stated("plan", "privacy_steps", to=lambda _: []), "none where something was",
+    ),
+    "no word of cells measured anew": (
+        "cell-ranges",
+        stated("plan", "privacy_steps", -1, to=without_moved),
+        "cannot be compared",
     ),
     "wider bounds": (
         "means", stated("cells", 0, "upper", to=lambda x: 2 * x), "are not within those",

@@ -8,12 +8,13 @@ HTML here, Markdown in publishing/markup.py, plain text not at all.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import jinja2
 
@@ -57,14 +58,33 @@ def environment(escape: Callable[[str], str] | None = None) -> jinja2.Environmen
 def render_template(
     name: str, values: dict[str, Any], escape: Callable[[str], str] | None = None
 ) -> str:
-    """Return the text of a template with values put into it; see `environment`."""
-    return environment(escape).get_template(name).render(values)
+    """Return the text of a template with values put into it; see `environment`.
+
+    Raises
+    ------
+    LookupError
+        If the template uses a name that nobody gave.
+    """
+    with _names():
+        return environment(escape).get_template(name).render(values)
 
 
 def render_sentence(name: str, macro: str, /, **values: Any) -> str:  # noqa: ANN401  any value of a text
     """Return the plain text of one macro of a template, on one line."""
-    text = getattr(environment(str).get_template(name).module, macro)(**values)
+    with _names():
+        text = getattr(environment(str).get_template(name).module, macro)(**values)
     return _LINE_BREAKS.sub(" ", str(text)).strip()
+
+
+@contextlib.contextmanager
+def _names() -> Iterator[None]:
+    """Raise LookupError for a name that nobody gave, as reading it in Python would."""
+    import jinja2  # noqa: PLC0415  see `environment`
+
+    try:
+        yield
+    except jinja2.UndefinedError as error:
+        raise LookupError(str(error)) from error
 
 
 def _counted(number: int, singular: str, plural: str = "") -> str:

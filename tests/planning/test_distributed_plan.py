@@ -247,7 +247,7 @@ def test_comparisons_are_those_of_pairs_at_hand():
     here, there = (planned(one, epsilon=2) for one in (whole, distributed(whole, 30)))
     for compare in (compare_methods, compare_ranges, compare_mechanisms):
         rows, others = compare(here), compare(there)
-        assert len(rows) == len(others) > 3
+        assert len(rows) == len(others) >= 3
         for row, other in zip(rows, others, strict=True):
             expected, found = asdict(row), asdict(other)
             if found.get("certifies") is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.planning import Plan
-    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
+    from hexveil.publishing.estimates.surplus import PosteriorEstimates
 
     Floats = NDArray[np.float64]
 

@@ -14,20 +14,19 @@ Post-processing of noisy numbers and public facts: it costs no privacy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
-from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.cell_ranges.pooled_spread import cell_shares
 from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.planning.allocation import PerCellRange, PrivateRange
 from hexveil.publishing.estimates.cut_off import CutOff
-from hexveil.publishing.estimates.surplus import PooledView, add_surplus
+from hexveil.publishing.estimates.surplus import PooledView, PosteriorEstimates, add_surplus
 from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.clipping_model.clipped_posterior import fit, last_look
@@ -53,39 +52,6 @@ LEVEL = 0.95
 """Probability of the published intervals."""
 RESOLUTION = 2.0**-36
 """Step of the published deviation between cells, as a part of the span."""
-
-
-@dataclass(frozen=True, eq=False)
-class PosteriorEstimates(ReadOnlyArrays):
-    """Estimates of each cell's average before clipping, in value units.
-
-    Attributes
-    ----------
-    estimate : ndarray of float, shape (n_cells,)
-        Posterior medians.
-    low, high : ndarray of float, shape (n_cells,)
-        Ends of the 95% intervals, before those of cells that are cut off are widened.
-    expected_error : ndarray of float, shape (n_cells,)
-        Expected absolute errors of the estimates.
-    deviation : float or None
-        Standard deviation of true averages between cells, without outlying ones; None for a map of
-        one cell.
-    cut_off : CutOff
-        Cells with a number at an end of their range that the interval passes.
-    surplus : ndarray of float, shape (n_cells,)
-        By how much the estimates moved for what lies beyond the ranges.
-    missed : ndarray of float, shape (n_cells,)
-        Expected absolute error of that.
-    """
-
-    estimate: Floats
-    low: Floats
-    high: Floats
-    expected_error: Floats
-    deviation: float | None
-    cut_off: CutOff
-    surplus: Floats
-    missed: Floats
 
 
 def estimate_outputs(

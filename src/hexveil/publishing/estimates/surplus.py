@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.pooled_law import PooledLaw
-    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
+    from hexveil.publishing.estimates.cut_off import CutOff
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
     from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 
@@ -44,6 +44,39 @@ LEAST_PART = 0.1
 """Smallest part of the average surplus that a cell has."""
 NORMAL_95, MEAN_ABS_NORMAL = 1.96, math.sqrt(2.0 / math.pi)
 TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorEstimates(ReadOnlyArrays):
+    """Estimates of each cell's average before clipping, in value units.
+
+    Attributes
+    ----------
+    estimate : ndarray of float, shape (n_cells,)
+        Posterior medians.
+    low, high : ndarray of float, shape (n_cells,)
+        Ends of the 95% intervals, before those of cells that are cut off are widened.
+    expected_error : ndarray of float, shape (n_cells,)
+        Expected absolute errors of the estimates.
+    deviation : float or None
+        Standard deviation of true averages between cells, without outlying ones; None for a map of
+        one cell.
+    cut_off : CutOff
+        Cells with a number at an end of their range that the interval passes.
+    surplus : ndarray of float, shape (n_cells,)
+        By how much the estimates moved for what lies beyond the ranges.
+    missed : ndarray of float, shape (n_cells,)
+        Expected absolute error of that.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    expected_error: Floats
+    deviation: float | None
+    cut_off: CutOff
+    surplus: Floats
+    missed: Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.publishing.estimates.cut_off import CutOff
-    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
+    from hexveil.publishing.estimates.surplus import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 
     Bools = NDArray[np.bool_]

@@ -426,10 +426,12 @@ def test_the_variance_of_one_record_is_published_as_nought(options, statistics, 
 def test_the_variance_of_one_record_is_not_read_and_costs_nothing(options, monkeypatch):
     """Whatever the value is, the door gets the same; whose it is loses what the mean costs."""
     seen = [handed(*of_one(value, BOTH, **options), monkeypatch)[1] for value in (0, 4)]
+    if "clipping_range" in options:
+        # The histogram of means has it, and a range that follows from that moves other numbers.
+        assert seen[0][-1] == seen[1][-1] == 0
+        return
     differ = sum(one != other for one, other in zip(*seen, strict=True))
     assert differ <= 1  # the mean
-    if "clipping_range" in options:
-        return
     dataset, plan = of_one(4, ("variance",), **options)
     assert plan.losses()[-1] == 0
     assert (

@@ -62,10 +62,10 @@ def records(n_cars=300):
 
 
 def places(n=600):
-    """Return records of places around Warsaw, on the first day of 2026."""
+    """Return records around Warsaw on the first day of 2026, four of each car."""
     rng = np.random.default_rng(5)
     lines = [
-        f"car{i % 150},{30 + i % 20},{52.2 + 0.02 * a:.5f},{21 + 0.03 * b:.5f},{DAY + 60 * i}\n"
+        f"car{i % (n // 4)},{30 + i % 20},{52.2 + 0.02 * a:.5f},{21 + 0.03 * b:.5f},{DAY + 60 * i}\n"
         for i, (a, b) in enumerate(rng.normal(size=(n, 2)))
     ]
     return "car,speed,lat,lon,time\n" + "".join(lines)
@@ -150,7 +150,7 @@ def test_a_loaded_release_is_the_one_that_was_written(here, call):
 @pytest.mark.slow
 def test_a_map_of_hexagons_has_closed_cells(here, call):
     """On an area most cells are closed; GeoJSON, page and descriptions are verified with them."""
-    (here / "cars.csv").write_text(places())
+    (here / "cars.csv").write_text(places(4000))
     slots = 'timeslot = "1d"\nslot = "calendar"\n'
     (here / "run.toml").write_text(MAP.format(cells=CELLS + slots))
     made = call("release", "run.toml", "--dates", "2026-01-01,2026-01-01")

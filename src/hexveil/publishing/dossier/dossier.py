@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hexveil.base.errors import InputError
 from hexveil.publishing.columns.column_manifest import KIND as COLUMNS
 from hexveil.publishing.dossier import (
     column_dossier,
@@ -18,7 +19,7 @@ from hexveil.publishing.dossier import (
     presence_dossier,
     release_facts,
 )
-from hexveil.publishing.dossier.verified_release import has_field
+from hexveil.publishing.dossier.verified_release import NAME, has_field
 from hexveil.publishing.dossier.wording import template_values
 from hexveil.publishing.markup import document
 
@@ -38,6 +39,18 @@ def dossier(folder: Path) -> DocumentSection:
     StorageError
         If the disk fails.
     """
+    # A folder without a receipt passes the checks with fields missing that a sentence needs.
+    try:
+        return _of_kind(folder)
+    except LookupError as error:
+        raise InputError(
+            f"{folder / NAME} lacks a field that the dossier needs ({error}): it was changed. Ask "
+            "the publisher for the folder again."
+        ) from error
+
+
+def _of_kind(folder: Path) -> DocumentSection:
+    """Return the dossier by the kind of release that the manifest states."""
     if has_field(folder, "kind", COLUMNS):
         return _of_columns(folder)
     private = presence_dossier.find_values(folder)

@@ -6,7 +6,9 @@ in place of it, the second moment says how large what is cut off is.
 
 Noise of bins that hold nothing is cut at 0 by the projection, so that it adds to the tails: adding
 noise once more to the law found, and projecting again, shows by how much. Half of this bias is
-taken off the excess, and the spread of the repeats is its error.
+taken off the excess, and the spread of the repeats is its error. Bins far away that hold little
+give most of it, so that an excess E of error e may be noise alone: where a range is chosen or an
+estimate moved, E² / (E² + (SURE_ERRORS e)²) of it counts. Intervals have room for all of it.
 
 Post-processing of released numbers and public facts, with draws from a fixed seed: equal numbers
 give equal laws.
@@ -32,6 +34,8 @@ N_DRAWS, SEED = 100, 20_261_126
 BIAS_TAKEN_OFF = 0.5
 LEAST_KEPT = 0.1
 """Part of an excess that is left whatever its bias is."""
+SURE_ERRORS = 3.0
+"""Errors of an excess from which on more than half of it counts."""
 ENDS_AT_ONCE = 4096
 
 
@@ -48,6 +52,11 @@ class Excess(ReadOnlyArrays):
     mean: Floats
     square: Floats
     error: Floats
+
+    @property
+    def sure(self) -> Floats:
+        """Part of each excess that counts: less than half where it may be noise."""
+        return sure_part(self.mean, self.error)
 
     def where(self, is_cut: np.typing.NDArray[np.bool_]) -> Excess:
         """Return the same, with nothing beyond the other ends: those at a bound."""
@@ -144,6 +153,19 @@ class PooledLaw(ReadOnlyArrays):
     @property
     def _middles(self) -> Floats:
         return np.asarray((self.edges[:-1] + self.edges[1:]) / 2.0)
+
+
+def sure_part(excess: Floats, error: Floats) -> Floats:
+    """Return E² / (E² + (SURE_ERRORS e)²); 0 where both are 0.
+
+    Examples
+    --------
+    >>> sure_part(np.array([3.0, 1.0, 0.0]), np.array([1.0, 1.0, 0.0])).tolist()
+    [0.5, 0.1, 0.0]
+    """
+    square = excess**2
+    divisor = np.maximum(square + (SURE_ERRORS * error) ** 2, np.finfo(float).tiny)
+    return np.asarray(square / divisor)
 
 
 def project(noisy: Floats, totals: Floats) -> Floats:

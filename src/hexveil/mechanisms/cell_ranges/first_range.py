@@ -4,11 +4,12 @@ The usual range reaches some deviations either way of the median, by quantiles o
 one is taken where it promises a tenth less error. Of a cell with noise b for a range of width 1 and
 weights w, the squared error in a range from a to z is about
 
-    2 (b (z - a) / P)² + Σw² E² + C² + e²
+    2 (b (z - a) / P)² + Σw² s E² + (s C)² + (s e)²
 
 with P the part of user means within the range, which shows how far noise is stretched when clipping
 is undone; E² the second moment of what is cut off; C its mean beyond what a normal law puts there,
-by which cells may differ; e the error of that mean. Only wider ranges are tried: the law is too
+by which cells may differ; e the error of that mean; s the part of it that counts (`pooled_law`):
+noise in far bins widens no range. Only wider ranges are tried: the law is too
 rough to choose a small part of it.
 
 Deviations are those within the range, about the median on either side: they describe what the looks
@@ -91,16 +92,16 @@ def wider_range(
     smooth_above = _normal_excess((upper - centre) / above) * above
     smooth_below = _normal_excess((centre - lower) / below) * below
     cut = law.above(upper).where(upper < top), law.below(lower).where(lower > 0.0)
-    more = (
-        np.maximum(one.mean - smooth, 0.0)
+    systematic = sum(
+        one.sure**2 * (np.maximum(one.mean - smooth, 0.0) ** 2 + one.error**2)
         for one, smooth in zip(cut, (smooth_above, smooth_below), strict=True)
     )
-    systematic = sum(e**2 for e in more) + sum(one.error**2 for one in cut)
+    sampled = sum(one.sure * one.square for one in cut)
     inside = np.maximum(_share_between(law, lower, upper), LEAST_INSIDE)
     cells = np.argsort(noise, kind="stable")[_evenly(noise.size)]
     squared = (
         2.0 * np.outer(noise[cells] ** 2, ((upper - lower) / inside) ** 2)
-        + np.outer(squares[cells], cut[0].square + cut[1].square)
+        + np.outer(squares[cells], sampled)
         + systematic
     )
     error = np.sqrt(squared).mean(axis=0)

@@ -4,13 +4,14 @@ The values of all units, then their distances from the centres of their cells, a
 histograms (`pooled_histogram`). From the law of either (`pooled_law`) follows the excess beyond any
 end. For a window of half width r around a cell's centre, with X + Y the noise of its weight W,
 
-    (0.886 r sd(X + Y) / W)² + E₂ / max(W, 1) + (CHOICE E)² + e²
+    (0.886 r sd(X + Y) / W)² + s E₂ / max(W, 1) + (CHOICE s E)² + (s e)²
 
 is the predicted squared error: the noise; the second moment E₂ of the excess, of which a cell of W
-units has a sample; its mean E, by which cells differ; and the error e of E, of both sides. Each
-cell has the window of least predicted error, lopsided if need be: the sensitivity of its halves is
-the same for any range (`contribution`). Ends lie at half-octave distances from the centre, or at
-the bounds, beyond which there is nothing.
+units has a sample; its mean E, by which cells differ; and the error e of E, of both sides, with s
+the part of the excess that counts (`pooled_law`): noise in far bins widens no range. Each cell has
+the window of least predicted error, lopsided if need be: the sensitivity of its halves is the same
+for any range (`contribution`). Ends lie at half-octave distances from the centre, or at the bounds,
+beyond which there is nothing.
 
 Post-processing of released numbers and of the declared grid: it costs no privacy.
 """
@@ -174,5 +175,7 @@ def best_ranges(
 
 def _misfit(excess: Excess, at_bound: np.typing.NDArray[np.bool_], weight: Floats) -> Floats:
     """Return the squared error by one side, shape (n_cells, n_reaches); none from a bound on."""
-    sampled = excess.square / np.maximum(weight, 1.0)[:, None]
-    return np.where(at_bound, 0.0, sampled + (CHOICE * excess.mean) ** 2 + excess.error**2)
+    sure = excess.sure
+    sampled = sure * excess.square / np.maximum(weight, 1.0)[:, None]
+    common = sure**2 * ((CHOICE * excess.mean) ** 2 + excess.error**2)
+    return np.where(at_bound, 0.0, sampled + common)

@@ -21,8 +21,8 @@ The ratio is that of clipped means of units by their weights. What a cell's rang
 of the whole fleet (`pooled_ranges`): above its end the excess E, its second moment E₂ and its error
 e, and alike below.
 
-- Estimate: E³ / (E² + (SURE_ERRORS e)²) of each side is added, which noise moves little, each by
-  how near the cell's own ratio is to that end, against its average over cells and shrunk for noise.
+- Estimate: of each side what counts (`pooled_law`) is added, which noise moves little, each by how
+  near the cell's own ratio is to that end, against its average over cells and shrunk for noise.
 - Interval: to the side of an excess it is wider by 1.96 sqrt(E₂ / w + E² + e²), w the lower end of
   the weight, as cells differ by about as much as they exceed on average; to the other side by E + e
   at most, as no excess is negative. The weights of units are not those of records: a deviation of
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms.contract import Floats, Ints
-    from hexveil.mechanisms.pooled_law import Excess
     from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 
 MISS = 0.05
@@ -58,8 +57,6 @@ NORMAL_95, MEAN_ABS_NORMAL = 1.96, 0.7979
 WEIGHTING, DRIFT = 0.6, 0.1
 GAUSSIAN_DRIFT = 0.15
 """Under Gaussian noise, where weights limited in squares are less like those of records."""
-SURE_ERRORS = 3.0
-"""Errors of an excess from which on more than half of it is added."""
 LEAST_NEAR = 0.1
 """Least part of the pooled excess that a cell has, far from the end."""
 MODEL_SHARE = 0.4
@@ -198,7 +195,7 @@ def _averages(
         replace(side, mean=side.mean * part)
         for side, part in zip((cut.below, cut.above), near, strict=True)
     )
-    mean = middle + radius * ratio + _kept(above) - _kept(below)
+    mean = middle + radius * ratio + above.mean * above.sure - below.mean * below.sure
     sides, expected = cut_off_error(replace(cut, below=below, above=above), least, law)
     down, up = (
         np.hypot(radius * np.maximum(gap, 0.0), side)
@@ -239,13 +236,6 @@ def cut_off_error(
         for near, far, other in ((below, above, cut.above), (above, below, cut.below))
     )
     return (sides[0], sides[1]), MODEL_SHARE * np.sqrt(model**2 + below**2 + above**2)
-
-
-def _kept(excess: Excess) -> Floats:
-    """Return the excess that an estimate takes: less of what may be noise."""
-    divisor = excess.mean**2 + (SURE_ERRORS * excess.error) ** 2
-    divisor = np.maximum(divisor, np.finfo(float).tiny)
-    return np.asarray(excess.mean**3 / divisor)
 
 
 def _nearness(ratio: Floats, weight: Floats, noise: Floats, is_open: NDArray[np.bool_]) -> Floats:

@@ -8,8 +8,9 @@ cell has a part of it by its place in its range, shrunk by the noise of that pla
 numbers near an end have more beyond it.
 
 With S a cell's surplus above, e the error of the excess, E2 its second moment and w the weights of
-the cell's users, the estimate moves by S³ / (S² + e²): one that may be noise moves little. Cells
-differ by as much as their surplus, so that the interval is wider above by 1.96 sd of
+the cell's users, the estimate moves by the part of S that counts (`pooled_law`): one that may be
+noise moves little. Cells differ by as much as their surplus, so that the interval is wider above by
+1.96 sd of
 
     sd² = Σw² E2 (S / excess) + S² + e²,
 
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.pooled_law import sure_part
 from hexveil.smoothing.clipping_model.user_mean_law import UserMeanLaw
 
 if TYPE_CHECKING:
@@ -172,7 +174,7 @@ def _sides(
         deviation = np.sqrt(
             design.weight_squares * beyond.square * part + surplus**2 + beyond.error**2
         )
-        shift = surplus**3 / (surplus**2 + beyond.error**2 + TINY)
+        shift = surplus * sure_part(surplus, beyond.error)
         sides.append(_Side(shift, deviation, surplus + beyond.error))
     return sides[0], sides[1]
 

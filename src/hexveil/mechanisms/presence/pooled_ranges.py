@@ -7,11 +7,12 @@ end. For a window of half width r around a cell's centre, with X + Y the noise o
     (0.886 r sd(X + Y) / W)² + s E₂ / max(W, 1) + (CHOICE s E)² + (s e)²
 
 is the predicted squared error: the noise; the second moment E₂ of the excess, of which a cell of W
-units has a sample; its mean E, by which cells differ; and the error e of E, of both sides, with s
-the part of the excess that counts (`pooled_law`): noise in far bins widens no range. Each cell has
-the window of least predicted error, lopsided if need be: the sensitivity of its halves is the same
-for any range (`contribution`). Ends lie at half-octave distances from the centre, or at the bounds,
-beyond which there is nothing.
+units has a sample; its mean E, by which cells differ; and its error e, of both sides. Where most
+values lie in a small part of the bounds, s is the part of an excess that counts (`pooled_law`):
+there a range is worth much, and noise in far bins would widen it. Elsewhere s is 1: small fleets
+cannot be sure of the excess that they have. Each cell has the window of least predicted error,
+lopsided if need be: the sensitivity of its halves is the same for any range (`contribution`). Ends
+lie at half-octave distances from the centre, or at the bounds, beyond which there is nothing.
 
 Post-processing of released numbers and of the declared grid: it costs no privacy.
 """
@@ -40,6 +41,8 @@ CHOICE = 0.5
 """Deviation of cells' excess from the pooled one, as a part of it, where a range is chosen."""
 CROWDED, NARROW = 0.9, 0.5
 """Quantiles between which bins are narrow, where that is at most such a part of the bounds."""
+SMALL = 0.2
+"""Part of the bounds between these quantiles up to which an excess counts by its error."""
 CELLS_AT_ONCE = 4096
 
 VALUE_EDGES: Ints = PARTS * np.arange(VALUE_BINS + 1) // VALUE_BINS
@@ -157,14 +160,17 @@ def best_ranges(
     """
     reach, origin = REACHES / PARTS, 0.0 if around else float(centres[0]) / PARTS
     below, above = law.below(origin - reach), law.above(origin + reach)
+    is_small = law.quantile(CROWDED) - law.quantile(1.0 - CROWDED) <= SMALL
+    sure = (below.sure, above.sure) if is_small else (np.ones(reach.size),) * 2
     low, high = np.empty_like(centres), np.empty_like(centres)
     for begin in range(0, centres.size, CELLS_AT_ONCE):
         rows = slice(begin, begin + CELLS_AT_ONCE)
         centre = centres[rows, None]
         down = np.minimum(REACHES, centre) / PARTS
         up = np.minimum(REACHES, PARTS - centre) / PARTS
-        cost = _misfit(below, reach >= centre / PARTS, weight[rows])[:, :, None]
-        cost = cost + _misfit(above, reach >= 1.0 - centre / PARTS, weight[rows])[:, None, :]
+        cost = _misfit(below, sure[0], reach >= centre / PARTS, weight[rows])[:, :, None]
+        at_top = reach >= 1.0 - centre / PARTS
+        cost = cost + _misfit(above, sure[1], at_top, weight[rows])[:, None, :]
         half = (down[:, :, None] + up[:, None, :]) / 2.0
         cost += (RELATIVE_NOISE * half * noise[rows, None, None]) ** 2
         best = cost.reshape(len(cost), -1).argmin(axis=1)
@@ -173,9 +179,10 @@ def best_ranges(
     return low, high
 
 
-def _misfit(excess: Excess, at_bound: np.typing.NDArray[np.bool_], weight: Floats) -> Floats:
+def _misfit(
+    excess: Excess, sure: Floats, at_bound: np.typing.NDArray[np.bool_], weight: Floats
+) -> Floats:
     """Return the squared error by one side, shape (n_cells, n_reaches); none from a bound on."""
-    sure = excess.sure
     sampled = sure * excess.square / np.maximum(weight, 1.0)[:, None]
     common = sure**2 * ((CHOICE * excess.mean) ** 2 + excess.error**2)
     return np.where(at_bound, 0.0, sampled + common)

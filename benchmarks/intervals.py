@@ -1,7 +1,7 @@
 """Whether stated intervals hold, and predictions, on sets that nobody tuned on; both models.
 
 Usage: python benchmarks/intervals.py [--sets NAME ...] [--epsilon E ...] [--delta D]
-       [--model values|presence] [--releases 20] [--final] [--json FILE] [--label NAME]
+       [--model values|presence] [--releases 20] [--final] [--csv FILE] [--label NAME]
 
 The sets, and which of them may be tuned on: interval_sets.py. Each row is of whole releases through
 the public functions, each with a ledger of its own that is thrown away: noise is fresh, records are
@@ -15,15 +15,16 @@ below 70 %; share of cells graded good, and share of these whose truth lies outs
 the plan predicts over the error (of private presence both weighted by records, as the plan states
 it); share of cells with records that are judged.
 
-Asked: coverage from 93 to 98.5 %, no cell below 70 %, predictions within a factor of 1.5. --json
-adds the rows as lines to a file: there `stated` is the typical error of the releases.
+Asked: coverage from 93 to 98.5 %, no cell below 70 %, predictions within a factor of 1.5. --csv
+adds the rows to a file (docs/figures/intervals.csv has those of docs/understand/reach.md): there
+`stated` is the typical error of the releases.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import dataclasses
-import json
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -223,13 +224,23 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--releases", type=int, default=20)
     parser.add_argument("--final", action="store_true", help="final sets: after the last change")
     parser.add_argument("--label", default="")
-    parser.add_argument("--json", type=Path, help="file of rows, a line each, to add to")
+    parser.add_argument("--csv", type=Path, help="file of rows to add to")
     given = parser.parse_args()
     if given.sets is None:
         given.sets = FINAL if given.final else JUDGING
     elif not given.final and set(given.sets) & set(FINAL):
         parser.error(f"errors of {', '.join(FINAL)} are shown with --final alone")
     return given
+
+
+def add_row(file: Path, row: Row) -> None:
+    """Add a row to a CSV; a new file gets a head."""
+    is_new = not file.exists()
+    with file.open("a", encoding="utf-8", newline="") as lines:
+        writer = csv.DictWriter(lines, [field.name for field in dataclasses.fields(Row)])
+        if is_new:
+            writer.writeheader()
+        writer.writerow(dataclasses.asdict(row))
 
 
 def main() -> int:
@@ -240,9 +251,8 @@ def main() -> int:
         for model in (given.model,) if given.model else MODELS:
             for row in measure(name, records, model, given):
                 print(line(row), flush=True)
-                if given.json is not None:
-                    with given.json.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(dataclasses.asdict(row)) + "\n")
+                if given.csv is not None:
+                    add_row(given.csv, row)
     return 0
 
 

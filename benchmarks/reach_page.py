@@ -1,8 +1,8 @@
 """Tables of docs/understand/reach.md, written from the CSV files in docs/figures.
 
 ``python -m benchmarks.reach_page`` replaces each table between ``<!-- table: NAME -->`` and
-``<!-- end -->``. clipping_ranges.py measures the rows of judging sets and goals, reach.py those of
-other methods. A test compares page and files.
+``<!-- end -->``. intervals.py measures the rows of intervals, clipping_ranges.py those of judging
+sets and goals, reach.py those of other methods. A test compares page and files.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hexveil.base import atomic_files
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from clipping_ranges import EPSILONS, RANGES, Row, load_rows
 from collection import COLLECTION, GOALS
+from interval_sets import SETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,8 @@ DEFAULT = RANGES[-1]
 COVERAGE = (0.93, 0.98)
 """Average coverage of 95% intervals that the project set itself."""
 LEAST_COVERAGE, CAPTION = 0.90, 0.30
+INTERVALS, LEAST_CELL = (0.93, 0.985), 0.7
+"""Average coverage, and that of any cell, which intervals.py asks for."""
 WAYS = {
     "best constant, from the truth": "best constant",
     "plain Laplace, equal split": "plain Laplace, equal split",
@@ -47,6 +50,98 @@ WAYS = {
     },
 }
 """Rows of the tables of other methods."""
+
+
+class Intervals:
+    """Rows of intervals.py under one privacy model, in pairs: before pooled histograms, and now."""
+
+    def __init__(self, model: str) -> None:
+        """Read the rows; those of final sets and with a delta were measured now alone."""
+        with (FIGURES / "intervals.csv").open(encoding="utf-8", newline="") as lines:
+            rows = [row for row in csv.DictReader(lines) if row["model"] == model]
+        self.now = [row for row in rows if row["label"] == "now"]
+        self.at = {_place(row): row for row in rows if row["label"] == "before"}
+        self.pairs = [(self.at[_place(r)], r) for r in self.now if _place(r) in self.at]
+
+    def summary(self) -> Iterator[str]:
+        """Yield a line for each question: before, and now."""
+        low, high = INTERVALS
+
+        def count(text: str, holds: Callable[[dict[str, str]], bool]) -> str:
+            return _line(text, *(str(sum(map(holds, each))) for each in both))
+
+        both = list(zip(*self.pairs, strict=True))
+        yield _line(f"of {len(self.pairs)} rows", "before", "now")
+        yield _line("---", "---", "---")
+        held = [[float(row["coverage"]) for row in each] for each in both]
+        yield _line("coverage, average", *(f"{np.mean(each):.1%}" for each in held))
+        yield _line("coverage, least", *(f"{min(each):.1%}" for each in held))
+        yield count(f"coverage below {low:.0%}", lambda row: float(row["coverage"]) < low)
+        yield count(f"coverage above {high:.1%}", lambda row: float(row["coverage"]) > high)
+        yield count("a cell covered in less than 70%", lambda row: float(row["worst"]) < LEAST_CELL)
+        yield count("of good cells more than 10% outside", lambda r: float(r["good_outside"]) > 0.1)
+        yield count("expected error beyond 1.5 times the true one", _is_misjudged)
+        better = [float(now["error"]) / float(before["error"]) for before, now in self.pairs]
+        sound = [
+            ratio
+            for (before, _), ratio in zip(self.pairs, better, strict=True)
+            if float(before["coverage"]) >= low
+        ]
+        for text, each in (("error now over before", better), ("where intervals held", sound)):
+            mean = float(np.exp(np.mean(np.log(each))))
+            yield _line(f"{text}, average of {len(each)}", "", f"{mean:.2f}")
+
+    def by_set(self) -> Iterator[str]:
+        """Yield a line for each set, its figures at each epsilon."""
+        head = ("covered before", "covered now", "worst cell", "error", "over before", "expected")
+        yield _line("set", "cells", "constant", "ε", *head)
+        yield _line(*["---"] * (4 + len(head)))
+        for name, group in groupby(sorted(self.now, key=_by_set), key=lambda row: row["set"]):
+            mine = [row for row in group if row["delta"] == "0"]
+            known = [self.at.get(_place(row)) for row in mine]
+            columns = (
+                ["" if r is None else f"{float(r['coverage']):.0%}" for r in known],
+                [f"{float(row['coverage']):.0%}" for row in mine],
+                [f"{float(row['worst']):.0%}" for row in mine],
+                [f"{float(row['error']):.3g}" for row in mine],
+                [
+                    "" if old is None else f"{float(row['error']) / float(old['error']):.2f}"
+                    for row, old in zip(mine, known, strict=True)
+                ],
+                [f"{float(row['predicted']) / float(row['predicted_error']):.2f}" for row in mine],
+            )
+            yield _line(
+                name, mine[0]["cells"], f"{float(mine[0]['constant']):.3g}",
+                *(", ".join(filter(None, each)) for each in (_epsilons(mine), *columns)),
+            )  # fmt: skip
+
+    def with_delta(self) -> Iterator[str]:
+        """Yield a line for each set, with a delta and without: at epsilon 1 and 2."""
+        pure = {(row["set"], row["epsilon"]): row for row in self.now if row["delta"] == "0"}
+        yield _line("set", "ε", "error", "without δ", "covered", "worst cell")
+        yield _line(*["---"] * 6)
+        for row in self.now:
+            if row["delta"] != "0":
+                other = pure[row["set"], row["epsilon"]]
+                errors = (f"{float(one['error']):.3g}" for one in (row, other))
+                held = (f"{float(row[name]):.0%}" for name in ("coverage", "worst"))
+                yield _line(row["set"], row["epsilon"], *errors, *held)
+
+
+def _place(row: dict[str, str]) -> tuple[str, str, str]:
+    return row["set"], row["epsilon"], row["delta"]
+
+
+def _by_set(row: dict[str, str]) -> tuple[int, float]:
+    return list(SETS).index(row["set"]), float(row["epsilon"])
+
+
+def _epsilons(rows: Sequence[dict[str, str]]) -> list[str]:
+    return [row["epsilon"] for row in rows]
+
+
+def _is_misjudged(row: dict[str, str]) -> bool:
+    return not 1 / 1.5 <= float(row["predicted"]) / float(row["predicted_error"]) <= 1.5
 
 
 class Judged:
@@ -220,6 +315,11 @@ def tables(rows: Sequence[Row]) -> dict[str, Iterator[str]]:
         "where maps lose": losing(),
     }
     made |= {f"errors at {epsilon}": errors_at(rows, epsilon) for epsilon in EPSILONS}
+    for model in ("values", "presence"):
+        found = Intervals(model)
+        made[f"intervals, {model}"] = found.summary()
+        made[f"intervals by set, {model}"] = found.by_set()
+        made[f"intervals with a delta, {model}"] = found.with_delta()
     names = (file.stem.removeprefix("reach-") for file in FIGURES.glob("reach-*.csv"))
     return made | {f"methods on {name}": other_methods(name) for name in names if name != "losing"}
 

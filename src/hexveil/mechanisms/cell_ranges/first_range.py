@@ -92,11 +92,13 @@ def wider_range(
     smooth_above = _normal_excess((upper - centre) / above) * above
     smooth_below = _normal_excess((centre - lower) / below) * below
     cut = law.above(upper).where(upper < top), law.below(lower).where(lower > 0.0)
+    # Whether anything lies beyond the usual range, the first: further out less is left of it.
+    sure = [one.sure[0] for one in cut]
     systematic = sum(
-        one.sure**2 * (np.maximum(one.mean - smooth, 0.0) ** 2 + one.error**2)
-        for one, smooth in zip(cut, (smooth_above, smooth_below), strict=True)
+        s**2 * (np.maximum(one.mean - smooth, 0.0) ** 2 + one.error**2)
+        for s, one, smooth in zip(sure, cut, (smooth_above, smooth_below), strict=True)
     )
-    sampled = sum(one.sure * one.square for one in cut)
+    sampled = sum(s * one.square for s, one in zip(sure, cut, strict=True))
     inside = np.maximum(_share_between(law, lower, upper), LEAST_INSIDE)
     cells = np.argsort(noise, kind="stable")[_evenly(noise.size)]
     squared = (

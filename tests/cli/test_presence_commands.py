@@ -64,8 +64,9 @@ def records(n_cars=300):
 def places(n=600):
     """Return records around Warsaw on the first day of 2026, four of each car."""
     rng = np.random.default_rng(5)
+    cars = n // 4
     lines = [
-        f"car{i % (n // 4)},{30 + i % 20},{52.2 + 0.02 * a:.5f},{21 + 0.03 * b:.5f},{DAY + 60 * i}\n"
+        f"car{i % cars},{30 + i % 20},{52.2 + 0.02 * a:.5f},{21 + 0.03 * b:.5f},{DAY + 60 * i}\n"
         for i, (a, b) in enumerate(rng.normal(size=(n, 2)))
     ]
     return "car,speed,lat,lon,time\n" + "".join(lines)

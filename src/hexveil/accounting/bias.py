@@ -23,10 +23,10 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats, Ints
+
 
 Offset = Literal["best"] | None
 

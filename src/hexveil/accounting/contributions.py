@@ -15,13 +15,8 @@ from hexveil.accounting.error_model import round_down_to_quanta
 from hexveil.base.rational import sum_upper_bounds
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.model.occupancy import Pairs
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
 
 
 # ---- after the cap ----

@@ -28,10 +28,10 @@ from hexveil.base.read_only import ReadOnlyArrays
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
 
-    Floats = NDArray[np.float64]
 
 LN20 = math.log(20.0)
 SECOND_MOMENT_ROUNDING = 2.0**-20 + 2.0**-30

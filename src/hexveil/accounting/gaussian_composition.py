@@ -52,9 +52,8 @@ from hexveil.base.rational import Number, round_up, to_positive_fraction
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 LATTICE = Fraction(1, 2**9)
 """Lattice term of a stage of Gaussian noise, per unit of its μ²; see the module's head."""

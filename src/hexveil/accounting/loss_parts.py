@@ -22,10 +22,8 @@ from hexveil.base.errors import HexveilError
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 SUM_BITS = 61
 """Sums of parts stay below 2 to this power."""

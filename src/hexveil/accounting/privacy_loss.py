@@ -55,10 +55,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 VARIANCE_LATTICE = 2.0**-30
 """Step of a published variance, as a part of its noise scale; charged to each user of the cell."""

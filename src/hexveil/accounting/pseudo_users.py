@@ -29,10 +29,10 @@ from hexveil.accounting.sensitivity import check_counts
 from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats, Ints
+
     Placed = list[tuple[int, int, int]]
 
 

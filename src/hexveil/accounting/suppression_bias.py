@@ -25,9 +25,9 @@ import numpy as np
 from hexveil.accounting.bias import check_contributions, linear_bias
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats
 
 
 def contribution_weights(contributions: ArrayLike, counts: ArrayLike) -> Floats:

@@ -53,10 +53,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Pairs
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Squares = tuple[Floats, Floats]
 
 ROUNDING = 1.0 + 2.0**-46

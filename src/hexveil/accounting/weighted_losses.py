@@ -16,12 +16,8 @@ from hexveil.accounting.privacy_loss import compose_losses
 from hexveil.base.rational import sum_upper_bounds
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Pairs
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 
 def weighted_pair_losses(pairs: Pairs, weight: Ints, totals: Ints, *noises: Floats) -> Floats:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from hexveil.ledger import odometer
+    from hexveil.base.arrays import Ints
     from hexveil.ledger.accounts import Account
     from hexveil.ledger.events import Event
     from hexveil.ledger.unit_losses import Losses
@@ -160,7 +160,7 @@ def _format_epsilon(rounding: Callable[[Fraction], int], epsilon: Fraction) -> s
 
 
 def budget_error(
-    account: Account, losses: Losses, balances: odometer.PicoEpsilons, *, is_repeated: bool
+    account: Account, losses: Losses, balances: Ints, *, is_repeated: bool
 ) -> BudgetError:
     """Return the error that states the requested, the spent and the remaining budget."""
     prefix = (

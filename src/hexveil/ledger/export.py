@@ -19,12 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Ints
     from hexveil.ledger.events import Event
 
-    Ints = NDArray[np.int64]
 
 FIELDS = ("entry", "at", "account", "dataset", "request", "kind", "body", "chain")
 

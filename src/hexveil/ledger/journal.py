@@ -19,11 +19,9 @@ from hexveil.ledger.storage.tables import journal, plans
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Ints
     from hexveil.ledger.events import Event
 
-    Ints = NDArray[np.int64]
 
 ENTRY_BYTES = 8
 """Bytes of an integer, whatever its value: a length that varied would reveal something of it."""

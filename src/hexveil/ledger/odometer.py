@@ -31,11 +31,9 @@ from hexveil.ledger.windows import LIFETIME
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Ints
     from hexveil.ledger.unit_losses import Losses
 
-    PicoEpsilons = NDArray[np.int64]
 
 HASHES_PER_QUERY = 10_000
 """Hashes per query, below SQLite's limit of 32,766 parameters."""
@@ -66,7 +64,7 @@ class WindowSummary:
 
 def read_balances(
     connection: sa.Connection, account: str, window: str, hashes: list[bytes]
-) -> PicoEpsilons:
+) -> Ints:
     """Return the balances of units in a window; 0 for units that the ledger does not know."""
     balances: dict[bytes, int] = {}
     for start in range(0, len(hashes), HASHES_PER_QUERY):
@@ -81,7 +79,7 @@ def add(
     account: str,
     window: str,
     losses: Losses,
-    old_balances: PicoEpsilons,
+    old_balances: Ints,
     budget: int | None,
 ) -> None:
     """Book losses of units with these balances in a window."""
@@ -219,8 +217,8 @@ def _update_summary(
     account: str,
     window: str,
     period: str,
-    old_balances: PicoEpsilons,
-    new_balances: PicoEpsilons,
+    old_balances: Ints,
+    new_balances: Ints,
     budget: int | None,
 ) -> None:
     summary = window_summary(connection, account, window, period)

@@ -24,13 +24,11 @@ from hexveil.ledger.unit_losses import PICO_EPSILON
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
-    from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Ints
     from hexveil.ledger.accounts import Account
     from hexveil.ledger.events import Event
     from hexveil.ledger.unit_losses import Losses
-
-    Balances = NDArray[np.int64]
 
 
 def pin_unit(
@@ -104,7 +102,7 @@ def spend_losses(
 
 
 def _fitted(
-    connection: sa.Connection, account: Account, losses: Losses, balances: Balances, window: str
+    connection: sa.Connection, account: Account, losses: Losses, balances: Ints, window: str
 ) -> Losses | None:
     """Return losses that fit exactly, charged with the rest; None if some do not fit."""
     pico_epsilons, budget = losses.pico_epsilons, account.pico_epsilons

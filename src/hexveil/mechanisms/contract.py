@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.estimates import (
     Decoded,
@@ -39,9 +40,7 @@ from hexveil.mechanisms.estimates import (
 )
 from hexveil.mechanisms.sensitivity_report import (
     ULP,
-    Floats,
     GaussianNoise,
-    Ints,
     LaplaceNoise,
     NoiseRequest,
     NoisyMax,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from hexveil.accounting.error_model import ErrorModel
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.sensitivity_report import Floats
+    from hexveil.base.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

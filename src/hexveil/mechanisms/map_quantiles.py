@@ -25,13 +25,8 @@ from hexveil.model.occupancy import BLOCK_PAIRS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.mechanisms.contract import (
-        Ints,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
     from hexveil.mechanisms.pooled_histogram import VotedValues
     from hexveil.mechanisms.private_quantile import ListedPoints
     from hexveil.model.occupancy import LocalOccupancy, Pairs

@@ -41,10 +41,10 @@ from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.cell_blocks.block_plans import Column, PlanWork
     from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
     from hexveil.mechanisms.contract import (
-        Floats,
         Measured,
         NoiseRequest,
         PrivateSums,

@@ -39,13 +39,8 @@ from hexveil.mechanisms.private_quantile import ListedPoints
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexveil.mechanisms.contract import (
-        Ints,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
 
 GRAIN = 2**20

@@ -28,7 +28,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.mechanisms.contract import Floats
+    from hexveil.base.arrays import Floats
 
 N_DRAWS, SEED = 100, 20_261_126
 BIAS_TAKEN_OFF = 0.5

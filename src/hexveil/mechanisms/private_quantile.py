@@ -37,9 +37,8 @@ from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores, Separate
 
 if TYPE_CHECKING:
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
         NoiseRequest,
         Outputs,
         PrivateSums,

@@ -12,7 +12,8 @@ from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
 
 if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.gaussian_loss import MIN_DEVIATION
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Floats, Ints
 
-Ints: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 
 ULP = 2.0**-52
 

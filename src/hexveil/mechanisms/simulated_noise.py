@@ -9,7 +9,7 @@ import numpy as np
 from hexveil.mechanisms.permute_and_flip import choose
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
 
 
 class SimulatedNoise:

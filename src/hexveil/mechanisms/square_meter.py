@@ -18,7 +18,8 @@ from hexveil.mechanisms.contract import GaussianNoise, refuse_overspending
 from hexveil.mechanisms.sensitivity_report import SquaresReport
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, NoiseRequest, SensitivityReport
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import NoiseRequest, SensitivityReport
 
 ROUNDED = 1e-9
 """Relative room for the rounding of squares."""

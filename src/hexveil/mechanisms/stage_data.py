@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import StorageError
-from hexveil.mechanisms.sensitivity_report import Ints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

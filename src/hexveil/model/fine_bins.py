@@ -12,8 +12,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

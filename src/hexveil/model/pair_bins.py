@@ -16,7 +16,8 @@ from hexveil.base.errors import HexveilError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from hexveil.base.arrays import Ints
+
 
 _BLOCK = 1 << 15
 """Pairs that are checked at once."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Ints = NDArray[np.int64]
+    from hexveil.base.arrays import Ints
+
 
 MAX_RECORDS = 2**20
 """Records of a unit in a cell beyond which further ones add no weight; a declared limit."""

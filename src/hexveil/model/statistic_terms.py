@@ -27,11 +27,9 @@ from hexveil.model.fine_bins import FineBins
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Ints
     from hexveil.model.public_metadata import ValueLattice
 
-    Ints = NDArray[np.int64]
 
 MOMENTS = ("mean", "variance", "sd")
 """Statistics that are sums, and no part of this module."""

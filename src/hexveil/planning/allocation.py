@@ -13,8 +13,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
     from hexveil.model.occupancy import Occupancy
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
         ClippingRangeMode,
         PrivateClippingRange,
     )
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,11 @@ from hexveil.planning.guarantees.plan_losses import max_user_loss
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.base.arrays import Floats
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
-    Floats = NDArray[np.float64]
 
 HALVINGS = 40
 TYPICAL_TRIES = 12

@@ -11,12 +11,9 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.allocation import CellMechanisms
-
-    Floats = NDArray[np.float64]
 
 
 def mean_error_model(

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.planning.guarantees.planning_problem import PlanningProblem
     from hexveil.planning.plan_data import PlanData
 
-    Floats = NDArray[np.float64]
 
 PREDICTION_TRIALS = 256
 """Simulated data sets of each cell from which an error is predicted."""

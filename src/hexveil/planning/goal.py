@@ -23,14 +23,11 @@ from hexveil.planning.distribution.distribution_plan import DistributionPlan
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.base.rational import Number
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.planning.plan import Plan
     from hexveil.planning.request import Request
-
-    Floats = NDArray[np.float64]
 
 
 def goal(plan: Plan | DistributionPlan | ColumnPlans) -> dict[str, str]:

@@ -13,9 +13,8 @@ from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseSca
 from hexveil.planning.plan_data import PlanData
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 PlanT = TypeVar("PlanT", bound=PlanData)
 

@@ -36,12 +36,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.request import Request
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

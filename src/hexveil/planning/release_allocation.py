@@ -44,9 +44,8 @@ from hexveil.planning.guarantees import plan_losses, planning_problem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.clipped.clipped_allocation import ClippedStatistic
     from hexveil.mechanisms.contract import EstimateGrid, Outputs
     from hexveil.model.public_metadata import ValueLattice
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.plan import Plan
 
-    Floats = NDArray[np.float64]
 
 ReleaseAllocation: TypeAlias = (
     ClippedAllocation | WeightedAllocation | CellRangeAllocation | PublishedCells

@@ -17,12 +17,10 @@ from hexveil.base.rational import Number, to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
-    Floats = NDArray[np.float64]
 
 Method = Literal["joint", "per-cell", "equal-split", "clip-user"]
 Objective = Literal["max", "mean"]

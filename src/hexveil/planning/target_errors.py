@@ -24,9 +24,7 @@ from hexveil.accounting.error_model import (
 from hexveil.planning.optimizers.user_factors import InverseScales
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats
 
 
 class Targets(Protocol):

@@ -16,9 +16,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 SHARE = 20.0
 """Parts of half of the narrowest interval that a digit is at most."""

@@ -15,8 +15,8 @@ from hexveil.base.deferred_interrupts import defer_interrupts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from hexveil.base.arrays import Ints
     from hexveil.ledger import Ledger
-    from hexveil.mechanisms.contract import Ints
 
 
 class LedgerJournal:

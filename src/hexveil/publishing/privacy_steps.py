@@ -28,14 +28,10 @@ from hexveil.planning.clipping_range.private_range import to_value_units
 from hexveil.planning.guarantees.plan_losses import choices_square
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-
-    Floats = NDArray[np.float64]
 
 
 def privacy_steps(plan: Plan) -> list[dict[str, Any]]:

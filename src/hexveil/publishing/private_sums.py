@@ -13,7 +13,7 @@ from hexveil.records.distributed_sums import DistributedSums
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexveil.mechanisms.contract import Ints
+    from hexveil.base.arrays import Ints
     from hexveil.model.occupancy import Arrays, Occupancy, PairColumns
     from hexveil.records.dataset import Dataset
 

@@ -25,11 +25,9 @@ from hexveil.report.geography.street_names import streets_through
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Ints
     from hexveil.report.geography.projection import Projection
 
-    Steps = NDArray[np.int64]
 
 MAX_GEOGRAPHY_BYTES = 90_000
 """Of the lines of the package in a page; they are thinned until they fit."""
@@ -53,7 +51,7 @@ _LEAST_BYTES = 4
 
 def background(
     projection: Projection,
-    rings: Sequence[Steps],
+    rings: Sequence[Ints],
     names: Sequence[str],
     *,
     context: dict[str, Any] | None,
@@ -122,13 +120,13 @@ def words_of(names: Sequence[str]) -> list[str]:
     return _words(names, world.world_places().within(box), None)
 
 
-def encode(line: Steps) -> list[int]:
+def encode(line: Ints) -> list[int]:
     """Return a line as its first corner and the moves to each next one: x, y, x, y, ..."""
     moves = np.concatenate([line[:1], np.diff(line, axis=0)])
     return [int(step) for step in moves.ravel()]
 
 
-def _surroundings(rings: Sequence[Steps], half_turn: float) -> tuple[Steps, Steps]:
+def _surroundings(rings: Sequence[Ints], half_turn: float) -> tuple[Ints, Ints]:
     """Return the lower and the upper corner of the square that is drawn, in steps."""
     corners = np.concatenate(rings)
     low, high = corners.min(axis=0), corners.max(axis=0)
@@ -224,7 +222,7 @@ def _placed(places: world.Places, projection: Projection) -> list[list[Any]]:
 
 
 def _context(
-    projection: Projection, rings: Sequence[Steps], context: dict[str, Any]
+    projection: Projection, rings: Sequence[Ints], context: dict[str, Any]
 ) -> list[list[int]]:
     """Return the public lines near the map, thinned until the page can carry them."""
     # Lines far from the map are left out: a country of streets would not fit into the page.
@@ -256,7 +254,7 @@ def _context(
         ]
 
 
-def _inside(line: Steps, low: Steps, high: Steps) -> list[Steps]:
+def _inside(line: Ints, low: Ints, high: Ints) -> list[Ints]:
     """Return the stretches of a line with segments that touch the box."""
     if line.shape[0] == 1:
         return [line] if bool(((line >= low) & (line <= high)).all()) else []
@@ -266,12 +264,12 @@ def _inside(line: Steps, low: Steps, high: Steps) -> list[Steps]:
     return [line[a : b + 1] for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _thinned(line: Steps, step: int) -> Steps:
+def _thinned(line: Ints, step: int) -> Ints:
     """Return the line without corners closer than a step to the one before."""
     if line.shape[0] == 1:
         return line
     coarse = line // step
     moves = np.concatenate([[True], (np.diff(coarse, axis=0) != 0).any(axis=1)])
     moves[-1] = True
-    thin: Steps = line[moves]
+    thin: Ints = line[moves]
     return thin

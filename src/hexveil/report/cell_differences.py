@@ -42,10 +42,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Bools, Floats
     from hexveil.report.manifest_view import ManifestView
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
 
 FURTHER_DIGITS = 2
 """Digits of a difference beyond those that the page shows of a number."""

@@ -14,12 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.report.manifest_view import ManifestView
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
 
 MAX_CELLS = 40
 

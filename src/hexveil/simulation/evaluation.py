@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism
     from hexveil.mechanisms.single_cell.cell_plan import CellPlan
     from hexveil.records.dataset import Dataset
     from hexveil.simulation.cell_selection import CellSelector
 
-    Floats = NDArray[np.float64]
     Chunks = Iterator[tuple[Floats, int]]
     Progress = Callable[[float], None]
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Ints = NDArray[np.int64]
+    from hexveil.base.arrays import Ints
+
 
 _DAY, _HOUR = 86_400, 3_600
 _CORRELATION_STEPS = 2.0

@@ -24,9 +24,8 @@ import numpy as np
 from hexveil.smoothing.posterior import tail_probability
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 _MAX_FACTOR = 2.0**20
 _BISECTIONS = 40

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.smoothing.random_effects import RandomEffect
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 MAX_DENSE_EFFECTS = 1_000
 _MAX_SLICE_NUMBERS = 2_000_000

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 _MAX_EXCESS_SD = 3.0
 """Largest distance of a cell's average beyond an end of the range, in standard deviations: noisy

@@ -17,9 +17,9 @@ from hexveil.smoothing.mixtures import heavy_tailed, noise_parts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.smoothing.variance_components import FittedModel
 
-    Floats = NDArray[np.float64]
 
 _BISECTIONS = 20
 _MAX_SLICE_NUMBERS = 400_000

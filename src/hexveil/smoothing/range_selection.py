@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
 
-    Floats = NDArray[np.float64]
 
 GAIN = 0.2
 """Part of the error that a second range must save."""

@@ -31,13 +31,13 @@ from hexveil.smoothing.variance_components import fit_model
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from hexveil.base.arrays import Floats
     from hexveil.smoothing.interval_widening import ClippingRange
     from hexveil.smoothing.random_effects import RandomEffect
     from hexveil.smoothing.variance_components import FittedModel
 
-    Floats = NDArray[np.float64]
 
 TYPICAL_BIAS_SHARE = 1.0 / 3.0
 """Standard deviation of a bias as a share of its worst case, where nothing better is given."""

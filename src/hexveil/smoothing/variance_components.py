@@ -19,11 +19,9 @@ import numpy as np
 from hexveil.smoothing.mixtures import heavy_tailed, noise_parts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.smoothing.group_effects import Design, Effects
 
-    Floats = NDArray[np.float64]
 
 _MAX_STEPS, _TOLERANCE = 150, 2e-3
 _STEP_EXPONENT = 1.6

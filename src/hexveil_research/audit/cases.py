@@ -41,12 +41,10 @@ from hexveil_research.audit.output_distributions import AuditedRelease, Event
 from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, Weakening
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.single_cell.cell_plan import CellPlan
     from hexveil_research.audit.output_distributions import Subject
 
-    Floats = NDArray[np.float64]
     Pair = tuple[Floats, Floats]
 
 COUNTS = (9, 7, 7, 5, 4, 4, 3, 2, 2, 2, 1, 1)

@@ -38,7 +38,8 @@ from hexveil_research.audit.weakenings import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.mechanisms.contract import Floats, Ints, NoiseSource, Stage
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoiseSource, Stage
     from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 
 

@@ -22,13 +22,10 @@ from hexveil_research.audit.output_distributions import AuditedRelease
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil_research.audit.output_distributions import Subject
     from hexveil_research.audit.weakenings import Weakening
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Counts = tuple[list[int], list[int]]
 
 FAMILY = 1e-6

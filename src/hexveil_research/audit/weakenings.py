@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints, NoiseSource
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoiseSource
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.base.rational import Number
-    from hexveil.mechanisms.contract import Floats, Ints, NoiseSource, Outputs, PrivateSums
+    from hexveil.mechanisms.contract import NoiseSource, Outputs, PrivateSums
     from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
 
 PRINTED = "exponential mechanism (printed)"

@@ -28,10 +28,8 @@ from hexveil.mechanisms.priors import Normal, draw_user_means
 from hexveil.simulation.value_distributions import Heterogeneous
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 SPAN = 65.0
 """U, in km/h."""

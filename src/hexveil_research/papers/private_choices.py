@@ -9,9 +9,10 @@ import numpy as np
 from hexveil.mechanisms.private_quantile import EvenBins, EvenPoints, MiddleCost, RankCost
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Ints = NDArray[np.int64]
+    from hexveil.base.arrays import Ints
+
 
 QUANTA = 1000
 """Quanta of a unit of value in which the bins of a middle are told apart."""

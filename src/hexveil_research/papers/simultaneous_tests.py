@@ -20,12 +20,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Bools, Floats
     from hexveil_research.papers.study import Claim
 
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
 
 LEVEL = 0.01
 """Probability of a wrong verdict, either way."""
@@ -108,12 +105,12 @@ class Margins:
         return _tail(-self._deviation, self.degrees)
 
     @property
-    def positive(self) -> Flags:
+    def positive(self) -> Bools:
         """Where a margin is positive beyond noise, each point by itself."""
         return np.asarray(self.p_wrong <= LEVEL)
 
     @property
-    def negative(self) -> Flags:
+    def negative(self) -> Bools:
         """Where a margin is negative beyond noise, each point by itself."""
         return np.asarray((self.p_right <= LEVEL) & (self.estimate < 0))
 

@@ -17,12 +17,12 @@ from hexveil.base.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.priors import ValueDistribution
     from hexveil_research.papers.study_data import Bounds, StudyData
 
-    Floats = NDArray[np.float64]
 
 Reading = Literal["as printed", "corrected", "ours"]
 Verdict = Literal["holds", "fails", "undecided", "not tried"]

@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.records.dataset import Dataset
     from hexveil.simulation.cell_selection import CellSelector
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Bounds = tuple[Fraction, Fraction]
 
 MANY_CELLS = ("cell", "user", "n")

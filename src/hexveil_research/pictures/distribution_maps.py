@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats
+
 
 PICTURE = Picture("gallery-distributions", ())
 STATISTICS = ("p50", "p85", "share<10", "histogram")

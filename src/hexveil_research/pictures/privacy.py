@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats
+
 
 SIZE = 11.0
 """Of letters: a picture is shown at two thirds of its width on a phone."""

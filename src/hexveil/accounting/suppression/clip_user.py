@@ -45,11 +45,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.suppression.heavy_users import SuppressionCounts
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.suppressed_pairs import Suppressed
 
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 ErrorKind = Literal["sum", "separate"]
 Unfinished = Literal["undo", "keep"]

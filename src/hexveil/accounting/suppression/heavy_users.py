@@ -24,10 +24,10 @@ from hexveil.model.suppressed_pairs import SuppressedPairs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Ints
     from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.suppressed_pairs import Suppressed
 
-    Ints = NDArray[np.int64]
 
 FETCHED_PAIRS = 2**18
 """Pairs of users of most cells that are fetched first, about."""

@@ -32,11 +32,9 @@ from hexveil.base.rational import Number, to_positive_fraction
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
     from hexveil.model.suppressed_pairs import Suppressed
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

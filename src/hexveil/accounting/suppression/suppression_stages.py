@@ -25,12 +25,10 @@ from hexveil.accounting.suppression.suppression_state import RemainingCounts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
     from hexveil.accounting.suppression.heavy_users import SuppressionCounts
     from hexveil.accounting.suppression.suppression_state import CellError
+    from hexveil.base.arrays import Ints
 
-    Ints = NDArray[np.int64]
     Candidate = tuple[int, int, int]  # cell, count, pair
 
 WIDE = 40

@@ -18,12 +18,8 @@ import numpy as np
 from hexveil.accounting.sensitivity import variance_share
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hexveil.accounting.suppression.heavy_users import SuppressionCounts
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)

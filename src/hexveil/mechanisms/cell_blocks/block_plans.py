@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.loss_parts import LossParts
-    from hexveil.mechanisms.contract import Floats, Ints, NoiseRequest
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoiseRequest
     from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, ReleasedRange
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
     from hexveil.model.occupancy import Pairs

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Ints
     from hexveil.mechanisms.cell_blocks.block_plans import Column, PlanWork
     from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
-    from hexveil.mechanisms.contract import Ints, Outputs
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
     from hexveil.model.occupancy import Pairs
 

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.cell_blocks.block_questions import CellBlocks
     from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
         Measured,
         NoiseRequest,
         Outputs,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellAllocation
 
     Column = NDArray[Any]

@@ -26,8 +26,9 @@ from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
 
 if TYPE_CHECKING:
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.cell_blocks.block_plans import Column
-    from hexveil.mechanisms.contract import Floats, Outputs, Stage
+    from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 
 

@@ -79,19 +79,16 @@ from hexveil.smoothing.range_selection import select_ranges
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.mechanisms.cell_ranges.first_range import FirstRange
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.mechanisms.contract import EstimateGrid, Floats, Ints, Outputs, Stage
+    from hexveil.mechanisms.contract import EstimateGrid, Outputs, Stage
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign
     from hexveil.smoothing.range_selection import SelectedRanges
-
-    Bools = NDArray[np.bool_]
 
 
 # ---- injected by the planner ----

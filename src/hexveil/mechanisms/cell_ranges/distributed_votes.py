@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Ints, PrivateSums
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.mechanisms.private_quantile import ListedPoints
     from hexveil.model.factored_weights import FactoredWeights
     from hexveil.model.occupancy import Pairs

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.pooled_law import PooledLaw
 
 HALF_WIDTH, SKEWED_HALF_WIDTH, SKEWED_RATIO = 1.6, 2.2, 2.0

@@ -43,10 +43,9 @@ from hexveil.mechanisms.weighted.weighted_mean import check_room, laplace_scales
 from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.cell_ranges.look_stages import RangeDecision
     from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
         NoiseRequest,
         Outputs,
         PrivateSums,

@@ -42,7 +42,8 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import LaplaceNoise, Separate, Values
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints, SensitivityReport
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import SensitivityReport
 
 SMALLEST_SCALE = 0.125
 """Smallest B for which q stays large enough to be drawn; real plans have thousands."""

@@ -23,19 +23,10 @@ from hexveil.model.factored_weights import FactoredWeights
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
-    from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
+    from hexveil.base.arrays import Bools, Floats, Ints
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 
-    Bools = NDArray[np.bool_]
 
 FIRST_LOOK = "first look"
 """Name of the stage of first looks, in the ledger."""

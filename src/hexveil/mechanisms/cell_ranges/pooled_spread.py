@@ -50,8 +50,9 @@ from hexveil.model.factored_weights import FactoredWeights
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.cell_ranges.first_range import FirstRange
-    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
+    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.mechanisms.pooled_histogram import VotedValues
     from hexveil.model.factored_weights import Weights

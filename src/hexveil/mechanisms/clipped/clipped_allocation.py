@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.accounting.privacy_loss import LossParameters
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import (
         EstimateGrid,
-        Floats,
-        Ints,
         NoiseRequest,
         Outputs,
         PrivateSums,

@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
+    from hexveil.base.arrays import Bools, Floats, Ints
+    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.suppressed_pairs import Suppressed
 
-    Bools = NDArray[np.bool_]
 
 ROOM = 2**61
 """Statistic and noise of a cell stay below this, half of what the noise door accepts."""

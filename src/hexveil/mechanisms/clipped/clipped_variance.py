@@ -59,8 +59,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.mechanisms.clipped.clipped_mean import Bools, CellLattice
-    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
+    from hexveil.base.arrays import Bools, Floats, Ints
+    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
+    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.suppressed_pairs import Suppressed
 

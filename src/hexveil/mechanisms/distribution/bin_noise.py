@@ -34,7 +34,8 @@ from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, Separate
 from hexveil.mechanisms.sensitivity_report import SquaredMoves
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints, NoiseRequest, SensitivityReport
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoiseRequest, SensitivityReport
 
 PARTS = 2**20
 """Largest weight of a group, in whole parts."""

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats, Ints, NoiseRequest, Outputs, SensitivityReport
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, SensitivityReport
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.mechanisms.distribution.priced_weights import PricedWeights
     from hexveil.model.distributed_occupancy import WholeGroup

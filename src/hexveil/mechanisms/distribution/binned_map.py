@@ -31,7 +31,8 @@ from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.distribution.pooled_shape import PooledShape
     from hexveil.model.occupancy import LocalOccupancy
 

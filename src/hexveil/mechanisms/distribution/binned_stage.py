@@ -34,14 +34,8 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DrawnRow, PrivateSums, Values
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
-        Measured,
-        NoiseRequest,
-        Outputs,
-        SensitivityReport,
-    )
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Measured, NoiseRequest, Outputs, SensitivityReport
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.model.pair_bins import PairBins
 

@@ -33,10 +33,9 @@ from hexveil.mechanisms.sensitivity_report import SquaresReport
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import (
-        Floats,
         GaussianNoise,
-        Ints,
         Measured,
         NoiseRequest,
         SensitivityReport,

@@ -21,13 +21,11 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.mechanisms.contract import Floats, Ints, Outputs
+    from hexveil.base.arrays import Bools, Floats, Ints
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.distribution.combined_stages import Component
     from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 
-    Bools = NDArray[np.bool_]
 
 GRAIN = 1024
 """Score of 1."""

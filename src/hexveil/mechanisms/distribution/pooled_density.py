@@ -15,7 +15,7 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
 
 LEAST = 1e-4
 """Least share of a fine bin: nothing is impossible because of noise."""

@@ -30,7 +30,8 @@ from hexveil.mechanisms.distribution.binned_stage import BinnedStage
 from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.model.occupancy import Occupancy
 
 WIDE, NARROW = "wide bins", "narrow bins"

@@ -29,8 +29,9 @@ from hexveil.mechanisms.sensitivity_report import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
-    from hexveil.mechanisms.sensitivity_report import Floats, GaussianNoise, Ints, NoiseRequest
+    from hexveil.mechanisms.sensitivity_report import GaussianNoise, NoiseRequest
     from hexveil.model.occupancy import Occupancy, Pairs
 
 

@@ -17,7 +17,7 @@ from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_nam
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.fine_bins import FineBins
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.model.statistic_terms import Term

@@ -31,7 +31,7 @@ from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, legendre_term
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
 
 ROUNDS = 25
 PSEUDO_CELLS, PSEUDO_VARIANCE = 2.0, 0.5

@@ -25,7 +25,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.fine_bin_scores import pooled_ranks
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats
+    from hexveil.base.arrays import Floats
 
 MAX_TILT = 12.0
 HALVINGS = 40

@@ -26,7 +26,8 @@ from hexveil.mechanisms.sensitivity_report import ULP
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexveil.mechanisms.contract import Floats, Ints, NoiseRequest
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoiseRequest
     from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 
 N_ACCOUNTS = 1

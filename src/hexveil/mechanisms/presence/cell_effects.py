@@ -31,7 +31,7 @@ from hexveil.base.work_share import ESTIMATES, parts_of_work
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
 
 SWEEPS = 25
 MIN_WEIGHT_PER_NOISE = 0.02

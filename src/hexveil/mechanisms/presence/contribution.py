@@ -42,7 +42,7 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.private_pairs import PrivatePairs
 
 PARTS = 2**20

@@ -34,9 +34,8 @@ from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, l
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
         NoiseRequest,
         Outputs,
         PrivateSums,

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats, Outputs, Stage
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
     from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
 

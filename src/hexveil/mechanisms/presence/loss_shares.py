@@ -34,7 +34,8 @@ from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNo
 from hexveil.mechanisms.presence.map_stage import MAX_SCALE, map_scale
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Authority, Floats, NoiseRequest, SensitivityReport
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import Authority, NoiseRequest, SensitivityReport
 
 ROUNDED = 1e-9
 """Relative room that the meter leaves for the rounding of squares."""

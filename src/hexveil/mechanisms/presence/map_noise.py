@@ -30,7 +30,8 @@ from hexveil.mechanisms.presence.contribution import L1, L2, PARTS, Norm
 from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile, laplace_sum_tail
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints, NoiseRequest, SensitivityReport
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoiseRequest, SensitivityReport
 
 MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
 LAPLACE_SUM_ERROR = 1.5

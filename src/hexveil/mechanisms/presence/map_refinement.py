@@ -28,7 +28,7 @@ from hexveil.mechanisms.presence.cell_effects import NoisyLevels
 from hexveil.mechanisms.presence.contribution import MAX_PRICE, PARTS, CellWindow
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
 
 MAX_SHRINKAGE_STEPS = 60
 MIN_CELLS = 3

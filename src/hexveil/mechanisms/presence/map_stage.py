@@ -26,13 +26,8 @@ from hexveil.mechanisms.presence.any_unit import total_over_units
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import (
-        Ints,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
     from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.mechanisms.presence.map_refinement import MapRefinement
     from hexveil.model.private_pairs import PrivatePairs

@@ -31,7 +31,7 @@ from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, MapNoise
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
 
 VALUE_BINS = 8
 OCTAVES, PER_OCTAVE = 6, 2

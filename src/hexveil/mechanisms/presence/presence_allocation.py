@@ -62,7 +62,8 @@ from hexveil.mechanisms.presence.user_cap import cap_stage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.mechanisms.presence.map_noise import MapNoise
 

@@ -48,7 +48,7 @@ from hexveil.mechanisms.presence.map_refinement import variance_between
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 
 MISS = 0.05

@@ -22,7 +22,8 @@ from hexveil.mechanisms.presence.any_unit import total_over_units
 from hexveil.mechanisms.presence.contribution import PARTS, positions, unit_weights
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Ints, PrivateSums
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.mechanisms.private_quantile import ListedPoints
     from hexveil.model.private_pairs import PrivatePairs
 

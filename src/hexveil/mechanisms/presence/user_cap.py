@@ -32,7 +32,8 @@ from hexveil.mechanisms.presence.pooled_ranges import law_of_bins
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hexveil.mechanisms.contract import Ints, PrivateSums
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.mechanisms.private_quantile import ListedPoints
     from hexveil.model.private_pairs import PrivatePairs

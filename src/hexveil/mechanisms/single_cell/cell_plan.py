@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from hexveil.mechanisms.contract import Floats
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
 
 

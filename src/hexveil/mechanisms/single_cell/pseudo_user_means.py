@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
     from fractions import Fraction
 
-    from hexveil.mechanisms.contract import Ints, PrivateSums
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import PrivateSums
 
 GroupingRule = Literal["best_fit", "wrap_around"]
 CapRule = Literal[

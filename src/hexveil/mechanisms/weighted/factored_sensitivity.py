@@ -25,7 +25,8 @@ from hexveil.mechanisms.sensitivity_report import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.sensitivity_report import Floats, Ints, NoiseRequest
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.sensitivity_report import NoiseRequest
     from hexveil.model.factored_weights import FactoredWeights
     from hexveil.model.occupancy import Pairs
 

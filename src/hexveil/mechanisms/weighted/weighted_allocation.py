@@ -40,10 +40,9 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
         NoiseRequest,
         Outputs,
         PrivateSums,

@@ -46,15 +46,9 @@ from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
 from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
 

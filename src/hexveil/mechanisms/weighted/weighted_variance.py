@@ -67,7 +67,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.mechanisms.contract import Floats, Ints, PrivateSums
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.model.occupancy import Pairs
 

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
-    Floats = NDArray[np.float64]
 
 ROUNDS = 3
 """Rounds from rates to factors and back, at each limit."""

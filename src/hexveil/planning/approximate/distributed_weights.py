@@ -23,12 +23,9 @@ from hexveil.planning.clipping_range.weight_search import (
 from hexveil.planning.optimizers.pair_sums import MappedShareSums
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
     from hexveil.planning.clipping_range.user_weights import UserMeanPrior, UserWeights
-
-    Floats = NDArray[np.float64]
 
 
 class DistributedGaussianWeightProblem(DistributedWeightProblem):

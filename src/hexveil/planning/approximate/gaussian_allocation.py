@@ -59,14 +59,12 @@ from hexveil.planning.request import WithinErrors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.user_weights import UserWeights
     from hexveil.planning.clipping_range.weight_search import DistributedUserWeights
     from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
-    Floats = NDArray[np.float64]
 
 MAX_RANGE_SQUARE = Fraction(1, 5)
 """Largest share of the square of μ for the choice of a range."""

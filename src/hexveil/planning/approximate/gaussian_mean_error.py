@@ -39,13 +39,10 @@ from hexveil.planning.optimizers.mean_error import (
 from hexveil.planning.optimizers.pair_sums import share_sums
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Bools, Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.optimizers.mean_error import SearchLimits
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
 
 FEW_CELLS = 8
 """Cells up to which searches also begin with single cells, and without them."""

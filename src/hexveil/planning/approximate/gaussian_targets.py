@@ -21,13 +21,11 @@ from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.planning.approximate.gaussian_mean_error import GaussianProblem, GaussianSolution
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.optimizers.mean_error import ObjectiveWeights
     from hexveil.planning.target_errors import Targets
 
-    Floats = NDArray[np.float64]
 
 AIM = 1.0 - 2.0**-16
 """Part of each target that is aimed at: rounds end, and factors are rounded."""

@@ -25,11 +25,9 @@ from hexveil.planning.clipping_range.user_weights import (
 from hexveil.planning.optimizers.pair_sums import PairFigureSums
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import LocalOccupancy
 
-    Floats = NDArray[np.float64]
 
 START_QUANTILES = (0.5, 0.9)
 """Quantiles of users' norms at equal rates, where the search begins."""

@@ -50,14 +50,11 @@ from hexveil.planning.clipping_range.user_weights import (
 from hexveil.planning.clipping_range.weight_search import find_user_weights, in_whole_parts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Floats
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 FIRST_SHARE = Fraction(3, 10)
 """Share of the cells' loss for the first look."""

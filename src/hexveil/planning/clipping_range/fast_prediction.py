@@ -33,13 +33,11 @@ from hexveil.planning.optimizers.mean_error import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.optimizers.user_factors import ClippingProblem
     from hexveil.planning.request import Request
 
-    Floats = NDArray[np.float64]
 
 ITERATIONS = 15
 """Of a search that is cut short."""

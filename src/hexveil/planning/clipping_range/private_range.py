@@ -37,13 +37,10 @@ from hexveil.planning.clipping_range.user_weights import (
 from hexveil.planning.clipping_range.weight_search import find_user_weights, in_whole_parts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 

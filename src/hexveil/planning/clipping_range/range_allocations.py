@@ -24,12 +24,9 @@ from hexveil.planning.guarantees.planning_problem import PlanningProblem
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.request import Request
-
-    Floats = NDArray[np.float64]
 
 
 def allocate_with_range(

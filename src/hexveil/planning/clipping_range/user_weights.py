@@ -36,13 +36,10 @@ from hexveil.planning.optimizers.pair_sums import PairFigureSums
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Shares = Floats | FactoredWeights
 
 ITERATIONS = 200

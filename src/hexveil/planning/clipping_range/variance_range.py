@@ -54,11 +54,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
     from hexveil.planning.request import Request
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 MEAN_PART = 0.5
 """Part of the loss of the cells for which users are weighed, whatever the split."""

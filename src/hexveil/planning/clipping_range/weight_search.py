@@ -35,14 +35,11 @@ from hexveil.planning.optimizers import user_sample
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
     from hexveil.planning.clipping_range.user_weights import UserMeanPrior, UserWeights
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 DISTRIBUTED_ITERATIONS = 8
 """Steps with all users after the search with some; each asks for about five sums of all pairs."""

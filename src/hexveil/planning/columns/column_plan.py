@@ -32,14 +32,11 @@ from hexveil.planning.serialization.words import optional
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
 
-    Floats = NDArray[np.float64]
 
 SingleColumnPlan: TypeAlias = Plan | DistributionPlan
 """Plan of one value column where occupancy is public."""

@@ -23,12 +23,9 @@ from hexveil.planning.methods import allocate
 from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.planning.plan import Plan
 
-    Floats = NDArray[np.float64]
 
 MECHANISMS: tuple[CellMechanism, ...] = (*PAPERS_MECHANISMS, Foresight(), Auto())
 """Mechanisms that are compared."""

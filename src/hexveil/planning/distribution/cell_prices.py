@@ -25,13 +25,10 @@ from hexveil.mechanisms.distribution.priced_weights import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.model.occupancy import Occupancy, Pairs
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 FLOOR_QUANTILES = (0.0, 0.1, 0.25, 0.5)

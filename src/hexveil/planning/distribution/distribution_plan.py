@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from hexveil.planning.moments.public_source import HasPublicMetadata
     from hexveil.planning.plan import Plan
 
-    Floats = NDArray[np.float64]
 
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SHAPE_SHARE = Fraction(3, 20)

@@ -10,12 +10,8 @@ from hexveil.accounting.gaussian_composition import epsilons_of_squares
 from hexveil.base.read_only import read_only
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
-
-    Floats = NDArray[np.float64]
 
 
 class PartsBooking:

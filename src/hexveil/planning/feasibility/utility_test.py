@@ -26,14 +26,10 @@ from hexveil.theory import noise_floor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.statistic_terms import Term
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

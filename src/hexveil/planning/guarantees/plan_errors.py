@@ -40,12 +40,9 @@ from hexveil.planning.guarantees.planning_problem import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.request import Request
-
-    Floats = NDArray[np.float64]
 
 
 def error_models(problem: PlanningProblem, allocation: PlanAllocation) -> dict[str, ErrorModel]:

@@ -45,14 +45,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.base.arrays import Bools, Floats
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Pairs
     from hexveil.model.suppressed_pairs import Suppressed
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
     Parameters = tuple[LossParameters, tuple[Floats, ...], tuple[Suppressed, ...]]
 
 

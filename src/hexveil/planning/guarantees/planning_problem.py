@@ -20,15 +20,11 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from typing import Any
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.request import Request
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

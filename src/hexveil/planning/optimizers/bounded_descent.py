@@ -25,9 +25,8 @@ from hexveil.base.work_share import SEARCH, tell_share
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
     Objective = Callable[[Floats], tuple[float, Floats]]
 
 COMPARED_VERSIONS = ("1.17.",)

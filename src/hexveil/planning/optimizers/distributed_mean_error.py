@@ -23,12 +23,9 @@ from hexveil.planning.optimizers.mean_error import (
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.planning.optimizers.minimax import JointSolution
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 DISTRIBUTED_SEARCH = SearchLimits(iterations=12, evaluations=24, trials=5)
 """Limits of the search with all users; each evaluation asks for a few sums of pairs."""

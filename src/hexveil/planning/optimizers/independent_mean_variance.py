@@ -33,11 +33,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.suppressed_pairs import Suppressed
     from hexveil.planning.request import Request
-
-    Floats = NDArray[np.float64]
 
 
 def allocate_independently(

@@ -31,13 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from fractions import Fraction
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.guarantees.planning_problem import PlanningProblem
     from hexveil.planning.request import Request
 
-    Floats = NDArray[np.float64]
 
 FACTOR_RESOLUTION = 2.0**30
 """Factors are multiples of its inverse, so that a user's kept samples are exact numbers."""

@@ -22,10 +22,10 @@ from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseSca
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.request import Request
 
-    Floats = NDArray[np.float64]
 
 CONSTANT_ROUNDS = 6
 """How often cells that are better constants are looked for."""

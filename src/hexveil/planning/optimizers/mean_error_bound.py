@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.planning.optimizers.mean_error import ObjectiveWeights
     from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
-    Floats = NDArray[np.float64]
     BoundAt = Callable[[Floats, float], tuple[float, Floats]]
 
 BINDING_SHARE = 0.99

@@ -27,11 +27,9 @@ from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseSca
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.planning.target_errors import Targets
 
-    Floats = NDArray[np.float64]
 
 MAX_ITERATIONS = 20_000
 """Steps after which a loss too near the least one is given up as undecided."""

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 MAX_DISTINCT_SCALES = 1_000
 """Scales that are drawn apart without much ado."""

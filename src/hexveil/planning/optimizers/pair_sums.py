@@ -17,11 +17,9 @@ import numpy as np
 from hexveil.accounting import contributions
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
 
-    Floats = NDArray[np.float64]
 
 FEW_PAIRS = 2**13
 """So many pairs and fewer are added up without a matrix."""

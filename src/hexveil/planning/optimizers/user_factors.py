@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Occupancy
-
-    Floats = NDArray[np.float64]
 
 
 CACHED_ANSWERS = 4

@@ -10,11 +10,9 @@ import numpy as np
 from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Ints
     from hexveil.model.occupancy import Occupancy, Pairs
 
-    Ints = NDArray[np.int64]
 
 FETCHED_PAIRS = 2**22
 """Pairs that are fetched to begin with, about."""

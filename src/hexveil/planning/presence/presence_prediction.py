@@ -51,8 +51,8 @@ from hexveil.planning.presence.presence_request import (
 )
 
 if TYPE_CHECKING:
+    from hexveil.base.arrays import Floats
     from hexveil.base.rational import Number
-    from hexveil.mechanisms.contract import Floats
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
     from hexveil.planning.presence.shape_request import ShapeRequest
 

@@ -41,8 +41,8 @@ from hexveil.planning.presence.presence_prediction import (
 from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
+    from hexveil.base.arrays import Floats
     from hexveil.base.rational import Number
-    from hexveil.mechanisms.contract import Floats
     from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
     from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
 

@@ -25,7 +25,7 @@ from hexveil.publishing.derived.laplace_sums import sum_bound
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats
 
 
 def average_cells(numbers: CellNumbers, records: Floats, group: NDArray[np.int64]) -> CellNumbers:

@@ -28,11 +28,8 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.publishing.derived.laplace_sums import bounded_tail, pair_bound, pair_tail
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.publishing.derived.cell_numbers import CellNumbers
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

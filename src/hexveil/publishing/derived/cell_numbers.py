@@ -36,11 +36,10 @@ from hexveil.report.manifest_view import ManifestView
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.publishing.derived.release_source import ReleaseSource
 
-    Floats = NDArray[np.float64]
 
 Basis = Literal["proven", "model"]
 BOUND_PER_MEAN = 1.959964 * math.sqrt(math.pi / 2.0)

@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Ints
     from hexveil.publishing.derived.release_source import ReleaseSource
-
-    Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

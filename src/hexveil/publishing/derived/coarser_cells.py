@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from hexveil.base.arrays import Ints
+
 
 EVERYTHING: Literal["all"] = "all"
 

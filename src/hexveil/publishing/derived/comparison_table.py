@@ -12,15 +12,12 @@ from hexveil.publishing.derived.cell_pairs import check_names, place_columns
 from hexveil.report.manifest_view import RANGE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Bools
     from hexveil.publishing.derived.cell_numbers import CellNumbers
     from hexveil.publishing.derived.cell_pairs import CellPairs
     from hexveil.publishing.derived.release_source import ReleaseSource
     from hexveil.report.manifest_view import ManifestView
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
 
 HIGHER, LOWER, UNCLEAR = "higher", "lower", "cannot be told"
 """Verdicts on a cell."""

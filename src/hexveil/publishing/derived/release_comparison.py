@@ -59,8 +59,6 @@ if TYPE_CHECKING:
 
     from hexveil.publishing.published_numbers import Release
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
     Comparable = Release | RolledUpRelease | DerivedColumns[RolledUpRelease] | str | Path
     Opened = Release | RolledUpRelease | ReleaseSource | str | Path
 

@@ -40,14 +40,12 @@ from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from hexveil.mechanisms.contract import Ints, Outputs
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.plan import Plan
     from hexveil.smoothing.random_effects import RandomEffect
 
-    Floats = NDArray[np.float64]
 
 BIN_INFLATION, RANK_INFLATION = 4.0, 1.5
 """Factor of the variance of tilts in intervals: shapes of cells are not exactly tilts."""

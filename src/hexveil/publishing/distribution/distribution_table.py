@@ -37,8 +37,7 @@ from hexveil.publishing.estimates.table import name_cells
 from hexveil.report.accuracy_text import describe_assumption
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.model.statistic_terms import Term
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.publishing.estimates.decoded_moments import DecodedMoments
 
-    Floats = NDArray[np.float64]
 
 KEYS = ("estimate", "low", "high", "error", "quality")
 _MEANINGS = {

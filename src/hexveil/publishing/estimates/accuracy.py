@@ -18,14 +18,12 @@ from hexveil.publishing.estimates.table import deviation_of
 from hexveil.report.accuracy_text import GRADES, describe_assumption
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from pyarrow import Table
 
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Floats
     from hexveil.planning import Plan
     from hexveil.publishing.estimates.surplus import PosteriorEstimates
-
-    Floats = NDArray[np.float64]
 
 
 def accuracy_statement(

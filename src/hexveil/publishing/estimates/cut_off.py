@@ -35,15 +35,11 @@ from hexveil.planning.allocation import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 QUANTILE = LN20
 """Noise scales: see the module head."""

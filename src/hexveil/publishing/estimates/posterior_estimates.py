@@ -35,8 +35,7 @@ from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.planning import Plan
     from hexveil.planning.allocation import Clipping
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
     from hexveil.smoothing.random_effects import RandomEffect
 
-    Floats = NDArray[np.float64]
 
 LEVEL = 0.95
 """Probability of the published intervals."""

@@ -31,12 +31,9 @@ from hexveil.mechanisms.presence.map_refinement import variance_between
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS, MEAN_ABS_NORMAL
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Bools, Floats
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
 
 GOOD, CAUTION = 10, 4
 """A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""

@@ -24,8 +24,7 @@ from hexveil.smoothing.shrinkage import OWN_DEVIATION
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.smoothing import ClippingRange, RandomEffect, Smoothed
 
-    Floats = NDArray[np.float64]
 
 SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
 """Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""

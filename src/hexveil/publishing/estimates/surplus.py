@@ -31,14 +31,12 @@ from hexveil.mechanisms.pooled_law import sure_part
 from hexveil.smoothing.clipping_model.user_mean_law import UserMeanLaw
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.publishing.estimates.cut_off import CutOff
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
     from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 
-    Floats = NDArray[np.float64]
 
 ENDS = 49
 """Ends at which the excess of the fitted laws is computed; between them it is interpolated."""

@@ -27,19 +27,15 @@ from hexveil.report.manifest_view import RANGE, squared
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Bools, Floats
     from hexveil.model.cells import CellTable
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.publishing.estimates.cut_off import CutOff
     from hexveil.publishing.estimates.surplus import PosteriorEstimates
     from hexveil.smoothing import Smoothed
-
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
 
 
 def build_table(

@@ -22,7 +22,7 @@ from hexveil.publishing.estimates.quality_grades import beats_constant
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hexveil.mechanisms.contract import Floats
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning.presence.counted_request import AnyRequest

@@ -39,7 +39,8 @@ from hexveil.publishing.presence.presence_table import columns_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hexveil.mechanisms.contract import Ints, Stage
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import Stage
     from hexveil.mechanisms.presence.contribution import CellWindow
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
     from hexveil.model.declared_facts import DeclaredFacts

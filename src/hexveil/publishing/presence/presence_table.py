@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats, Outputs
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
     from hexveil.model.cells import CellTable
     from hexveil.model.public_metadata import ValueLattice

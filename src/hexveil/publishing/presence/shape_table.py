@@ -20,7 +20,8 @@ from hexveil.publishing.distribution.distribution_table import describe_term
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.mechanisms.contract import Floats, Outputs
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.model.statistic_terms import Term

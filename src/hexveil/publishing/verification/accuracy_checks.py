@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
     Json = dict[str, Any]
 
 NOISE = "noise"

@@ -35,12 +35,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.model.public_metadata import ValueLattice
 
     Json = dict[str, Any]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 
 def check_decoded(table: pa.Table, numbers: dict[str, Floats], manifest: Json) -> Iterator[str]:

@@ -52,12 +52,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.model.statistic_terms import Term
 
     Json = dict[str, Any]
-    Floats = NDArray[np.float64]
 
 LOOSE = 1e-6
 """Part by which rounding may set statistics of a cell apart: shares add up thousands of numbers."""

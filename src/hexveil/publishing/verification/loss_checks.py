@@ -26,14 +26,12 @@ from hexveil.report.promise import probability_factor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.publishing.verification.release_statements import (
         ReleaseStatements,
         StatedStatistic,
     )
 
-    Floats = NDArray[np.float64]
     Json = dict[str, Any]
 from hexveil.publishing.verification.recomputed_losses import (
     TOLERANCE,

@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
+
     Json = dict[str, Any]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 
 LEAST_DELTA = Fraction(1, 10**300)

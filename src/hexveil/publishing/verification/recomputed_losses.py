@@ -45,14 +45,12 @@ import numpy as np
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.publishing.verification.release_statements import (
         ReleaseStatements,
         StatedStatistic,
     )
 
-    Floats = NDArray[np.float64]
     Json = dict[str, Any]
 
 

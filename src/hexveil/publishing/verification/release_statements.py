@@ -13,11 +13,10 @@ from hexveil.publishing.verification import cell_range_checks as cell_ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import NDArray
 
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
     Json = dict[str, Any]
 
 

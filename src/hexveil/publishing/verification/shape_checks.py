@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.presence.map_noise import MapNoise
 
     Json = dict[str, Any]
-    Floats = NDArray[np.float64]
 
 
 def unreadable_statistics(manifest: Json) -> str | None:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Ints
     from hexveil.model.occupancy import Occupancy
     from hexveil.records.select import Select
 
-    Ints = NDArray[np.int64]
 
 MOST_COUNTS = 1 << 21
 """Fine counts that are added up in memory: they take about 100 MB."""

@@ -30,8 +30,7 @@ from hexveil.records.sources.source_files import MemoryTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Ints
     from hexveil.model.cells import CellTable
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.duckdb.pair_store import PairStore
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files
 
-    Ints = NDArray[np.int64]
 
 DECLARED_CELLS = "declared_cells"
 """Table of the cells of the declared grid, with their numbers."""

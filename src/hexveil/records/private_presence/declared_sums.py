@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Bools
     from hexveil.model.cells import CellTable
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.read_request import Rules
 
-    Mask = NDArray[np.bool_]
 
 NOWHERE = -1
 """Number of a cell outside of the declared grid; pairs leave it out."""
@@ -123,7 +123,7 @@ def _largest_count(lattice: ValueLattice) -> int:
     return int(LARGEST_SUM / reach)
 
 
-def _is_declared(ids: pa.Array, facts: DeclaredFacts) -> Mask:
+def _is_declared(ids: pa.Array, facts: DeclaredFacts) -> Bools:
     """Return which units the declared days hold: the ledger books those alone. PRIVATE."""
     if facts.days is None or facts.privacy_unit == "user":
         return np.ones(len(ids), dtype=np.bool_)

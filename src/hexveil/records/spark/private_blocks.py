@@ -45,15 +45,14 @@ from hexveil.records.spark.remote_session import sent_to_tasks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
 
+    from hexveil.base.arrays import Ints
     from hexveil.model.declared_facts import DeclaredFacts
     from hexveil.records.duckdb import aggregation
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 
-    Ints = NDArray[np.int64]
     Batches = Iterator[pa.RecordBatch]
 
 BLOCK_PAIRS = 2**19

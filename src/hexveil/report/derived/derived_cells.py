@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats
+
 
 _NAMES = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc", "slot_before", "slot_after")
 """Columns that name a cell beside its labels."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Line = NDArray[np.float64]
+    from hexveil.base.arrays import Floats
+
 
 STEP = 0.001
 """Degrees."""
@@ -87,7 +88,7 @@ def world_places() -> Places:
     return Places(tuple(names), position, data["population"].astype(np.float64))
 
 
-def areas_in(kind: str, box: Box) -> list[Line]:
+def areas_in(kind: str, box: Box) -> list[Floats]:
     """Return the outlines of land or lakes in a box, cut along its edges.
 
     Parameters
@@ -105,7 +106,7 @@ def areas_in(kind: str, box: Box) -> list[Line]:
     return [ring for ring in rings if len(ring) > 2]
 
 
-def lines_in(kind: str, box: Box) -> list[Line]:
+def lines_in(kind: str, box: Box) -> list[Floats]:
     """Return the borders or rivers that touch a box.
 
     Parameters
@@ -122,7 +123,7 @@ def lines_in(kind: str, box: Box) -> list[Line]:
     return list(_touching(kind, box))
 
 
-def _touching(kind: str, box: Box) -> Iterator[Line]:
+def _touching(kind: str, box: Box) -> Iterator[Floats]:
     """Yield the lines of a kind that meet the box, turned to where the box is."""
     lines, extent = _world_lines(kind)
     for turn in (-360.0, 0.0, 360.0):
@@ -134,7 +135,7 @@ def _touching(kind: str, box: Box) -> Iterator[Line]:
 
 
 @cache
-def _world_lines(kind: str) -> tuple[list[Line], NDArray[np.float64]]:
+def _world_lines(kind: str) -> tuple[list[Floats], NDArray[np.float64]]:
     """Return the lines of a kind, and west, south, east and north of each."""
     data = _archive("lines")
     moves = np.column_stack([data[f"{kind}_x"], data[f"{kind}_y"]])
@@ -151,7 +152,7 @@ def _archive(name: str) -> dict[str, NDArray[Any]]:
         return dict(archive)
 
 
-def _cut_ring(ring: Line, box: Box) -> Line:
+def _cut_ring(ring: Floats, box: Box) -> Floats:
     """Return the part of a ring in the box."""
     limits = ((0, box.west, 1), (0, box.east, -1), (1, box.south, 1), (1, box.north, -1))
     for axis, limit, sign in limits:
@@ -161,7 +162,7 @@ def _cut_ring(ring: Line, box: Box) -> Line:
     return ring
 
 
-def _cut_side(ring: Line, axis: int, limit: float, sign: int) -> Line:
+def _cut_side(ring: Floats, axis: int, limit: float, sign: int) -> Floats:
     """Cut a ring along one side of the box (Sutherland and Hodgman's algorithm)."""
     after = np.roll(ring, -1, axis=0)
     beyond = sign * (ring[:, axis] - limit)
@@ -172,5 +173,5 @@ def _cut_side(ring: Line, axis: int, limit: float, sign: int) -> Line:
     crossing = ring + (beyond / length)[:, None] * (after - ring)
     crossing[:, axis] = limit
     corners = np.stack([ring, crossing], axis=1)
-    kept: Line = corners[np.stack([beyond >= 0, crosses], axis=1)]
+    kept: Floats = corners[np.stack([beyond >= 0, crosses], axis=1)]
     return kept

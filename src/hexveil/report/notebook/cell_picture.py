@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.report.manifest_view import ManifestView
 
-    Floats = NDArray[np.float64]
 
 MAX_BARS = 40
 """Cells of labels that a picture has; with more, those with the most records are shown."""

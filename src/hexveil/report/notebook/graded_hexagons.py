@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats
+
 
 EDGE, MARK = "white", "#4b535b"
 SIGNS = {CUT_OFF: "^", NOISE: "x"}

@@ -16,11 +16,10 @@ from hexveil.model.statistic_terms import column_names
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.report.manifest_view import ManifestView
 
-    Floats = NDArray[np.float64]
 
 BAR, ENDS = "#8fb3cc", "#4a6f8a"
 

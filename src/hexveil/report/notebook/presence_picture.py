@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil.report.manifest_view import ManifestView
 
-    Floats = NDArray[np.float64]
 
 QUALITY, CLOSED = "quality", "closed"
 

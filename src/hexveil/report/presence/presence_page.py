@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats
+
 
 WORDS = "presence"
 """Folder of the templates with the sentences of this model."""

@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 CITY_KM, RECORD_KM, TYPICAL_KMH = 40.0, 0.25, 28.0
 HOMES_KM, WORK_KM, ELSEWHERE_KM = 7.0, 5.0, 8.0

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 EVEN_SHARE = 0.2
 """Share of the bins of a later grid that stay evenly spaced."""

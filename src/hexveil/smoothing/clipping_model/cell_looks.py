@@ -11,13 +11,9 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy, Pairs
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

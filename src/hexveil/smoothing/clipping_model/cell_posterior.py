@@ -14,9 +14,8 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 ROUNDING = 2.0**-36
 """Step of published numbers, as a part of the span."""

@@ -27,13 +27,11 @@ from hexveil.base.read_only import ReadOnlyArrays
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign
     from hexveil.smoothing.clipping_model.group_centres import GroupCentres
     from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 
-    Floats = NDArray[np.float64]
 
 SHARES, WIDE_MULTIPLE = (0.83, 0.15, 0.02), 3.0
 """Shares of the normal law, of the one `WIDE_MULTIPLE` times as wide, and of the uniform law."""

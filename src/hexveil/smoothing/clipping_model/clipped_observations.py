@@ -31,12 +31,10 @@ from hexveil.smoothing.mixed_noise import log_mean_density
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
     from hexveil.smoothing.clipping_model.user_mean_law import ClippedMoments, UserMeanLaw
 
-    Floats = NDArray[np.float64]
 
 WEIGHT_DRIFT = 0.25
 """Deviations by which users whose weight rises may differ from those whose weight falls."""

@@ -34,11 +34,9 @@ from hexveil.smoothing.random_effects import drop_uninformative
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.smoothing.random_effects import RandomEffect
 
-    Floats = NDArray[np.float64]
 
 BINS = 96
 """Bins of the mean of a cell."""

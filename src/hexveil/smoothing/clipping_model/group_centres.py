@@ -29,13 +29,11 @@ from hexveil.smoothing.variance_components import fit_model
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
     from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
     from hexveil.smoothing.random_effects import RandomEffect
 
-    Floats = NDArray[np.float64]
 
 LEAST_INFORMATION = 0.01
 """Smallest precision of a cell's own number, as a part of that of its prior."""

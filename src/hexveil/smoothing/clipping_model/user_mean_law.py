@@ -15,11 +15,9 @@ import numpy as np
 from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 
-    Floats = NDArray[np.float64]
 
 WITHIN_SHARE = 0.85
 """Deviation of user means within a cell where it was not measured, as a part of the pooled one."""

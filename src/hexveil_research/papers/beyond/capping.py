@@ -25,12 +25,9 @@ from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil_research.papers.study import Setting, Whose
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Formula = Callable[[Ints, Ints, float], float]
 
 SAME = 1e-9

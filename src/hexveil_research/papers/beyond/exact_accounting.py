@@ -36,11 +36,9 @@ from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
 
 DRAWS = 3
 EPSILONS = tuple(f"{10 ** (-1 + step / 4):.3g}" for step in range(9))

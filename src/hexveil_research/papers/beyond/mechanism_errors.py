@@ -36,14 +36,12 @@ from hexveil_research.papers.wc.count_collections import ThresholdCurve
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism
     from hexveil.records.dataset import Dataset
     from hexveil_research.papers.study import Setting
     from hexveil_research.papers.study_data import StudyData
 
-    Floats = NDArray[np.float64]
 
 EPSILONS = ("0.1", "0.2", "0.35", "0.5", "0.75", "1", "1.5", "2")
 FULLEST = 5

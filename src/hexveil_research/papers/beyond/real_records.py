@@ -33,12 +33,10 @@ from hexveil_research.papers.study_data import of_records
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil_research.papers.simultaneous_tests import Margins
     from hexveil_research.papers.study import Line, Setting, Whose
 
-    Floats = NDArray[np.float64]
 
 BEST = f"best of {len(PAPERS)}, in hindsight"
 NEAR = 1.25

@@ -25,11 +25,9 @@ from hexveil_research.papers.study import Claim
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil_research.papers.comp.tiny_cells import Counts
 
-    Floats = NDArray[np.float64]
     Formula = Callable[[Counts, Counts, float], float]
     Search = Callable[[Counts, Counts], float]
 

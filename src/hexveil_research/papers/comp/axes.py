@@ -16,11 +16,9 @@ from hexveil_research.papers.study import Claim, Line, Panel, band, line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil_research.papers.study import Whose
 
-    Floats = NDArray[np.float64]
 
 ERROR_UNIT = "km/h + (km/h)²"
 CELL_LOSS = "privacy loss ε of one cell"

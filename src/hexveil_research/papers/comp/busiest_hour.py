@@ -43,13 +43,10 @@ from hexveil_research.papers.study import Claim, Outcome, Study
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from hexveil import Occupancy
     from hexveil.records import Dataset
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
 
 TOP = 50
 """G, the cells of most records that are taken."""

@@ -19,6 +19,7 @@ from hexveil_research.papers.study import Claim
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from hexveil.base.arrays import Floats
     from hexveil_research.papers.comp.tiny_cells import Counts
     from hexveil_research.papers.study import Reading
 
@@ -95,7 +96,7 @@ def compared(
     return Claim("COMP", place, says, measured, difference <= SAME, reading)
 
 
-def _statistic(kind: str, counts: Counts, kept_counts: Counts | None = None) -> tiny_cells.Floats:
+def _statistic(kind: str, counts: Counts, kept_counts: Counts | None = None) -> Floats:
     return (
         tiny_cells.means(counts, kept_counts)
         if kind == "mean"

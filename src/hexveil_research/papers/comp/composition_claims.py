@@ -39,11 +39,9 @@ from hexveil_research.papers.study import Claim
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
     Runs = tuple[tuple[Run, ...], ...]
     ByGamma = dict[int, Runs]
 

@@ -44,12 +44,10 @@ from hexveil_research.papers.study import Claim, Outcome, Study
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from hexveil import Occupancy
+    from hexveil.base.arrays import Floats
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
     Runs = tuple[tuple[Run, ...], ...]
 
 

@@ -26,12 +26,9 @@ from hexveil_research.papers.comp_setting import SPAN, comp_setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 EPSILONS = tuple(f"{10 ** (-1 + step / 10):.3g}" for step in range(11))
 """0.1 to 1, for figures 3 to 8."""

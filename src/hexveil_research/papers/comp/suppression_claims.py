@@ -30,12 +30,10 @@ from hexveil_research.papers.study import Claim
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from hexveil import Occupancy
+    from hexveil.base.arrays import Floats
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
     Runs = tuple[tuple[Run, ...], ...]
 
 CLOSE = 1e-9

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.pseudo_users import PseudoUsers
+    from hexveil.base.arrays import Floats
     from hexveil_research.papers.iot.lemmas import Counts
     from hexveil_research.papers.study import Reading
 
-    Floats = NDArray[np.float64]
     Costs = Callable[[Floats], NDArray[np.float64]]
 
 EPSILON = math.log(2)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
     from hexveil_research.papers.iot.iot_cells import Cell
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
     Rank = Callable[[Fraction], int]
 
 LOSSES = tuple(Fraction(text) for text in ("0.5", "0.7", "0.9", "1", "1.3", "1.5", "2", "5"))

@@ -36,14 +36,11 @@ from hexveil_research.papers.study import Claim
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil_research.papers.iot.iot_cells import Curves
     from hexveil_research.papers.simultaneous_tests import Evidence
     from hexveil_research.papers.study import Reading
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Pairs = Mapping[str, tuple[Curve, Curve]]
 
 SIMILAR = 1.25

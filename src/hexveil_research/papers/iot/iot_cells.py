@@ -26,15 +26,12 @@ from hexveil_research.papers.study import Line, line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms import CellMechanism
     from hexveil.mechanisms.priors import ValueDistribution
     from hexveil_research.papers.study import Setting, Whose
     from hexveil_research.papers.study_data import Bounds
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 Scaling = Literal["none", "samples", "users"]
 

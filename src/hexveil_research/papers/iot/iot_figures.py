@@ -53,13 +53,11 @@ from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Stud
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.iot.iot_cells import Curves
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
 
 BASELINE, FORESIGHT, AUTO = Baseline(), Foresight(), Auto()
 CLIPPING: dict[str, CellMechanism] = {

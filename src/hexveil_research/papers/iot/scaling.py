@@ -26,13 +26,10 @@ from hexveil_research.papers.study import Claim
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.iot.lemmas import CapRule, Counts
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 FACTORS = (2, 3, 10)
 GAMMA = 0.2

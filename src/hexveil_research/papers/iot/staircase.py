@@ -22,13 +22,10 @@ from hexveil_research.papers.study import CELL_LOSS, Claim, Line, Outcome, Panel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 POINTS = 121
 EPSILONS = tuple(f"{epsilon:.4g}" for epsilon in np.geomspace(0.001, 2, POINTS))

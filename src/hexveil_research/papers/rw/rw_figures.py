@@ -47,15 +47,10 @@ from hexveil_research.papers.study import Claim, Outcome, Panel, Study
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.iot.iot_cells import Cell, Curve, Curves
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 LIKE = "cell like ITMS"
 CLIPPING: dict[str, CellMechanism] = {

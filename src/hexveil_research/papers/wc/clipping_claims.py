@@ -22,10 +22,8 @@ from hexveil_research.papers.wc import linear_program
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Bias = Callable[[Floats, Floats], float]
     Error = Callable[[Ints, float, Fraction], float]
 

@@ -20,13 +20,10 @@ from hexveil_research.papers.study import Line, line
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms import CellMechanism
     from hexveil_research.papers.study import Setting, Whose
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 SPAN = 65.0
 """U, in km/h."""

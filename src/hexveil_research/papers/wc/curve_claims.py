@@ -26,13 +26,10 @@ from hexveil_research.papers.wc.count_collections import X, exactly
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Bools, Floats
     from hexveil_research.papers.simultaneous_tests import Evidence
     from hexveil_research.papers.wc.count_collections import ThresholdCurve
 
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
     Curves = dict[str, ThresholdCurve]
 
 MUCH = 0.5
@@ -235,7 +232,7 @@ def _span(values: Floats) -> str:
     return f"{values.min():.2f} to {values.max():.2f}"
 
 
-def _count_and_places(flags: Flags) -> str:
+def _count_and_places(flags: Bools) -> str:
     """Return how many, and after which ε the first few are."""
     places = X[: flags.size][flags][:4]
     return f"{flags.sum()}" + (

@@ -27,10 +27,8 @@ from hexveil_research.papers.wc.count_collections import BOUNDS, EPSILONS, SPAN,
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from hexveil.base.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Error = Callable[[Ints, float, Fraction], float]
 
 CLOSE = 1e-9

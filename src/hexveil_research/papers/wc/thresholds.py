@@ -34,14 +34,11 @@ from hexveil_research.papers.wc.count_collections import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.single_cell.cell_plan import CellPlan
     from hexveil_research.papers.simultaneous_tests import Evidence
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Law = Callable[[Ints], Floats]
 
 CLOSE = 1e-9

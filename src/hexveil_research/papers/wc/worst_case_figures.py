@@ -45,14 +45,11 @@ from hexveil_research.papers.wc.count_collections import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms import CellMechanism
     from hexveil.mechanisms.priors import ValueDistribution
     from hexveil_research.papers.study import Setting
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Curves = dict[str, ThresholdCurve]
     Usual = tuple[tuple[str, Callable[[float, float], ValueDistribution]], ...]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats
+    from hexveil.base.arrays import Floats
 
 FAR = 700.0
 """Beyond it the tail is no normal double."""

@@ -45,13 +45,8 @@ from hexveil.mechanisms.presence.map_refinement import prices_of_weights
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexveil.mechanisms.contract import (
-        Ints,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
     from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.model.private_pairs import PrivatePairs
 

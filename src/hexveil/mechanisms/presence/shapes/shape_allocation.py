@@ -43,7 +43,8 @@ from hexveil.mechanisms.presence.user_cap import cap_stage, middle_price
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.mechanisms.contract import Floats, Ints, Outputs, Stage
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.pooled_histogram import PooledHistogram
     from hexveil.mechanisms.presence.map_noise import MapNoise
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.contract import Floats, Ints, Outputs
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
     from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.accounting.pseudo_users import PseudoUsers
-    from hexveil.mechanisms.contract import Floats, Ints, Outputs
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 
 WEIGHT_BITS = 26

@@ -30,7 +30,8 @@ from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hexveil.mechanisms.contract import Floats, Outputs
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 
 

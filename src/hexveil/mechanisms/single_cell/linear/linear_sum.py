@@ -26,14 +26,8 @@ from hexveil.mechanisms.private_quantile import ROUND_UP
 from hexveil.mechanisms.single_cell.cell_allocation import check_int64
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
 
 PRODUCT_ROOM = 2**62
 

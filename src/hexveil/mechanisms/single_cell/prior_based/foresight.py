@@ -50,7 +50,7 @@ from hexveil.mechanisms.single_cell.prior_based.huber_location import (
 )
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Floats, Ints
+    from hexveil.base.arrays import Floats, Ints
 
 SCENARIOS = 64
 MAX_USERS = 1536

@@ -34,14 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
     from fractions import Fraction
 
-    from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
 
 COST_STEPS = 2**20
 """Q: steps of the cost that one user can move."""

@@ -22,7 +22,7 @@ from hexveil.mechanisms.priors import ValueDistribution, draw_user_means, number
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hexveil.mechanisms.contract import Floats
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
     from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.accounting.pseudo_users import PseudoUsers
-    from hexveil.mechanisms.contract import Floats, Outputs
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import Outputs
 
 
 @dataclass(frozen=True, eq=False)

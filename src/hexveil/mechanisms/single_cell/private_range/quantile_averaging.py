@@ -42,7 +42,8 @@ from hexveil.mechanisms.single_cell.pseudo_user_means import (
 )
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import Ints, Outputs
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 
 

@@ -27,14 +27,8 @@ from hexveil.mechanisms.single_cell.cell_allocation import check_int64
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hexveil.mechanisms.contract import (
-        Floats,
-        Ints,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
 
 
 class RangeReading(Reading, Protocol):

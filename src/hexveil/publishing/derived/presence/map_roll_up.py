@@ -27,13 +27,10 @@ from hexveil.publishing.presence.presence_manifest import GAUSSIAN
 from hexveil.report.manifest_view import is_share, noun
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Ints
     from hexveil.publishing.derived.cell_numbers import CellNumbers
     from hexveil.publishing.derived.release_source import ReleaseSource
 
-    Ints = NDArray[np.int64]
 
 MEAN = "mean"
 GRID_OF_RELEASE = ("cells", "fingerprint", "in_use")

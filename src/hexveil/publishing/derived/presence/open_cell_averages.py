@@ -56,13 +56,10 @@ from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.derived.laplace_sums import sum_bound
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.publishing.derived.presence.open_cells import CellSums, OpenCells
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 MIDDLE_RATIO = 0.5
 """Ratio z at which the noise of an average is taken: over deviations its bound varies by 3 %."""

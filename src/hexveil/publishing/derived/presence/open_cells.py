@@ -41,12 +41,10 @@ from hexveil.publishing.presence.shape_table import ENDS, has_shapes
 from hexveil.report.manifest_view import ManifestView, is_share
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
     from hexveil.publishing.derived.release_source import ReleaseSource
 
-    Floats = NDArray[np.float64]
 
 USERS = "users"
 WEIGHT_NUMBERS = 2

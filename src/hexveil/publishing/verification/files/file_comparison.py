@@ -39,14 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Floats
     from hexveil.publishing.verification.release_statements import (
         ReleaseStatements,
         StatedStatistic,
     )
 
-    Floats = NDArray[np.float64]
     Json = dict[str, Any]
 
 TOLERANCE = 1e-9

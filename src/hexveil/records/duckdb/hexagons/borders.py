@@ -15,7 +15,8 @@ from hexveil.base import hexagons
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from hexveil.base.arrays import Floats
+
     Names = NDArray[np.uint64]
 
 CORNERS = 6

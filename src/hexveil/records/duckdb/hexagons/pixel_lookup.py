@@ -28,8 +28,9 @@ from hexveil.records.duckdb.hexagons.raster import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Floats
+
     Codes = NDArray[np.int32]
-    Floats = NDArray[np.float64]
     Places = NDArray[np.uint32]
     Names = NDArray[np.uint64]
 

@@ -44,9 +44,9 @@ from hexveil.records.duckdb.hexagons.borders import tangents
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Bools, Floats
+
     Codes = NDArray[np.int32]
-    Flags = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
     Names = NDArray[np.uint64]
 
 TILE_BITS = 6
@@ -303,7 +303,7 @@ def _squares(corner: Codes, low: Codes, high: Codes) -> _Squares:
     )
 
 
-def _lines_agree(corner: Codes, low: Codes, high: Codes, north: Floats, east: Floats) -> Flags:
+def _lines_agree(corner: Codes, low: Codes, high: Codes, north: Floats, east: Floats) -> Bools:
     """Return whether a line has the corners of blocks that are in its hexagons on their sides."""
     distance = north[:, ::2, None] + east[:, None, ::2]
     corner = corner.reshape(distance.shape)

@@ -33,11 +33,9 @@ from hexveil.records.duckdb.packing.unpacking import PackedPairs, rank_units, ru
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Ints
     from hexveil.records.duckdb.aggregation import GroupKeys
 
-    Whole = NDArray[np.int64]
 
 _ROWS_BEFORE_MERGING = 1 << 22
 _BYTES_OF_PAIR = 160
@@ -112,8 +110,8 @@ class _Merged:
     at_once: int
     values: list[pa.Array] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
-    pair: Whole = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    sums: dict[str, Whole] = field(default_factory=dict)
+    pair: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sums: dict[str, Ints] = field(default_factory=dict)
     waiting: list[NumberedRows | NumberedPack] = field(default_factory=list)
     n_rows: int = 0
 
@@ -172,7 +170,7 @@ class _Merged:
         units = self._keys(distinct.view(np.int64), slice(n_cell_keys, n_keys))
         return PackedPairs(to_table(cells), to_table(units), unit, sums, dict(left_out), bins)
 
-    def _keys(self, packed: Whole, some: slice) -> dict[str, Any]:
+    def _keys(self, packed: Ints, some: slice) -> dict[str, Any]:
         """Return some keys of packed ranks, by their names."""
         ranks = _unpack(packed, self.widths[some])
         return {
@@ -187,7 +185,7 @@ def _ordered(parts: Sequence[pa.Array]) -> pa.Array:
     return every.take(pc.array_sort_indices(every))
 
 
-def _merged_runs(runs: list[tuple[Whole, dict[str, Whole]]]) -> tuple[Whole, dict[str, Whole]]:
+def _merged_runs(runs: list[tuple[Ints, dict[str, Ints]]]) -> tuple[Ints, dict[str, Ints]]:
     """Return the distinct pairs of some runs in order, and their sums; the runs are used up."""
     in_order = [run for run in runs if (run[0][1:] > run[0][:-1]).all()]
     if not in_order:
@@ -199,7 +197,7 @@ def _merged_runs(runs: list[tuple[Whole, dict[str, Whole]]]) -> tuple[Whole, dic
     return _inserted(*base, *_summed(others)) if others else base
 
 
-def _summed(runs: list[tuple[Whole, dict[str, Whole]]]) -> tuple[Whole, dict[str, Whole]]:
+def _summed(runs: list[tuple[Ints, dict[str, Ints]]]) -> tuple[Ints, dict[str, Ints]]:
     """Return distinct pairs in order, and their sums, by sorting."""
     order, pair = sort_numbers(np.concatenate([pair for pair, _ in runs]))
     starts = run_starts(pair)
@@ -211,8 +209,8 @@ def _summed(runs: list[tuple[Whole, dict[str, Whole]]]) -> tuple[Whole, dict[str
 
 
 def _inserted(
-    base: Whole, base_sums: dict[str, Whole], more: Whole, more_sums: dict[str, Whole]
-) -> tuple[Whole, dict[str, Whole]]:
+    base: Ints, base_sums: dict[str, Ints], more: Ints, more_sums: dict[str, Ints]
+) -> tuple[Ints, dict[str, Ints]]:
     """Return the union of two ordered runs of distinct pairs; sums of equal pairs are added up."""
     place = np.searchsorted(base, more)
     known = place < base.size
@@ -222,7 +220,7 @@ def _inserted(
     stays = np.ones(base.size + new.size, dtype=np.bool_)
     stays[at] = False
 
-    def joined(old: Whole, fresh: Whole) -> Whole:
+    def joined(old: Ints, fresh: Ints) -> Ints:
         column = np.empty(stays.size, dtype=old.dtype)
         column[at], column[stays] = fresh, old
         return column
@@ -240,7 +238,7 @@ def _inserted(
     return pair, sums
 
 
-def _wide_enough(column: Whole, *others: Whole) -> Whole:
+def _wide_enough(column: Ints, *others: Ints) -> Ints:
     """Return a column in a type that holds other numbers too."""
     if column.dtype == np.int64:
         return column
@@ -279,7 +277,7 @@ def _without_empty(pairs: PackedPairs) -> PackedPairs | None:
     )
 
 
-def _unpack(packed: Whole, widths: Sequence[int]) -> list[Whole]:
+def _unpack(packed: Ints, widths: Sequence[int]) -> list[Ints]:
     columns, rest = [], packed
     for width in reversed(widths):
         columns.append(rest & ((1 << width) - 1))
@@ -288,8 +286,8 @@ def _unpack(packed: Whole, widths: Sequence[int]) -> list[Whole]:
 
 
 def _split_bins(
-    packed: Whole, sums: dict[str, Whole], bits: int, values: Whole
-) -> tuple[Whole, dict[str, Whole], PairBins]:
+    packed: Ints, sums: dict[str, Ints], bits: int, values: Ints
+) -> tuple[Ints, dict[str, Ints], PairBins]:
     """Return distinct pairs, their sums, and their counts by the bin ranked in the lowest bits."""
     fine_bin = values[packed & ((1 << bits) - 1)]
     pair = packed >> bits

@@ -21,11 +21,9 @@ from hexveil.records.duckdb.aggregation import FINE_BIN, SQUARES, TOTAL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Ints
     from hexveil.records.duckdb.packing.pack_table import PackRows
 
-    Whole = NDArray[np.int64]
 
 _BLOCK = 1 << 16
 """Rows that are numbered at once, so that they stay in a processor's own memory."""
@@ -46,8 +44,8 @@ class NumberedRows:
     """Rows with their keys numbered by values of their own, and their sums."""
 
     values: list[pa.Array]
-    numbers: list[Whole]
-    sums: dict[str, Whole]
+    numbers: list[Ints]
+    sums: dict[str, Ints]
 
     @property
     def n_rows(self) -> int:
@@ -68,7 +66,7 @@ class NumberedRows:
             {name: sign * _low_bits(table[name]) for name in summed},
         )
 
-    def packed(self, values: Sequence[pa.Array], widths: Sequence[int]) -> Whole:
+    def packed(self, values: Sequence[pa.Array], widths: Sequence[int]) -> Ints:
         """Return each row's keys as one number, by their ranks among values in order."""
         pair = np.zeros(self.n_rows, dtype=np.int64)
         for own, number, every, width in zip(
@@ -92,7 +90,7 @@ class NumberedPack:
         return int(self.rows.unit.size)
 
     @property
-    def sums(self) -> dict[str, Whole]:
+    def sums(self) -> dict[str, Ints]:
         """The sums of each row, as narrow as they are stored."""
         return self.rows.sums
 
@@ -107,11 +105,11 @@ class NumberedPack:
         table = self.rows.keys if name in self.rows.keys.column_names else self.rows.units
         return table[name].combine_chunks()
 
-    def _bins(self) -> Whole:
+    def _bins(self) -> Ints:
         assert self.rows.fine_bin is not None  # noqa: S101  where bins are counted alone
         return self.rows.fine_bin.astype(np.int64, copy=False)
 
-    def packed(self, values: Sequence[pa.Array], widths: Sequence[int]) -> Whole:
+    def packed(self, values: Sequence[pa.Array], widths: Sequence[int]) -> Ints:
         """Return each row's keys as one number, by their ranks among values in order."""
         n_cell_keys, bits = self.rows.keys.num_columns, sum(widths)
         cell = np.zeros(self.rows.rows.size, dtype=np.int64)
@@ -132,7 +130,7 @@ class NumberedPack:
         return pair
 
 
-def _encode(column: pa.ChunkedArray) -> tuple[pa.Array, Whole]:
+def _encode(column: pa.ChunkedArray) -> tuple[pa.Array, Ints]:
     """Return distinct values of a key, and the number of each row's value."""
     encoded = column.combine_chunks()
     if pa.types.is_dictionary(encoded.type):
@@ -148,7 +146,7 @@ def _encode(column: pa.ChunkedArray) -> tuple[pa.Array, Whole]:
     return encoded.dictionary, to_numpy(encoded.indices)
 
 
-def _low_bits(column: pa.ChunkedArray) -> Whole:
+def _low_bits(column: pa.ChunkedArray) -> Ints:
     """Return whole numbers, of a decimal the lowest 64 bits."""
     if not pa.types.is_decimal128(column.type):
         return to_numpy(column).astype(np.int64, copy=False)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Ints
     from hexveil.records.duckdb.aggregation import GroupKeys
     from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
     from hexveil.records.duckdb.packing.bit_layout import Layout
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from hexveil.records.read_request import Rules
 
     Numbers = NDArray[np.uint64]
-    Whole = NDArray[np.int64]
 
 MIN_RECORDS = 100_000
 """Records below which the engine's own grouping is as quick."""
@@ -243,7 +243,7 @@ class PairBuilder:
         only = user_range.is_last and not user_range.start
         return not size or self._sort(records[:size], session.memory, only=only)
 
-    def add_packed(self, records: Numbers, left_out: Whole, memory: float) -> bool:
+    def add_packed(self, records: Numbers, left_out: Ints, memory: float) -> bool:
         """Sum records that are packed already, all there are; return whether their pairs fit.
 
         Parameters

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Ints
     from hexveil.records.duckdb.packing.bit_layout import Field, Layout
     from hexveil.records.duckdb.session import Session
 
     Numbers = NDArray[np.uint64]
-    Whole = NDArray[np.int64]
 
 _BLOCK = 1 << 15
 """Numbers of which something is made at once: it stays in a processor's own memory."""
@@ -64,21 +64,21 @@ class PackedPairs:
     cells: pa.Table
     units: pa.Table
     unit: NDArray[Any]
-    sums: dict[str, Whole]
+    sums: dict[str, Ints]
     left_out: dict[int, int]
     bins: PairBins | None = None
 
     @cached_property
-    def users(self) -> Whole:
+    def users(self) -> Ints:
         """Pairs of each cell, shape (n_cells,)."""
         return to_numpy(self.cells["users"])
 
     @property
-    def cell(self) -> Whole:
+    def cell(self) -> Ints:
         """Row of `cells` of each pair, shape (n_pairs,): made anew, since it is rarely needed."""
         return np.repeat(np.arange(self.users.size), self.users)
 
-    def pairs(self, selected: Whole, names: Sequence[str]) -> pa.Table:
+    def pairs(self, selected: Ints, names: Sequence[str]) -> pa.Table:
         """Return the pairs in the chosen cells, which are rows of `cells`, numbered as chosen."""
         columns: dict[str, Any] = {n: self.sums[n] for n in ("n", *names)} | {"unit": self.unit}
         number = np.arange(self.users.size, dtype=np.int32)
@@ -95,7 +95,7 @@ class PackedPairs:
         columns = {name: column.astype(np.int64, copy=False) for name, column in columns.items()}
         return to_table(columns | {"unit": unit, "cell": np.repeat(number, users)})
 
-    def binned(self, selected: Whole) -> PairBins:
+    def binned(self, selected: Ints) -> PairBins:
         """Return the counts by bin of the pairs in the chosen cells, which are in order."""
         assert self.bins is not None  # noqa: S101  asked for where bins are counted alone
         if selected.size == self.cells.num_rows:
@@ -133,7 +133,7 @@ class PackedPairs:
             {**self._keys(self.bins.pair), "fine_bin": self.bins.bin, **self.binned_sums()}
         )
 
-    def binned_sums(self) -> dict[str, Whole]:
+    def binned_sums(self) -> dict[str, Ints]:
         """Return the sums of each pair and bin: `n` is the bin's, the others as in `keyed_bins`."""
         assert self.bins is not None  # noqa: S101  asked for where bins are counted alone
         pair = self.bins.pair
@@ -145,7 +145,7 @@ class PackedPairs:
                 sums[name][first] = self.sums[name]
         return sums
 
-    def _keys(self, pair: Whole | slice) -> dict[str, Any]:
+    def _keys(self, pair: Ints | slice) -> dict[str, Any]:
         """Return the keys of pairs, as the table of pairs has them."""
         cells = self.cells.drop_columns(["users", "records"]).take(to_arrow(self.cell[pair]))
         units = self.units.take(to_arrow(self.unit[pair]))
@@ -177,7 +177,7 @@ def merge_sorted(
     return PairSums(pair[order], sums, bins), hexagons
 
 
-def _merged_bins(ranges: list[PairSums], order: Whole) -> PairBins | None:
+def _merged_bins(ranges: list[PairSums], order: Ints) -> PairBins | None:
     """Return the counts by bin of pairs put in another order; None where there are none."""
     counted = [one.bins for one in ranges if one.bins is not None]
     if len(counted) < len(ranges):
@@ -198,7 +198,7 @@ class PairSums:
     """PRIVATE. Counts and sums of pairs, identified by their packed numbers."""
 
     pair: Numbers
-    sums: dict[str, Whole]
+    sums: dict[str, Ints]
     bins: PairBins | None = None
 
     def copy(self) -> PairSums:
@@ -220,7 +220,7 @@ def renumber(packed: Numbers, below: int, names: Numbers) -> Numbers:
 
 
 def sum_pairs(
-    records: Numbers, value_bits: int, *, squares: bool, edges: Whole | None = None
+    records: Numbers, value_bits: int, *, squares: bool, edges: Ints | None = None
 ) -> PairSums:
     """Sum sorted records to pairs, in place: the pairs overwrite the records.
 
@@ -273,7 +273,7 @@ def count_distinct(ordered: Numbers, below: int) -> int:
     )
 
 
-def _bin_lookup(edges: Whole) -> Callable[[Whole], Whole]:
+def _bin_lookup(edges: Ints) -> Callable[[Ints], Ints]:
     """Return a function from values to their fine bins, by a table where it is small."""
     if edges[-1] >= _MAX_LOOKUP:
         return lambda k: np.asarray(np.searchsorted(edges, k))
@@ -292,12 +292,12 @@ class _BinCounts:
         Of the fine bins.
     """
 
-    def __init__(self, room: int, edges: Whole) -> None:
+    def __init__(self, room: int, edges: Ints) -> None:
         self._lookup, self._size = _bin_lookup(edges), 0
         # Room for a row per record, of which the system gives what is written to.
         self._pair, self._bin, self._count = (np.empty(room, dtype=np.int64) for _ in range(3))
 
-    def add(self, k: Whole, starts: Whole, first: int) -> None:
+    def add(self, k: Ints, starts: Ints, first: int) -> None:
         """Count the values of whole pairs, which begin at `starts`; `first` numbers the first."""
         fine_bin = self._lookup(k)
         # Values of a pair are in order, so each of its bins is a run.
@@ -321,7 +321,7 @@ class _BinCounts:
 
 
 def unpack(
-    session: Session, pairs: PairSums, hexagons: Numbers | None, layout: Layout, left_out: Whole
+    session: Session, pairs: PairSums, hexagons: Numbers | None, layout: Layout, left_out: Ints
 ) -> PackedPairs:
     """Return the table of pairs that are in order; their numbers are used up.
 
@@ -357,7 +357,7 @@ def unpack(
     )
 
 
-def _labels(session: Session, numbers: Whole) -> dict[str, pa.ChunkedArray]:
+def _labels(session: Session, numbers: Ints) -> dict[str, pa.ChunkedArray]:
     """Return the labels of numbered combinations, as `group_keys` names them."""
     table = session.arrow(f"SELECT * FROM {LABELS} ORDER BY {COMBINATION}")
     texts = [name for name in table.column_names if name.startswith("place")]
@@ -400,7 +400,7 @@ def rank_units(pair: Numbers, bits: int) -> tuple[NDArray[Any], Numbers]:
     return unit, np.flatnonzero(occurs).view(np.uint64)
 
 
-def run_starts(ordered: NDArray[Any]) -> Whole:
+def run_starts(ordered: NDArray[Any]) -> Ints:
     """Return the first position of each distinct value in a sorted, non-empty array."""
     differs = np.empty(ordered.size, dtype=np.bool_)
     differs[0] = True

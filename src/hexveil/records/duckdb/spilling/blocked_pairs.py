@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.base.arrays import Ints
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.duckdb.pair_store import PairStore
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from hexveil.records.duckdb.spilling.bin_files import BinFile
     from hexveil.records.read_request import Rules
 
-    Whole = NDArray[np.int64]
 
 ROOM_OF_BINS = 8
 """How many fewer pairs a block has with their counts by bin."""
@@ -110,7 +110,7 @@ def _block_counts(
     private: Mapping[WholeGroup, _CheckedSums],
     *,
     fewer: int = 1,
-) -> tuple[DistributedOccupancy, dict[WholeGroup, PairFile], Whole]:
+) -> tuple[DistributedOccupancy, dict[WholeGroup, PairFile], Ints]:
     """Return the occupancy, its blocks, and the units that its users are."""
     stored.number_pairs(sums)
     _, per_cell = _sizes(session, "cell")
@@ -148,7 +148,7 @@ def _block_counts(
     return occupancy, {"cells": by_cell, "users": by_user}, used
 
 
-def _user_numbers(used: Whole) -> Whole:
+def _user_numbers(used: Ints) -> Ints:
     """Return the user that each used unit is."""
     user = np.zeros(int(used[-1]) + 1, dtype=np.int64)
     user[used] = np.arange(used.size)
@@ -159,7 +159,7 @@ def _block_bins(
     session: Session,
     stored: PairStore,
     files: Mapping[WholeGroup, PairFile],
-    used: Whole,
+    used: Ints,
     n_bins: int,
     scratch: str | None,
 ) -> dict[WholeGroup, BinFile]:
@@ -193,27 +193,27 @@ class _CheckedSums:
     def __init__(self, folder: Path, lattice: ValueLattice) -> None:
         self.file, self._lattice = ColumnFile(folder), lattice
 
-    def append(self, n: Whole, sums: Sequence[Whole]) -> None:
+    def append(self, n: Ints, sums: Sequence[Ints]) -> None:
         """Append the sums of a block; raise HexveilError unless its counts allow them."""
         check_sums(n, sums[0], sums[1] if sums[1:] else None, self._lattice)
         self.file.append(sums)
 
 
-def _sizes(session: Session, key: str) -> tuple[Whole, Whole]:
+def _sizes(session: Session, key: str) -> tuple[Ints, Ints]:
     """Return the numbers that have pairs, in order, and how many each has."""
     query = f"SELECT {key}, count(*) AS pairs FROM {NUMBERED_PAIRS} GROUP BY {key} ORDER BY {key}"
     table = session.arrow(query)
     return to_numpy(table[key]).astype(np.int64), to_numpy(table["pairs"]).astype(np.int64)
 
 
-def _rows(session: Session, sums: Sequence[str], first: str) -> Iterator[list[Whole]]:
+def _rows(session: Session, sums: Sequence[str], first: str) -> Iterator[list[Ints]]:
     """Yield cell, unit, n and sums of pairs in order."""
     order = "cell, unit" if first == "cell" else "unit, cell"
     columns = ", ".join(("cell", "unit", "n", *sums))
     yield from _stream(session, f"SELECT {columns} FROM {NUMBERED_PAIRS} ORDER BY {order}")
 
 
-def _stream(session: Session, query: str) -> Iterator[list[Whole]]:
+def _stream(session: Session, query: str) -> Iterator[list[Ints]]:
     """Yield the columns of a query of whole numbers, batch by batch."""
     for batch in session.stream(query):
         yield [to_numpy(column).astype(np.int64) for column in batch.columns]

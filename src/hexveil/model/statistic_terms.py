@@ -262,19 +262,6 @@ def term_of(name: str) -> Term | None:
     return _parse(text) if any(forms) else None
 
 
-def statistic_columns(statistics: Sequence[str]) -> dict[str, str]:
-    """Return the statistic that each prefix of columns belongs to, in the order of the columns.
-
-    Examples
-    --------
-    >>> statistic_columns(("mean", "p50", "share<10"))
-    {'mean': 'mean', 'p50': 'p50', 'share_below_10': 'share<10'}
-    """
-    moments, terms = parse_statistics(statistics)
-    columns = {prefix: term.text for term in terms for prefix in column_names(term)}
-    return {name: name for name in moments} | columns
-
-
 def equal_edges(n_bins: int, span_quanta: int) -> Ints:
     """Return the upper ends of bins of nearly equal width that end at the span.
 

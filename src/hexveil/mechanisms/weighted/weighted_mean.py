@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,11 +34,8 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
 from hexveil.mechanisms.contract import (
-    DrawnRow,
     EstimateGrid,
-    LaplaceNoise,
     Separate,
-    Values,
 )
 from hexveil.mechanisms.stage_data import TAIL
 from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
@@ -48,7 +44,7 @@ from hexveil.model.factored_weights import FactoredWeights
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
+    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
 
@@ -161,27 +157,6 @@ class WeightedMean(ReadOnlyArrays):
             return self._measure_elsewhere(self.weight, sums, low, high)
         return self._added_up(sums.total, self.weight, ends)
 
-    def measure_around(self, sums: PrivateSums, half_width: int, centre: Ints) -> Ints:
-        """Return y of every cell for residuals from its centre, shape (batch, n_cells). PRIVATE.
-
-        Privacy
-        -------
-        As of `measure`, with a range of 2 `half_width`: centres are public.
-
-        Parameters
-        ----------
-        sums : PrivateSums
-        half_width : int
-            Of the range around the centres, in quanta.
-        centre : ndarray of int64, shape (n_cells,)
-            In quanta above the lower bound of the records; made of noisy numbers.
-        """
-        if isinstance(self.weight, FactoredWeights):
-            around = partial(_measure_around, half_width=half_width)
-            return np.asarray(self.weight.map_sums(sums, around, (centre,)))
-        residuals = sums.total - self.pairs.n * centre[self.pairs.cell]
-        return self._added_up(residuals, self.weight, (-half_width, half_width))
-
     def _added_up(self, total: Ints, weight: Ints, ends: Ends) -> Ints:
         contribution = contributions(total, self.pairs.n, weight, ends)
         return np.asarray(np.add.reduceat(contribution, self.pairs.start[:-1], axis=1))
@@ -241,13 +216,6 @@ def _measure(pairs: Pairs, weight: Ints, sums: Ints, lower: Ints, upper: Ints) -
     return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
 
 
-def _measure_around(pairs: Pairs, weight: Ints, sums: Ints, centre: Ints, half_width: int) -> Ints:
-    """Return the weighted sums of residuals of the cells of a block. PRIVATE."""
-    residuals = sums - pairs.n * centre[pairs.cell]
-    contribution = contributions(residuals, pairs.n, weight, (-half_width, half_width))
-    return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
-
-
 def check_weights(weight: Ints, totals: Ints, noise: Floats) -> None:
     """Refuse weights or noise under which the stated loss would not hold.
 
@@ -273,45 +241,3 @@ def check_room(totals: Ints, scales: Floats, width: int, epsilon: float) -> None
             f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
             "ask for a larger epsilon or use a coarser quantum."
         )
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedSumStage(DrawnRow):
-    """Weighted sums of user means clipped to one public range.
-
-    Attributes
-    ----------
-    name : str
-    mean : WeightedMean
-    ends : pair of int
-        The range, in quanta above the lower bound of the records.
-    share : Fraction
-        Share of the cells' loss that goes here.
-    """
-
-    name: str
-    mean: WeightedMean
-    ends: tuple[int, int]
-    share: Fraction = Fraction(1)
-
-    @property
-    def entries(self) -> int:
-        """One integer per cell."""
-        return self.mean.noise.size
-
-    @property
-    def width(self) -> int:
-        """Width of the range."""
-        return self.ends[1] - self.ends[0]
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
-        """Return noise for the width of the range."""
-        return (LaplaceNoise(self.mean.scales(self.width, self.share)),)
-
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return how far each user can move them."""
-        return (self.mean.sensitivity(self.width),)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
-        """Return the sums. PRIVATE."""
-        return (Values(self.mean.measure(sums, self.ends)),)

@@ -103,10 +103,6 @@ class ClippingProblem:
         """Return sums of pairs per cell."""
         return np.asarray(np.add.reduceat(terms, self.occupancy.local().start[:-1]))
 
-    def per_pair(self, per_cell: Floats) -> Floats:
-        """Return a figure of each cell for each of its pairs."""
-        return np.repeat(per_cell, self.occupancy.users_per_cell)
-
     def _weighed_squares(self, per_cell: Floats) -> Floats:
         """Return per user the sum of squared shares times a figure of the cell."""
         return self._squares.per_user(per_cell)

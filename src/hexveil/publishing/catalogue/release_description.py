@@ -150,12 +150,6 @@ class ReleaseDescription:
             return stated
         return f"https://spdx.org/licenses/{stated}"
 
-    @property
-    def contact_url(self) -> str | None:
-        """URL of the contact; None where none is stated."""
-        contact = self.stated.get("contact")
-        return contact if contact is None or "://" in contact else f"mailto:{contact}"
-
 
 def describe_release(
     table: pa.Table, manifest: dict[str, Any], names: frozenset[str]

@@ -211,11 +211,6 @@ class Session:
         fetched = self._translate_errors(lambda: self._connection.execute(query).fetchall())
         return [tuple(row) for row in fetched]
 
-    def has_table(self, name: str) -> bool:
-        """Return whether a table of this name is there."""
-        query = f"SELECT 1 FROM duckdb_tables() WHERE table_name = '{name}' LIMIT 1"
-        return bool(self.rows(query))
-
     def types(self, query: str) -> Mapping[str, duckdb.sqltypes.DuckDBPyType]:
         """Return the type of each column of a query, which is not run."""
         description = self._execute(f"SELECT * FROM ({query}) LIMIT 0").description

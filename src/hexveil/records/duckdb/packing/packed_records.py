@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.base.arrays import Ints
     from hexveil.records.duckdb.aggregation import GroupKeys
     from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
     from hexveil.records.duckdb.packing.bit_layout import Layout
@@ -242,22 +241,6 @@ class PairBuilder:
         self._left_out[0] += size
         only = user_range.is_last and not user_range.start
         return not size or self._sort(records[:size], session.memory, only=only)
-
-    def add_packed(self, records: Numbers, left_out: Ints, memory: float) -> bool:
-        """Sum records that are packed already, all there are; return whether their pairs fit.
-
-        Parameters
-        ----------
-        records : ndarray of uint64
-            Kept records, with hexagons numbered as they were met; used up.
-        left_out : ndarray of int64, shape (256,)
-            How many records each reason covers, but for those that are kept.
-        memory : float
-            Bytes.
-        """
-        self._left_out += left_out
-        self._left_out[0] += records.size
-        return self._sort(records, memory, only=True)
 
     def _sort(self, records: Numbers, memory: float, *, only: bool) -> bool:
         """Sum kept records in place; return whether their pairs fit.

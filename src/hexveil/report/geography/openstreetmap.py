@@ -33,7 +33,7 @@ PLACES = (
     "city", "town", "borough", "suburb", "village", "quarter", "neighbourhood", "hamlet",
 )  # fmt: skip
 """Kinds of named places, the best known first."""
-WATERWAYS, RAILWAYS = ("river", "canal"), ("rail",)
+WATERWAYS = ("river", "canal")
 _LAYERS = {
     "points": ("place", f"place IN {PLACES}"),
     "lines": (

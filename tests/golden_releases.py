@@ -1,0 +1,162 @@
+"""What a recipient sees of a small release of each kind, as data that a change is compared with.
+
+Noise is fixed: the table, the page, README.txt and the words of `verify` follow from it. Numbers
+have six digits, so that a processor's last ones do not count; digests and times are left out.
+
+``python tests/golden_releases.py`` writes tests/golden anew, after a change that is meant.
+"""
+
+import contextlib
+import html.parser
+import io
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+FOLDER = Path(__file__).resolve().parent / "golden"
+PASSING = re.compile(
+    r"[0-9a-f]{16,}|\d+\.\d+\.\d+|\d{4}-\d\d-\d\dT[\d:.+Z-]+|\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?"
+)
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+DIGITS, BLOCK = 6, 101
+
+
+class FixedNoise:
+    """Noise that depends on the place of a number alone; the best score is chosen."""
+
+    def laplace(self, values, scales):
+        """Return integers with noise of up to 1.5 scales."""
+        place = np.arange(values.size).reshape(values.shape) * 7919 % BLOCK
+        return values + np.rint(1.5 * (2 * place / (BLOCK - 1) - 1) * scales).astype(np.int64)
+
+    gaussian = laplace
+
+    def noisy_max(self, scores, sizes, scale):  # noqa: ARG002  as the noise library
+        """Return the place of the first best score."""
+        rows = np.broadcast_shapes(scores.shape, sizes.shape)
+        scores, sizes = np.broadcast_to(scores, rows), np.broadcast_to(sizes, rows)
+        return np.array([np.repeat(s, n).argmax() for s, n in zip(scores, sizes, strict=True)])
+
+
+@contextlib.contextmanager
+def fixed_noise():
+    """Put fixed noise in place of the library's."""
+    from hexveil.mechanisms.noise import VettedNoise  # noqa: PLC0415  not for every test
+
+    names = ("laplace", "gaussian", "noisy_max")
+    before = {name: VettedNoise.__dict__[name] for name in names}
+    for name in names:
+        setattr(VettedNoise, name, FixedNoise.__dict__[name])
+    try:
+        yield
+    finally:
+        for name, method in before.items():
+            setattr(VettedNoise, name, method)
+
+
+class _Words(html.parser.HTMLParser):
+    """The visible text of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.hidden = [], 0
+
+    def handle_starttag(self, tag, attrs):  # noqa: ARG002
+        self.hidden += tag in ("script", "style")
+
+    def handle_endtag(self, tag):
+        self.hidden -= tag in ("script", "style")
+
+    def handle_data(self, data):
+        if not self.hidden:
+            self.words += data.split()
+
+
+def seen(folder, verified):
+    """Return what a recipient sees of a folder: columns and texts, those of its folders too."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    sight = {"files": [str(path.relative_to(folder)) for path in files], "columns": {}}
+    texts = {"verify": verified.replace(str(folder), "FOLDER")}
+    for path in files:
+        name = str(path.relative_to(folder))
+        if path.name == "cells.parquet":
+            table = pq.read_table(path)
+            sight["columns"][name] = {
+                field.name: " ".join(
+                    [f"{field.type}:", *map(_short, table[field.name].to_pylist())]
+                )
+                for field in table.schema
+            }
+        elif path.name == "report.html":
+            page = _Words()
+            page.feed(path.read_text(encoding="utf-8"))
+            texts[name] = " ".join(page.words)
+        elif path.name == "README.txt":
+            texts[name] = path.read_text(encoding="utf-8")
+    return sight | {name: _lines(PASSING.sub("…", text)) for name, text in texts.items()}
+
+
+def _short(value):
+    return f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)
+
+
+def _lines(text):
+    """Return lines of words, so that a difference is read at a glance."""
+    words = text.split()
+    return [" ".join(words[begin : begin + 16]) for begin in range(0, len(words), 16)]
+
+
+def make(kind):
+    """Return what is seen of a new release of a kind."""
+    from attack import folder_kinds  # noqa: PLC0415  imports the package
+    from hexveil.cli import main  # noqa: PLC0415
+    from publishing.releases import PLANS, released  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as home, fixed_noise():
+        place = Path(home)
+        if kind in PLANS and kind not in folder_kinds.KINDS:
+            folder = released(place / kind, kind)
+        else:
+            folder = folder_kinds.make(place, kind)
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            assert main(["verify", str(folder)]) == 0
+        return seen(Path(folder), said.getvalue())
+
+
+def differences(expected, found):
+    """Yield where two sights differ: in words, or in numbers by more than late digits."""
+    for key in sorted(expected.keys() | found.keys()):
+        old, new = (json.dumps(sight.get(key), ensure_ascii=False) for sight in (expected, found))
+        numbers = [[float(one) for one in NUMBER.findall(text)] for text in (old, new)]
+        words = [NUMBER.sub("#", text) for text in (old, new)]
+        if words[0] != words[1]:
+            yield f"{key}: words differ"
+        elif not np.allclose(*numbers, rtol=1e-4, atol=1e-9):
+            yield f"{key}: numbers differ"
+
+
+def kinds():
+    """Return every kind of release."""
+    from attack import folder_kinds  # noqa: PLC0415
+    from publishing.releases import PLANS  # noqa: PLC0415
+
+    return sorted({*folder_kinds.KINDS, *PLANS})
+
+
+def write():
+    """Write all sights anew."""
+    FOLDER.mkdir(exist_ok=True)
+    for kind in kinds():
+        text = json.dumps(make(kind), indent=1, ensure_ascii=False)
+        (FOLDER / f"{kind}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    write()

@@ -22,6 +22,7 @@ FOLDER = Path(__file__).resolve().parent / "golden"
 PASSING = re.compile(
     r"[0-9a-f]{16,}|\d+\.\d+\.\d+|\d{4}-\d\d-\d\dT[\d:.+Z-]+|\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?"
 )
+"""Digests, versions and times."""
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 DIGITS, BLOCK = 6, 101
 

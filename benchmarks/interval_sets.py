@@ -330,11 +330,11 @@ def spending() -> Records:
 
 
 def colleges() -> Records:
-    """Return median earnings of former students in dollars, of colleges by state."""
+    """Return median earnings of former students in 1,000 dollars, of colleges by state."""
     frame = _of_r("causaldata", "scorecard")
     states = pa.array(frame["state_abbr"].astype(str).tolist())
-    value = pa.array(frame["earnings_med"], pa.float64(), from_pandas=True)
-    return Records(_columns(frame["unitid"].tolist(), value, cell=states), (0.0, 200_000.0))
+    value = pa.array(frame["earnings_med"] / 1000.0, pa.float64(), from_pandas=True)
+    return Records(_columns(frame["unitid"].tolist(), value, cell=states), (0.0, 200.0))
 
 
 def home_runs() -> Records:

@@ -100,19 +100,19 @@ class Intervals:
             mine = [row for row in group if row["delta"] == "0"]
             known = [self.at.get(_place(row)) for row in mine]
             columns = (
-                ["" if r is None else f"{float(r['coverage']):.0%}" for r in known],
+                ["-" if r is None else f"{float(r['coverage']):.0%}" for r in known],
                 [f"{float(row['coverage']):.0%}" for row in mine],
                 [f"{float(row['worst']):.0%}" for row in mine],
                 [f"{float(row['error']):.3g}" for row in mine],
                 [
-                    "" if old is None else f"{float(row['error']) / float(old['error']):.2f}"
+                    "-" if old is None else f"{float(row['error']) / float(old['error']):.2f}"
                     for row, old in zip(mine, known, strict=True)
                 ],
                 [f"{float(row['predicted']) / float(row['predicted_error']):.2f}" for row in mine],
             )
             yield _line(
                 name, mine[0]["cells"], f"{float(mine[0]['constant']):.3g}",
-                *(", ".join(filter(None, each)) for each in (_epsilons(mine), *columns)),
+                *(", ".join(each) for each in ([row["epsilon"] for row in mine], *columns)),
             )  # fmt: skip
 
     def with_delta(self) -> Iterator[str]:
@@ -134,10 +134,6 @@ def _place(row: dict[str, str]) -> tuple[str, str, str]:
 
 def _by_set(row: dict[str, str]) -> tuple[int, float]:
     return list(SETS).index(row["set"]), float(row["epsilon"])
-
-
-def _epsilons(rows: Sequence[dict[str, str]]) -> list[str]:
-    return [row["epsilon"] for row in rows]
 
 
 def _is_misjudged(row: dict[str, str]) -> bool:

@@ -59,7 +59,8 @@ class Intervals:
         """Read the rows; those of final sets and with a delta were measured now alone."""
         with (FIGURES / "intervals.csv").open(encoding="utf-8", newline="") as lines:
             rows = [row for row in csv.DictReader(lines) if row["model"] == model]
-        self.now = [row for row in rows if row["label"] == "now"]
+        # Rows are added to the file: the last of a place counts.
+        self.now = list({_place(row): row for row in rows if row["label"] == "now"}.values())
         self.at = {_place(row): row for row in rows if row["label"] == "before"}
         self.pairs = [(self.at[_place(r)], r) for r in self.now if _place(r) in self.at]
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.accounting.noise_law import LAPLACE
+from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.cell_ranges.first_range import (
     choose_first_range,
     describe,
@@ -50,6 +51,17 @@ def test_a_few_far_users_widen_the_range_where_noise_is_small():
     assert high < 30.0
     assert wider_range(law, (low, high), NOISE, SQUARES, TOP)[1] > 50.0
     assert wider_range(law, (low, high), 30 * NOISE, SQUARES, TOP) == (low, high)
+
+
+def test_what_may_be_the_noise_of_far_bins_widens_no_range(monkeypatch):
+    """A far bin holds one error of the excess; were all of it to count, the range would reach."""
+    votes, edges = np.histogram(normal(mean=12.0, sd=4.0), 16, (0.0, TOP))
+    votes[-2] += 300
+    law = PooledLaw.of(edges, votes.astype(float), 200.0, LAPLACE, float(votes.sum()))
+    usual = usual_range(law, TOP)
+    assert wider_range(law, usual, NOISE, SQUARES, TOP) == usual
+    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
+    assert wider_range(law, usual, NOISE, SQUARES, TOP)[1] > usual[1] + 8.0
 
 
 def test_a_skewed_range_ends_with_the_law():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hexveil.accounting.noise_law import LAPLACE
+from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
@@ -43,6 +44,27 @@ def test_a_range_widens_where_values_lie_far_from_the_rest():
     low, high = ranges(express, 2.0)
     assert (low, high) < (16.0, 40.0)
     assert ranges(law_of([50, 50, 0, 0, 0, 0, 0, 0]), 0.5)[1] < 32.0
+
+
+def test_where_values_fill_a_small_part_noise_of_far_bins_widens_no_range(monkeypatch):
+    """A far bin holds one error of the excess; were all of it to count, the range would reach."""
+    edges = np.unique(refined_edges(0, PARTS // 16))
+    votes = np.array([0.25] * 4 + [0.0] * (edges.size - 6) + [0.02])
+    noise = LaplaceMapNoise(0.01 * PARTS)
+    law = law_of_bins(edges, np.rint(PARTS * votes).astype(np.int64), noise)
+    assert ranges(law, 0.1, centre=PARTS // 64)[1] < 4.0
+    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
+    assert ranges(law, 0.1, centre=PARTS // 64)[1] > 12.0
+
+
+def test_elsewhere_all_of_an_excess_counts(monkeypatch):
+    """A small fleet cannot be sure of it."""
+    noise = LaplaceMapNoise(0.05 * PARTS)
+    votes = np.rint(PARTS * np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.0])).astype(np.int64)
+    law = law_of_bins(VALUE_EDGES, votes, noise)
+    found = ranges(law, 0.1)
+    monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
+    assert ranges(law, 0.1) == found
 
 
 def test_a_range_is_lopsided_where_values_are():

@@ -63,13 +63,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class _Draw:
-    """A plan, and the outputs of its stages.
-
-    Attributes
-    ----------
-    replayed : bool
-        Whether the ledger had all outputs before, so that nothing was drawn.
-    """
+    """A plan, and the outputs of its stages."""
 
     plan: ReleasablePlan
     allocation: ReleasableStages
@@ -265,18 +259,7 @@ def _decode(
 
 @dataclass(frozen=True)
 class _Decoding:
-    """Facts that all value columns of a release have in common.
-
-    Attributes
-    ----------
-    dataset, request : str
-        Name of the data set in the ledger, and fingerprint of the request.
-    position : dict or None
-        Entry of the ledger, of a request that cost something.
-    smoothing : bool
-        Whether to add smoothed estimates.
-    replayed : bool
-    """
+    """Facts that all value columns of a release have in common."""
 
     dataset: str
     request: str

@@ -305,13 +305,7 @@ def _grouped(
 def _nearest(
     rows: SumRows, scale: ValueLattice, largest: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return each row's nearest feasible total and, if given and small enough, sum of squares.
-
-    Parameters
-    ----------
-    largest : int
-        Largest number of records of a pair. Public.
-    """
+    """Return each row's nearest feasible total and, if given and small enough, sum of squares."""
     total = project_totals(rows.value_sum, rows.n, scale)
     if rows.square_sum is None or not squares_fit(largest, scale):
         return total, None
@@ -319,13 +313,7 @@ def _nearest(
 
 
 def _used(cell: NDArray[np.int64], n: NDArray[np.int64], select: Select) -> NDArray[np.bool_]:
-    """Return which cells are selected: enough users, then the most records.
-
-    Parameters
-    ----------
-    cell, n : ndarray of int64
-        Of each pair, sorted by cell.
-    """
+    """Return which cells are selected: enough users, then the most records."""
     used = np.bincount(cell) >= select.min_users
     refuse_no_cell(used.size, int(used.sum()), select.min_users)
     if select.top is not None:

@@ -347,15 +347,7 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _check_tables(connection: sa.Connection) -> bool:
-    """Return whether the tables are there, or can be made.
-
-    Raises
-    ------
-    InputError
-        If an SQLite file belongs to another program; a server may hold other tables.
-    StorageError
-        If some are missing: new ones in their place would forget what was spent.
-    """
+    """Return whether the tables are there, or can be made."""
     tables = set(sa.inspect(connection).get_table_names())
     ours = {name for name in tables if name.startswith("hexveil_")}
     old = ours - set(metadata.tables)

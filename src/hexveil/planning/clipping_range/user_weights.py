@@ -106,16 +106,7 @@ class WeightObjective(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """Consecutive cells with few enough pairs for a processor's cache.
-
-    Attributes
-    ----------
-    cells, pairs : slice
-    first : ndarray of int64, shape (n_cells,)
-        Position of each cell's first pair, from that of the run.
-    sizes : ndarray of int64, shape (n_cells,)
-        Pairs of each cell.
-    """
+    """Consecutive cells with few enough pairs for a processor's cache."""
 
     cells: slice
     pairs: slice

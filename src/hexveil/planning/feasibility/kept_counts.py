@@ -78,17 +78,7 @@ class KeptCounts:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _FiledFacts:
-    """Public facts with their pairs in a temporary file.
-
-    Attributes
-    ----------
-    facts : PublicMetadata
-        Without pairs.
-    file : ColumnFile
-    sizes : tuple of int
-        Cells and users.
-    n_blocks : int
-    """
+    """Public facts with their pairs in a temporary file."""
 
     facts: PublicMetadata
     file: ColumnFile

@@ -179,13 +179,7 @@ def _listed_day(archive: ArchiveFiles, day: str) -> ListedDay | None:
 
 
 def _descriptions(archive: ArchiveFiles, release: CurrentRelease) -> tuple[Json, Json]:
-    """Return the STAC Item and the DCAT dataset of a release, if they are as they were written.
-
-    Raises
-    ------
-    ValueError
-        If one is missing, or is not the one in the receipt.
-    """
+    """Return the STAC Item and the DCAT dataset of a release, if they are as they were written."""
     checksums = receipt.parse_checksums(archive.read(release.path, receipt.NAME)) or {}
     contents = []
     for name in (ITEM, DCAT):

@@ -224,21 +224,7 @@ def quanta(value: str, scale: ValueLattice) -> str:
 
 
 class _RawColumns:
-    """The columns of a record as read: malformed, value, user_id, time_us, lat, raw_label0, ...
-
-    Attributes
-    ----------
-    parsed : str
-        The query of all but the local wall clock `local_s`, which follows from `time_us`.
-    labels : tuple of str
-    twins : tuple of str
-        See `ValidatedRecords`.
-    used : list of (str, ColumnRef)
-        Each role of a record, and where it is found.
-    has_place : bool
-    inexact_users : bool
-        Whether there is a column `inexact_user`, that says whether an id is a float and not exact.
-    """
+    """The columns of a record as read: malformed, value, user_id, time_us, lat, raw_label0, ..."""
 
     def __init__(self, session: Session, relation: Relation, request: ReadRequest) -> None:
         self._document = JsonFields(DOCUMENT) if relation.documents else None

@@ -176,16 +176,7 @@ def _by_user_number(pairs: DataFrame, used: NDArray[np.int64]) -> DataFrame:
 
 @dataclass(frozen=True)
 class _Packing:
-    """How pairs are packed.
-
-    Attributes
-    ----------
-    room : int
-        Pairs of a block.
-    scale : ValueLattice
-    n_bins : int
-        Fine bins that records are counted by; 0 for none.
-    """
+    """How pairs are packed."""
 
     room: int
     scale: ValueLattice

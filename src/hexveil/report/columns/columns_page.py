@@ -46,17 +46,7 @@ WORDS = "columns"
 
 @dataclass(frozen=True, eq=False)
 class _ShownColumn:
-    """A value column on the page.
-
-    Attributes
-    ----------
-    table : pyarrow.Table
-        Its own released table.
-    manifest : mapping
-    choice : StatisticChoice
-    rows : ndarray of int64, shape (n_cells of the page,)
-        Row of each cell in its table; -1 where it has none.
-    """
+    """A value column on the page."""
 
     table: pa.Table
     manifest: Mapping[str, Any]

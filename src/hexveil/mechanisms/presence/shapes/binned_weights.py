@@ -128,16 +128,7 @@ def _bin_totals(
     shape: tuple[int, int],
     norm: Norm,
 ) -> Ints:
-    """Return the weights of bins of some units. PRIVATE.
-
-    Parameters
-    ----------
-    pairs : PrivatePairs
-    prices, cap, place, norm
-        As for `BinnedWeights`.
-    shape : pair of int
-        Sums, one of all cells or one of each, and bins of a sum.
-    """
+    """Return the weights of bins of some units. PRIVATE."""
     if pairs.bins is None:
         raise HexveilError("this stage measures records by bin, which these pairs lack.")
     n_sums, n_bins = shape

@@ -114,17 +114,7 @@ def _check_times(columns: Sequence[dict[str, str]], configured: Collection[str])
 
 @dataclass(frozen=True)
 class _DeclaredColumns:
-    """Columns that files declare.
-
-    Attributes
-    ----------
-    columns : sequence of mapping of str to str
-        The type of each column, by file; the same object where files have one schema.
-    timed : mapping of str to mapping of int to (int, int)
-        By path: numbers of used columns that the engine may fail on, and the times it knows.
-    is_foreign : bool
-        Whether Spark's reader refuses one of the files.
-    """
+    """Columns that files declare."""
 
     columns: Sequence[dict[str, str]]
     timed: Mapping[str, dict[int, tuple[int, int]]]

@@ -195,18 +195,7 @@ class Raster:
         return np.asarray((start[:, None] + steps) / self.per_degree - over)
 
     def _split(self, squares: _Squares, lat: Floats, lon: Floats) -> Codes:
-        """Return the codes of the four pixels of squares that two or three hexagons share.
-
-        Parameters
-        ----------
-        squares : _Squares
-        lat, lon : ndarray of float, shape (n, 7)
-            Lines between the pixels of each block.
-
-        Returns
-        -------
-        ndarray of int32, shape (n, 2, 2)
-        """
+        """Return the codes of the four pixels of squares that two or three hexagons share."""
         names = squares.hexagons
         three = np.flatnonzero(names[:, 2] != names[:, 1])
         agreed = np.ones(len(names), dtype=np.bool_)
@@ -266,16 +255,7 @@ class Raster:
 
 @dataclass(frozen=True, eq=False)
 class _Squares:
-    """Squares with blocks in two or three hexagons.
-
-    Attributes
-    ----------
-    tile, row, column : ndarray of int, shape (n,)
-    corner : ndarray of int32, shape (n, 16)
-        The hexagon of each corner of the block.
-    hexagons : ndarray of int32, shape (n, 3)
-        These, upwards; the last two are one if there are two.
-    """
+    """Squares with blocks in two or three hexagons."""
 
     tile: NDArray[np.int64]
     row: NDArray[np.int64]

@@ -148,14 +148,7 @@ class _Merged:
         self.n_rows = self.pair.size
 
     def packed(self, n_cell_keys: int, n_keys: int, left_out: Mapping[int, int]) -> PackedPairs:
-        """Return all merged pairs; their rows are used up.
-
-        Parameters
-        ----------
-        n_cell_keys, n_keys : int
-            Keys of a cell, and of a pair; a further one is the fine bin.
-        left_out : mapping of int to int
-        """
+        """Return all merged pairs; their rows are used up."""
         pair, sums, bins = self.pair, self.sums, None
         if n_keys < len(self.names):
             values = to_numpy(self.values[-1]).astype(np.int64)

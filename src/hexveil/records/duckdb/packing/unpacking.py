@@ -282,15 +282,7 @@ def _bin_lookup(edges: Ints) -> Callable[[Ints], Ints]:
 
 
 class _BinCounts:
-    """PRIVATE. Counts by bin of sorted records, one part of them after another.
-
-    Parameters
-    ----------
-    room : int
-        Records in all.
-    edges : ndarray of int64
-        Of the fine bins.
-    """
+    """PRIVATE. Counts by bin of sorted records, one part of them after another."""
 
     def __init__(self, room: int, edges: Ints) -> None:
         self._lookup, self._size = _bin_lookup(edges), 0

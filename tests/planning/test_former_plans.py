@@ -1,0 +1,51 @@
+"""Plans that were written before the words of today are read to the bit, by the same goal."""
+
+import base64
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.planning.goal import goal
+from hexveil.planning.serialization import plan_codec
+from planning.former_kinds import KINDS, planned, records_of
+
+WRITTEN = json.loads(gzip.decompress(Path(__file__).with_name("former_plans.json.gz").read_bytes()))
+"""Folder, ledger bytes, losses and goal of each kind, as hexveil wrote them in format 1."""
+
+
+def folder_of(files, path):
+    """Write the files of a plan's folder as they were written."""
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".json"):
+            (path / name).write_text(json.dumps(content))
+        else:
+            columns = {
+                column: pa.array(values, type=pa.type_for_alias(kind))
+                for column, (kind, values) in content.items()
+            }
+            pq.write_table(pa.table(columns), path / name)
+    return path
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_plan_written_before_is_the_same_plan(name, tmp_path):
+    """Folder and ledger bytes give the losses that were booked, and the request that it was."""
+    written, records = WRITTEN[name], records_of(name)
+    like = planned(name, records)
+    folder = folder_of(written["folder"], tmp_path / "plan")
+    source = records.occupancy if type(like) is hv.Plan else records
+    loaded = type(like).load(folder, source)
+    kept = plan_codec.decode(base64.b85decode(written["ledger"]), like)
+    for plan in (loaded, kept):
+        assert plan.booked_losses.tolist() == written["losses"]
+        assert goal(plan) == written["goal"] == goal(like)
+        assert np.array_equal(
+            plan.losses(), type(like).load(plan.save(tmp_path / str(id(plan))), source).losses()
+        )

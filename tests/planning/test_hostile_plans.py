@@ -1,0 +1,261 @@
+"""One table of hostile edits of saved plans: whatever a stranger writes, no plan gets cheaper.
+
+Digests are no secret, so that every edit is sealed by one that fits. What is refused is one
+sentence; what loads has the losses that were saved.
+"""
+
+import copy
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.planning.serialization import plan_codec
+from hexveil.planning.serialization.codec import pack_bytes
+from hexveil.planning.serialization.plan_folder import digest
+from hexveil.planning.serialization.plan_tables import TABLES
+from planning.former_kinds import KINDS, planned, records_of
+
+VALUES = (None, True, -1, 0, 2**70, 1e308, "x", "0", "-1", "1e999", "1/0", [], ["x"], {}, {"is": 1})
+NUMBERS = (float("nan"), float("inf"), -1.0, 0.0, 1e300)
+WHOLE = (-1, 0, 2**62)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Return the records, the plan and the folder of each kind."""
+    place, made = tmp_path_factory.mktemp("plans"), {}
+    for name in KINDS:
+        records = records_of(name)
+        plan = planned(name, records)
+        made[name] = records, plan, plan.save(place / name)
+    return made
+
+
+def read(folder):
+    """Return the words of a plan's folder and its tables by file name."""
+    words = json.loads((folder / "plan.json").read_text("utf-8"))
+    files = [name for name in TABLES if (folder / name).exists()]
+    return words, {name: pq.read_table(folder / name) for name in files}
+
+
+def write(folder, words, tables):
+    """Write words and tables into a plan's folder, with the digest that fits them."""
+    words = {name: word for name, word in words.items() if name != "digest"}
+    for name, table in tables.items():
+        pq.write_table(table, folder / name)
+    text = json.dumps(words | {"digest": digest(json.loads(json.dumps(words)), tables)})
+    (folder / "plan.json").write_text(text)
+
+
+def load(folder, records, plan):
+    """Return the plan of a folder, or the sentence that refuses it."""
+    source = records.occupancy if isinstance(plan, hv.Plan) else records
+    try:
+        return type(plan).load(folder, source)
+    except hv.InputError as error:
+        text = str(error)
+        assert str(folder) in text
+        assert text.endswith((".", "?"))
+        assert "\n" not in text
+        return text
+
+
+def leaves(words, path=()):
+    """Yield the path of every word, of the objects too."""
+    items = {}
+    if isinstance(words, (dict, list)):
+        items = words if isinstance(words, dict) else dict(enumerate(words))
+    for name, word in items.items():
+        yield (*path, name)
+        yield from leaves(word, (*path, name))
+
+
+def changed(words, path, *to):
+    """Return words with another one at a path, or without the one that is there."""
+    words = copy.deepcopy(words)
+    around = words
+    for name in path[:-1]:
+        around = around[name]
+    if to:
+        around[path[-1]] = to[0]
+    else:
+        del around[path[-1]]
+    return words
+
+
+def hostile_words(words):
+    """Yield the words of a plan, each time with one of another kind, missing, or added."""
+    for number, path in enumerate(leaves(words["plan"], ("plan",))):
+        yield changed(words, path)
+        # Every value meets every kind of field somewhere: all of each would take a minute.
+        for value in VALUES[number % 5 :: 5]:
+            yield changed(words, path, value)
+        if isinstance(path[-1], str):
+            yield changed(words, (*path[:-1], "other"), "x")
+
+
+def same(plan, loaded):
+    """Return whether a loaded plan costs each unit what the saved one does."""
+    return np.array_equal(plan.booked_losses, loaded.booked_losses)
+
+
+@pytest.mark.parametrize("name", ["range", "cell ranges", "targets", "stages", "bins", "columns"])
+def test_words_of_a_stranger_are_refused_or_cost_the_same(folders, name, tmp_path):
+    """Each word of plan.json is replaced, removed and joined by another one."""
+    records, plan, folder = folders[name]
+    words, tables = read(folder)
+    copied, refused = shutil.copytree(folder, tmp_path / "plan"), 0
+    for edited in hostile_words(words):
+        write(copied, edited, tables)
+        loaded = load(copied, records, plan)
+        refused += isinstance(loaded, str)
+        assert isinstance(loaded, str) or same(plan, loaded), edited
+    assert refused > 50
+
+
+def hostile_tables(tables):
+    """Yield the tables of a folder with a number that no plan has, a missing row or column."""
+    for file, table in tables.items():
+        yield {**tables, file: table.slice(1)}
+        yield {**tables, file: table.slice(0, 0)}
+        for place, column in enumerate(table.schema):
+            yield {**tables, file: table.drop_columns([column.name])}
+            kinds = {pa.float64(): NUMBERS, pa.int64(): WHOLE, pa.string(): ("x", None)}
+            for value in kinds.get(column.type, (None,)):
+                values = [*table[column.name].to_pylist()[:-1], value]
+                edited = table.set_column(place, column.name, pa.array(values, column.type))
+                yield {**tables, file: edited}
+            yield {**tables, file: table.set_column(place, column.name, pa.nulls(table.num_rows))}
+
+
+@pytest.mark.parametrize("name", ["range", "cell ranges", "targets", "printed"])
+def test_tables_of_a_stranger_are_refused_or_cost_the_same(folders, name, tmp_path):
+    """Each column of each table has NaN, negative, huge and missing numbers in turn."""
+    records, plan, folder = folders[name]
+    words, tables = read(folder)
+    copied = shutil.copytree(folder, tmp_path / "plan")
+    for edited in hostile_tables(tables):
+        write(copied, words, edited)
+        loaded = load(copied, records, plan)
+        assert isinstance(loaded, str) or same(plan, loaded)
+
+
+@pytest.mark.parametrize("name", ["range", "stages", "bins", "ranks", "columns of medians"])
+def test_a_damaged_row_of_the_ledger_is_one_sentence(folders, name):
+    """Words that no plan has are a damaged ledger, or a plan of the same records."""
+    _, plan, _ = folders[name]
+    words, arrays = plan_codec.pack_decisions(plan)
+    for edited in hostile_words({"plan": words}):
+        try:
+            decoded = plan_codec.decode(pack_bytes(edited["plan"], arrays), plan)
+        except (hv.StorageError, hv.InputError) as error:
+            assert "restore the ledger" in str(error) or "come out otherwise" in str(error)  # noqa: PT017
+        else:
+            assert decoded.booked_losses.shape == plan.booked_losses.shape
+
+
+ALLOCATION = ("plan", "allocation")
+RANGE = (*ALLOCATION, "clipping", "range")
+REFUSED = [
+    ("bounds", ("figures", "epsilon"), "1/8", "states a loss that the rows"),
+    ("bounds", ("occupancy", "fingerprint"), "0", "fingerprint of other counts"),
+    ("bounds", ("plan", "request", "method"), "magic", "request.method is 'magic', not joint or"),
+    ("bounds", ("plan", "request", "mechanism"), "Nothing()", "there is no 'Nothing'"),
+    ("bounds", ("plan", "request", "statistics"), ["mode"], "statistics must be"),
+    ("bounds", ("plan", "request", "epsilon"), None, "either a loss or targets"),
+    ("bounds", ("plan", "request", "epsilon"), "-1", "request.epsilon must be above 0"),
+    ("bounds", ("plan", "facts", "privacy_unit"), "family", "not user or user-day or user-week"),
+    ("bounds", ("plan", "facts", "lattice", "quantum"), "0.7", "not a multiple of the quantum"),
+    ("bounds", ("plan", "facts", "lattice", "lower"), "61", "bounds of its values do not rise"),
+    ("bounds", ("grid", "timezone"), "Asia/Nowhere", "timezone .* not known"),
+    ("bounds", ("plan", "baseline_error"), -1, "baseline error must be above 0"),
+    ("bounds", ("plan", "allocation"), {"is": "Plan"}, "allocation is .*, not PlanAllocation"),
+    ("bounds", ("plan", "colour"), "red", "colour is no field"),
+    ("delta", ("plan", "request", "method"), "clip-user", "delta works"),
+    ("range", (*ALLOCATION, "clipping"), {"is": "WithinBounds"}, "do not fit together"),
+    ("range", (*RANGE, "epsilon"), "1/1000", "states a loss"),
+    ("range", (*RANGE, "quantiles"), ["0.9", "0.1"], "quantiles or a width"),
+    ("range", (*RANGE, "width"), -1, "quantiles or a width"),
+    ("range", (*RANGE, "radius"), None, "do not fit together"),
+    ("range", (*RANGE, "radius"), "1/2", "a radius that no plan has"),
+    ("cell ranges", (*ALLOCATION, "clipping", "plan", "first_share"), "2", "shares of epsilon"),
+    ("stages", (*ALLOCATION, "clipping", "stages"), "0", "come out otherwise in this version"),
+    ("stages", (*ALLOCATION, "clipping", "choices"), ["0"], "one choice of a mechanism for each"),
+    ("stages", (*ALLOCATION, "clipping", "choices"), ["a", "b", "c"], "has a choice that"),
+    ("bins", ("plan", "component", "priced", "prices"), [1], "its prices are not one"),
+    ("bins", ("plan", "component", "priced", "prices"), [1.5, 1], "prices is .* not ndarray"),
+    ("bins", ("plan", "component", "priced", "floor"), -1, "its floor"),
+    ("bins", ("plan", "component", "bin_epsilon"), "30", "above the epsilon"),
+    ("bins", ("plan", "component", "bin_epsilon"), "0.1", "states a loss"),
+    ("bins", ("plan", "requested_epsilon"), "3.9", "above the epsilon"),
+    ("bins", ("plan", "terms"), [], "no quantile, share or histogram"),
+    ("bins", ("plan", "moments"), ["mean", "sd"], "not those that were asked"),
+    ("bins", ("plan", "moment_plan", "digest"), "0", "another one than was saved"),
+    ("bins", ("plan", "moment_plan", "folder"), "../bounds", "another one than was saved"),
+    ("bins", ("records", "fingerprint"), "0", "who reported how"),
+    ("bins", ("records", "bins"), "1", "counted by"),
+    ("ranks with delta", ("plan", "delta"), "0", "all parts of a plan have one delta"),
+    ("indicator", ("plan", "component", "share"), "share<21", "the single share"),
+    ("columns", ("figures", "epsilon"), "1", "states a loss"),
+    ("columns", ("plan", "requested_epsilon"), "0.5", "above the epsilon"),
+    ("columns", ("plan", "requested_epsilon"), None, "or conversely"),
+    ("columns", ("plan", "weights"), {"speed": "1"}, "weights are not one"),
+    ("columns", ("plan", "plans", "speed", "folder"), "column_2", "another one than was saved"),
+    ("columns", ("plan", "plans", "heat"), None, "lacks a field"),
+    ("columns with targets", ("plan", "requested_epsilon"), "9", "or conversely"),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "word", "message"), REFUSED)
+def test_a_refusal_says_what_is_wrong(folders, name, path, word, message, tmp_path):
+    """Where it matters, the sentence names the field or the part, and what it must be."""
+    records, plan, folder = folders[name]
+    words, tables = read(folder)
+    copied = shutil.copytree(folder, tmp_path / "plan")
+    write(copied, changed(words, path, word), tables)
+    said = load(copied, records, plan)
+    with pytest.raises(hv.InputError, match=message):
+        raise hv.InputError(said)
+
+
+ROWS = [
+    (
+        "bounds",
+        "cells.parquet",
+        "noise_records",
+        0.0,
+        "the mean keeps records without noise in row",
+    ),
+    ("bounds", "cells.parquet", "noise_records", float("nan"), "noise is no scale in row 0"),
+    ("bounds", "cells.parquet", "mean_kept", -1, "keeps fewer than 0 records in row 0"),
+    ("bounds", "cells.parquet", "lower", 60.0, "bounds do not rise in row 0"),
+    ("bounds", "cells.parquet", "cell", "nowhere", "names of cells do not fit"),
+    ("bounds", "cells.parquet", "noise_records", None, "empty places in the column noise_records"),
+    ("bounds", "users.parquet", "factor", 1.5, "factor is not from 0 to 1 in row 0"),
+    ("bounds", "users.parquet", "user", 5, "does not number users in order"),
+    ("bounds", "users.parquet", "loss", 0.0, "states a loss that the rows"),
+    ("bounds", "pairs.parquet", "n", 0, "counts must be 1 or above"),
+    ("range", "pairs.parquet", "weight", 2**60, "weights that no plan has"),
+    ("range", "cells.parquet", "variance_noise", 0.0, "the variance keeps records without noise"),
+    ("targets", "cells.parquet", "target_mean", float("nan"), "request.target of 'mean'"),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "column", "value", "message"), ROWS)
+def test_a_row_that_no_plan_has_is_named(folders, name, file, column, value, message, tmp_path):
+    """Arrays are checked row by row, and the sentence names the first row that is wrong."""
+    records, plan, folder = folders[name]
+    words, tables = read(folder)
+    copied = shutil.copytree(folder, tmp_path / "plan")
+    table = tables[file]
+    values = pa.array([value, *table[column].to_pylist()[1:]], table.schema.field(column).type)
+    place = table.column_names.index(column)
+    write(copied, words, {**tables, file: table.set_column(place, column, values)})
+    said = load(copied, records, plan)
+    with pytest.raises(hv.InputError, match=message):
+        raise hv.InputError(said)

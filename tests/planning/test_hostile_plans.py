@@ -104,7 +104,10 @@ def same(plan, loaded):
     return np.array_equal(plan.booked_losses, loaded.booked_losses)
 
 
-@pytest.mark.parametrize("name", ["range", "cell ranges", "targets", "stages", "bins", "columns"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("cell ranges", "targets", "stages")]
+
+
+@pytest.mark.parametrize("name", ["range", "bins", "columns", *SLOW])
 def test_words_of_a_stranger_are_refused_or_cost_the_same(folders, name, tmp_path):
     """Each word of plan.json is replaced, removed and joined by another one."""
     records, plan, folder = folders[name]
@@ -133,7 +136,7 @@ def hostile_tables(tables):
             yield {**tables, file: table.set_column(place, column.name, pa.nulls(table.num_rows))}
 
 
-@pytest.mark.parametrize("name", ["range", "cell ranges", "targets", "printed"])
+@pytest.mark.parametrize("name", ["range", *SLOW])
 def test_tables_of_a_stranger_are_refused_or_cost_the_same(folders, name, tmp_path):
     """Each column of each table has NaN, negative, huge and missing numbers in turn."""
     records, plan, folder = folders[name]
@@ -145,7 +148,7 @@ def test_tables_of_a_stranger_are_refused_or_cost_the_same(folders, name, tmp_pa
         assert isinstance(loaded, str) or same(plan, loaded)
 
 
-@pytest.mark.parametrize("name", ["range", "stages", "bins", "ranks", "columns of medians"])
+@pytest.mark.parametrize("name", ["range", "ranks", "bins", *SLOW])
 def test_a_damaged_row_of_the_ledger_is_one_sentence(folders, name):
     """Words that no plan has are a damaged ledger, or a plan of the same records."""
     _, plan, _ = folders[name]
@@ -166,47 +169,38 @@ REFUSED = [
     ("bounds", ("occupancy", "fingerprint"), "0", "fingerprint of other counts"),
     ("bounds", ("plan", "request", "method"), "magic", "request.method is 'magic', not joint or"),
     ("bounds", ("plan", "request", "mechanism"), "Nothing()", "there is no 'Nothing'"),
-    ("bounds", ("plan", "request", "statistics"), ["mode"], "statistics must be"),
     ("bounds", ("plan", "request", "epsilon"), None, "either a loss or targets"),
     ("bounds", ("plan", "request", "epsilon"), "-1", "request.epsilon must be above 0"),
     ("bounds", ("plan", "facts", "privacy_unit"), "family", "not user or user-day or user-week"),
     ("bounds", ("plan", "facts", "lattice", "quantum"), "0.7", "not a multiple of the quantum"),
     ("bounds", ("plan", "facts", "lattice", "lower"), "61", "bounds of its values do not rise"),
-    ("bounds", ("grid", "timezone"), "Asia/Nowhere", "timezone .* not known"),
-    ("bounds", ("plan", "baseline_error"), -1, "baseline error must be above 0"),
-    ("bounds", ("plan", "allocation"), {"is": "Plan"}, "allocation is .*, not PlanAllocation"),
+    (
+        "bounds",
+        ("plan", "facts", "cells", "grid", "timezone"),
+        "Asia/Nowhere",
+        "timezone .* not known",
+    ),
     ("bounds", ("plan", "colour"), "red", "colour is no field"),
     ("delta", ("plan", "request", "method"), "clip-user", "delta works"),
     ("range", (*ALLOCATION, "clipping"), {"is": "WithinBounds"}, "do not fit together"),
-    ("range", (*RANGE, "epsilon"), "1/1000", "states a loss"),
     ("range", (*RANGE, "quantiles"), ["0.9", "0.1"], "quantiles or a width"),
-    ("range", (*RANGE, "width"), -1, "quantiles or a width"),
-    ("range", (*RANGE, "radius"), None, "do not fit together"),
     ("range", (*RANGE, "radius"), "1/2", "a radius that no plan has"),
     ("cell ranges", (*ALLOCATION, "clipping", "plan", "first_share"), "2", "shares of epsilon"),
     ("stages", (*ALLOCATION, "clipping", "stages"), "0", "come out otherwise in this version"),
     ("stages", (*ALLOCATION, "clipping", "choices"), ["0"], "one choice of a mechanism for each"),
-    ("stages", (*ALLOCATION, "clipping", "choices"), ["a", "b", "c"], "has a choice that"),
     ("bins", ("plan", "component", "priced", "prices"), [1], "its prices are not one"),
-    ("bins", ("plan", "component", "priced", "prices"), [1.5, 1], "prices is .* not ndarray"),
-    ("bins", ("plan", "component", "priced", "floor"), -1, "its floor"),
     ("bins", ("plan", "component", "bin_epsilon"), "30", "above the epsilon"),
-    ("bins", ("plan", "component", "bin_epsilon"), "0.1", "states a loss"),
     ("bins", ("plan", "requested_epsilon"), "3.9", "above the epsilon"),
     ("bins", ("plan", "terms"), [], "no quantile, share or histogram"),
-    ("bins", ("plan", "moments"), ["mean", "sd"], "not those that were asked"),
     ("bins", ("plan", "moment_plan", "digest"), "0", "another one than was saved"),
     ("bins", ("plan", "moment_plan", "folder"), "../bounds", "another one than was saved"),
     ("bins", ("records", "fingerprint"), "0", "who reported how"),
     ("bins", ("records", "bins"), "1", "counted by"),
     ("ranks with delta", ("plan", "delta"), "0", "all parts of a plan have one delta"),
     ("indicator", ("plan", "component", "share"), "share<21", "the single share"),
-    ("columns", ("figures", "epsilon"), "1", "states a loss"),
     ("columns", ("plan", "requested_epsilon"), "0.5", "above the epsilon"),
-    ("columns", ("plan", "requested_epsilon"), None, "or conversely"),
     ("columns", ("plan", "weights"), {"speed": "1"}, "weights are not one"),
     ("columns", ("plan", "plans", "speed", "folder"), "column_2", "another one than was saved"),
-    ("columns", ("plan", "plans", "heat"), None, "lacks a field"),
     ("columns with targets", ("plan", "requested_epsilon"), "9", "or conversely"),
 ]
 
@@ -227,22 +221,58 @@ ROWS = [
     (
         "bounds",
         "cells.parquet",
-        "noise_records",
+        "allocation.noise_scale_records",
         0.0,
         "the mean keeps records without noise in row",
     ),
-    ("bounds", "cells.parquet", "noise_records", float("nan"), "noise is no scale in row 0"),
-    ("bounds", "cells.parquet", "mean_kept", -1, "keeps fewer than 0 records in row 0"),
+    (
+        "bounds",
+        "cells.parquet",
+        "allocation.noise_scale_records",
+        float("nan"),
+        "noise is no scale in row 0",
+    ),
+    (
+        "bounds",
+        "cells.parquet",
+        "allocation.contribution_cap",
+        -1,
+        "keeps fewer than 0 records in row 0",
+    ),
     ("bounds", "cells.parquet", "lower", 60.0, "bounds do not rise in row 0"),
     ("bounds", "cells.parquet", "cell", "nowhere", "names of cells do not fit"),
-    ("bounds", "cells.parquet", "noise_records", None, "empty places in the column noise_records"),
-    ("bounds", "users.parquet", "factor", 1.5, "factor is not from 0 to 1 in row 0"),
+    (
+        "bounds",
+        "cells.parquet",
+        "allocation.noise_scale_records",
+        None,
+        "empty places in the column allocation",
+    ),
+    (
+        "bounds",
+        "users.parquet",
+        "allocation.contribution_factor",
+        1.5,
+        "factor is not from 0 to 1 in row 0",
+    ),
     ("bounds", "users.parquet", "user", 5, "does not number users in order"),
     ("bounds", "users.parquet", "loss", 0.0, "states a loss that the rows"),
     ("bounds", "pairs.parquet", "n", 0, "counts must be 1 or above"),
-    ("range", "pairs.parquet", "weight", 2**60, "weights that no plan has"),
-    ("range", "cells.parquet", "variance_noise", 0.0, "the variance keeps records without noise"),
-    ("targets", "cells.parquet", "target_mean", float("nan"), "request.target of 'mean'"),
+    (
+        "range",
+        "pairs.parquet",
+        "allocation.clipping.range.weight",
+        2**60,
+        "weights that no plan has",
+    ),
+    (
+        "range",
+        "cells.parquet",
+        "allocation.variance_noise",
+        0.0,
+        "the variance keeps records without noise",
+    ),
+    ("targets", "cells.parquet", "request.target.mean", float("nan"), "request.target of 'mean'"),
 ]
 
 

@@ -118,7 +118,7 @@ class Codec:
         return words
 
     def _given(self, path: Path) -> Any:  # noqa: ANN401  any field
-        """Return the given value of a field; of `INHERITED` ones that of the nearest part around it."""
+        """Return the given value of a field; of `INHERITED` ones that of the part around it."""
         *around, name = path
         if name not in INHERITED:
             return self.given.get(path, _MISSING)
@@ -131,7 +131,8 @@ class Codec:
         if word is None and type(None) in options:
             return None
         coders = [self.coders[option] for option in options if option in self.coders]
-        if coders and path:
+        is_object = isinstance(word, dict) and "is" in word
+        if coders and path and not is_object:
             return coders[0].unpack(word, path)
         for option in options:
             found = self._unpack_one(option, word, path)

@@ -35,19 +35,14 @@ KINDS = {"columns": "ColumnPlans", "distribution": "DistributionPlan"}
 # An earlier version scored pooled ranks, which its stored numbers are decoded with, under "ranks".
 _RANKS = "ranks among the points asked for"
 _SIZE_BYTES = 8
+_RENAMED = {"kept": "mean_kept", "dropped_cell": "cell", "dropped_user": "user"}
+"""Arrays whose column in a folder had another name than in the ledger."""
 _ROWS = {
-    "kept": "contribution_cap",
-    "noise_records": "noise_scale_records",
-    "variance_kept": "variance_cap",
+    "contribution_cap": "mean_kept",
+    "noise_scale_records": "noise_records",
+    "variance_cap": "variance_kept",
     "variance_noise": "variance_noise",
-    "factor": "contribution_factor",
-}
-_RENAMED = _ROWS | {
-    "dropped": "suppressed_pairs",
-    "dropped_cell": "cell",
-    "dropped_user": "user",
-    "weight_factor": "factor",
-    "weight_total": "total",
+    "contribution_factor": "factor",
 }
 
 
@@ -167,7 +162,7 @@ def folder_words(words: Words, names: set[str]) -> Words:
     ----------
     words : dict
     names : set of str
-        Fields of the arrays that the tables of the folder have.
+        Of the columns of its tables.
     """
     figures = {"figures": {"epsilon": words["plan"]["epsilon"]}}
     request = words["request"]
@@ -184,21 +179,25 @@ def folder_words(words: Words, names: set[str]) -> Words:
             return figures | {"plan": _distribution_words(words), "records": words["records"]}
     counts, facts = words["occupancy"], words["records"]
     # Where pairs are at hand, their table has the counts of all of them.
-    if not counts.get("distributed") or "suppressed_pairs" not in names:
+    if not counts.get("distributed") or "dropped" not in names:
         names -= {"cell", "user"}
     size = counts["cells"], counts["users"]
-    targets = {name: {"array": f"target.{name}"} for name in request.pop("targets") or ()}
+    targets = {name: {"array": f"target_{name}"} for name in request.pop("targets") or ()}
     asked = {"request": {"is": "Request", **request} | ({"target": targets} if targets else {})}
     plan = _plan_words(words["plan"], names, size) | asked | {"facts": None}
     plan["baseline_error"] = words["plan"]["baseline_error"]
-    grid = None
     if facts is not None:
-        grid = facts.pop("grid")
-        lower, upper = facts.pop("bounds")
-        lattice = {"is": "ValueLattice", "lower": lower, "upper": upper}
-        lattice |= {"quantum": facts.pop("quantum")}
-        plan["facts"] = {"is": "PublicMetadata", "lattice": lattice, **facts}
-    return figures | {"plan": plan, "occupancy": counts, "grid": grid}
+        grid, (lower, upper) = facts.pop("grid"), facts.pop("bounds")
+        places = {name: {"array": name} for name in ("hexagon", "slot") if name in names}
+        cells = {"grid": grid["columns"] if "columns" in grid else {"is": "Cells"} | grid}
+        lattice = {"lower": lower, "upper": upper, "quantum": facts.pop("quantum")}
+        plan["facts"] = {
+            "is": "PublicMetadata",
+            "cells": {"is": "CellTable"} | cells | places,
+            "lattice": {"is": "ValueLattice"} | lattice,
+            **facts,
+        }
+    return figures | {"plan": plan, "occupancy": counts}
 
 
 def _distribution_words(words: Words) -> Words:
@@ -248,11 +247,11 @@ def _plan_words(
     if "cell" in names:
         sizes = dict(zip(("n_cells", "n_users"), counts, strict=True))
         suppressed = {"is": "SuppressedPairs", "cell": array("cell"), "user": array("user")} | sizes
-    elif "suppressed_pairs" in names:
-        suppressed = array("suppressed_pairs")
+    elif "dropped" in names:
+        suppressed = array("dropped")
     allocation: Words = {
         "is": "PlanAllocation",
-        **{name: array(name) for name in _ROWS.values()},
+        **{name: array(column) for name, column in _ROWS.items()},
         "suppressed_pairs": suppressed,
         "lower_bound": old["lower_bound"],
         "bound_kind": old["certifies"],
@@ -266,8 +265,9 @@ def _plan_words(
 def _clipping_words(old: Words, names: Collection[str], array: Any) -> Words:  # noqa: ANN401
     """Return the kind of the clipping range."""
     weight: Words = array("weight")
-    if "total" in names:
-        weight = {"is": "FactoredWeights", "factor": array("factor"), "total": array("total")}
+    if "weight_total" in names:
+        factors = {"factor": array("weight_factor"), "total": array("weight_total")}
+        weight = {"is": "FactoredWeights"} | factors
     if "stages" in old:
         predicted = {"predicted_error": array("predicted_error")}
         return {"is": "SavedStages", "stages": old["stages"], "choices": old["choices"]} | predicted

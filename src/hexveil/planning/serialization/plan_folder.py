@@ -49,11 +49,9 @@ from hexveil.planning.serialization.plan_tables import (
     USERS,
     WORDS,
     TableArrays,
-    array_names,
-    cells_of,
     damaged_file,
     digest,
-    grid_words,
+    labels_of,
     numbers,
     occupancy_of,
     read_bytes,
@@ -64,7 +62,6 @@ from hexveil.planning.serialization.plan_tables import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.serialization.codec import Arrays, Words
@@ -139,14 +136,16 @@ def _coders(pack: Any, unpack: Any = None) -> dict[type, Coder]:  # noqa: ANN401
 def _given(plan: AnyPlan) -> dict[Place, Any]:
     """Return fields that plan.json lacks: the records, whose counts are in the tables."""
     if isinstance(plan, Plan):
-        return _given_facts(plan.occupancy, None if plan.facts is None else plan.facts.cells)
+        labels = None if plan.facts is None else plan.facts.cells.labels
+        return _given_records(plan.occupancy, labels)
     return {("facts",): plan.facts}
 
 
-def _given_facts(occupancy: Occupancy, cells: CellTable | None) -> dict[Place, Any]:
-    """Return the counts, and fields of public metadata that tables have or no folder has."""
-    facts = {"cells": cells, "recount": None, "bins": None, "id_space": ""}
-    return {("occupancy",): occupancy} | {("facts", name): one for name, one in facts.items()}
+def _given_records(occupancy: Occupancy, labels: Any) -> dict[Place, Any]:  # noqa: ANN401
+    """Return the counts and labels that tables have, and fields that no folder has."""
+    given: dict[Place, Any] = {("occupancy",): occupancy, ("facts", "cells", "labels"): labels}
+    given |= {("facts", name): None for name in ("recount", "bins")}
+    return given | {("facts", "id_space"): "", ("facts", "cells", "grid", "area"): None}
 
 
 def _figures(plan: AnyPlan) -> Words:
@@ -172,8 +171,7 @@ def _records(plan: AnyPlan) -> Words:
     counts = plan.occupancy
     sizes = {"cells": counts.n_cells, "users": counts.n_users, "pairs": counts.n_pairs}
     spread = {} if counts.is_local else {DISTRIBUTED: True}
-    grid = None if plan.facts is None else grid_words(plan.facts.cells.grid)
-    return {"occupancy": sizes | {"fingerprint": counts.fingerprint} | spread, "grid": grid}
+    return {"occupancy": sizes | {"fingerprint": counts.fingerprint} | spread}
 
 
 def _record_words(facts: PublicMetadata) -> Words:
@@ -265,16 +263,17 @@ def load(folder: str | Path, kind: type[PlanT], source: Source = None) -> PlanT:
             f"hv.{stated}.load(folder{records}), and release records read in the same way."
         )
     tables = {name: read_table(path / name) for name in TABLES} if kind is Plan else {}
-    if words.pop("digest", None) != digest(words, tables):
-        raise InputError(
-            f"the plan in {path} was edited after it was saved: its contents do not have the "
-            f"digest that {WORDS} states; plan and save again."
-        )
-    # The digest is no secret: a stranger can make one that fits, so everything below is checked.
     # Numbers can be beyond all doubles: losses are infinite then, and refused.
     with _understood(path), np.errstate(all="ignore"):
+        if words.pop("digest", None) != digest(words, tables):
+            raise InputError(
+                "it was edited after it was saved: its contents do not have the digest that "
+                f"{WORDS} states; plan and save again."
+            )
+        # The digest is no secret: a stranger can make one that fits, so all below is checked.
         if words["format"] == FORMER_FORMAT:
-            words = former_plans.folder_words(words, array_names(tables))
+            names = {name for table in tables.values() for name in table.column_names}
+            words = former_plans.folder_words(words, names)
         if kind is Plan:
             return cast("PlanT", _plan(words, tables, cast("Occupancy | None", source)))
         if kind is DistributionPlan:
@@ -313,9 +312,11 @@ def _check_records(words: Words, facts: PublicMetadata) -> None:
 def _plan(words: Words, tables: Tables, elsewhere: Occupancy | None) -> Plan:
     """Return the plan of means and variances that words and tables hold."""
     occupancy = occupancy_of(words, tables, elsewhere)
-    cells = None if words["grid"] is None else cells_of(words["grid"], tables[CELLS])
-    codec = Codec(TableArrays(tables), _given_facts(occupancy, cells), CODERS)
-    plan = cast("Plan", codec.unpack(Plan, words["plan"]))
+    given = _given_records(occupancy, labels_of(tables[CELLS]))
+    plan = cast("Plan", Codec(TableArrays(tables), given, CODERS).unpack(Plan, words["plan"]))
+    # Names are what a recipient reads; the release is about places.
+    if plan.facts is not None and list(plan.names) != tables[CELLS]["cell"].to_pylist():
+        raise InputError("the names of cells do not fit its places or labels.")
     if numbers(tables[USERS], "user").tolist() != list(range(occupancy.n_users)):
         raise InputError(f"{USERS} does not number users in order.")
     if words["occupancy"]["fingerprint"] != occupancy.fingerprint:

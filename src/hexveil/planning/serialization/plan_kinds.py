@@ -90,7 +90,12 @@ def _term_of(text: str, _: Path) -> statistic_terms.Term:
 
 _TERM = Coder(lambda term, _: term.text, _term_of)
 _MECHANISM = Coder(mechanism_word, mechanism_of)
+_LABELS = Coder(
+    lambda grid, _: [] if isinstance(grid, cells.OneCell) else list(grid.columns),
+    lambda word, _: cells.Labels(*word) if word else cells.OneCell(),
+)
 CODERS: dict[type, Coder] = {
+    cells.Labels: _LABELS,
     CellMechanism: _MECHANISM,
     ThresholdMechanism: _MECHANISM,
     statistic_terms.Quantile: _TERM,

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.model.cells import Cells, CellTable, Labels, OneCell
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.suppressed_pairs import SuppressedPairs
 
@@ -28,31 +27,11 @@ if TYPE_CHECKING:
 WORDS = "plan.json"
 TABLES = ("cells.parquet", "users.parquet", "pairs.parquet")
 CELLS, USERS, PAIRS = TABLES
-COLUMNS = {
-    "contribution_cap": (CELLS, "mean_kept"),
-    "noise_scale_records": (CELLS, "noise_records"),
-    "variance_cap": (CELLS, "variance_kept"),
-    "variance_noise": (CELLS, "variance_noise"),
-    "lower": (CELLS, "lower"),
-    "upper": (CELLS, "upper"),
-    "predicted_error": (CELLS, "predicted_error"),
-    "total": (CELLS, "weight_total"),
-    "contribution_factor": (USERS, "factor"),
-    "factor": (USERS, "weight_factor"),
-    "suppressed_pairs": (PAIRS, "dropped"),
-    "weight": (PAIRS, "weight"),
-    "cell": (PAIRS, "cell"),
-    "user": (PAIRS, "user"),
-}
-"""File and column of each array, by its field."""
-TYPES = {
-    CELLS: {"cell": pa.string(), "hexagon": pa.uint64(), "slot": pa.int64()},
-    USERS: {"user": pa.int64(), "loss": pa.float64()},
-    PAIRS: {"cell": pa.int64(), "user": pa.int64(), "n": pa.int64()},
-}
-NEEDED = {CELLS: ("cell",), USERS: ("user", "loss"), PAIRS: ("cell", "user", "n")}
-TARGET, LABEL = "target_", "label_"
-"""Prefixes of the columns of targets and of labels."""
+PER_USER = ("contribution_factor", "factor")
+PER_PAIR = ("suppressed_pairs", "weight", "cell", "user")
+"""Fields with arrays that have an entry for each user, and for each pair; others are of cells."""
+LABEL = "label_"
+"""Prefix of the columns of labels."""
 DISTRIBUTED = "distributed"
 """Word of plans with pairs that do not fit in memory: pairs.parquet has suppressed ones alone."""
 
@@ -63,24 +42,15 @@ DISTRIBUTED = "distributed"
 def tables_of(plan: Plan, arrays: Arrays) -> Tables:
     """Return the tables of the folder by file name: figures first, then the exact arrays."""
     tables = {CELLS: plan.table, USERS: plan.users, PAIRS: _pairs_table(plan)}
-    columns = {_column(name): pa.array(array) for name, array in arrays.items()}
-    if plan.facts is not None:
-        cells = plan.facts.cells
-        for name, place in (("hexagon", cells.hexagon), ("slot", cells.slot)):
-            if place is not None:
-                columns[CELLS, name] = pa.array(place)
-        for name, labels in cells.labels.items():
-            columns[CELLS, LABEL + name] = pa.array(labels, type=pa.string())
-    for (file, column), values in columns.items():
-        if column not in tables[file].column_names:
-            tables[file] = tables[file].append_column(column, values)
+    for name, array in arrays.items():
+        field = name.rpartition(".")[2]
+        file = USERS if field in PER_USER else PAIRS if field in PER_PAIR else CELLS
+        if name not in tables[file].column_names:
+            tables[file] = tables[file].append_column(name, pa.array(array))
+    for name, labels in {} if plan.facts is None else plan.facts.cells.labels.items():
+        column = pa.array(labels, type=pa.string())
+        tables[CELLS] = tables[CELLS].append_column(LABEL + name, column)
     return tables
-
-
-def _column(name: str) -> tuple[str, str]:
-    """Return the file and the column of an array by the path of its field."""
-    *_, around, last = ("", *name.split("."))
-    return (CELLS, TARGET + last) if around == "target" else COLUMNS[last]
 
 
 def _pairs_table(plan: Plan) -> pa.Table:
@@ -126,20 +96,7 @@ def _canonical(values: pa.Array) -> bytes:
     return bytes(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
 
 
-def grid_words(grid: Cells | Labels) -> Words:
-    """Return the grid in words; places stand in the table of cells."""
-    if isinstance(grid, Labels):
-        return {"columns": [] if isinstance(grid, OneCell) else list(grid.columns)}
-    return {name: getattr(grid, name) for name in ("resolution", "timeslot", "timezone", "slot")}
-
-
 # ---- reading ----
-
-
-def array_names(tables: Tables) -> set[str]:
-    """Return the fields of the arrays that the tables of a former folder have."""
-    has = {(file, name) for file, table in tables.items() for name in table.column_names}
-    return {name for name, place in COLUMNS.items() if place in has}
 
 
 class TableArrays(dict[str, Any]):
@@ -150,15 +107,24 @@ class TableArrays(dict[str, Any]):
         self.tables = tables
 
     def __missing__(self, name: str) -> np.ndarray[Any, Any]:
-        file, column = _column(name)
-        return numbers(self.tables[file], column)
+        for table in reversed(self.tables.values()):
+            if name in table.column_names:
+                return numbers(table, name)
+        raise InputError(f"its tables have no column {name}.")
 
 
 def numbers(table: pa.Table, column: str) -> np.ndarray[Any, Any]:
-    """Return a column without gaps as an array; InputError for one that there is not."""
-    if column not in table.column_names:
-        raise InputError(f"its tables have no column {column}.")
-    return np.asarray(table[column].combine_chunks().to_numpy(zero_copy_only=False))
+    """Return a column as an array; InputError for one with gaps."""
+    values = table[column].combine_chunks()
+    if values.null_count:
+        raise InputError(f"its tables have empty places in the column {column}.")
+    return np.asarray(values.to_numpy(zero_copy_only=False))
+
+
+def labels_of(table: pa.Table) -> dict[str, tuple[str, ...]]:
+    """Return the labels of cells by the column that they were read from."""
+    names = (name for name in table.column_names if name.startswith(LABEL))
+    return {name.removeprefix(LABEL): tuple(table[name].to_pylist()) for name in names}
 
 
 def occupancy_of(words: Words, tables: Tables, elsewhere: Occupancy | None) -> Occupancy:
@@ -166,6 +132,8 @@ def occupancy_of(words: Words, tables: Tables, elsewhere: Occupancy | None) -> O
     cells, users, pairs = (tables[name] for name in TABLES)
     if not words["occupancy"].get(DISTRIBUTED, False):
         columns = {name: numbers(pairs, name) for name in ("cell", "user", "n")}
+        if any(column.dtype != np.int64 for column in columns.values()):
+            raise InputError(f"{PAIRS} has numbers that are not whole.")
         return LocalOccupancy(**columns, n_cells=cells.num_rows, n_users=users.num_rows)
     if elsewhere is None:
         raise InputError(
@@ -181,25 +149,6 @@ def occupancy_of(words: Words, tables: Tables, elsewhere: Occupancy | None) -> O
             "again, or read them as they were read then (memory, spark.hexveil.pairsOnDriver)."
         )
     return elsewhere
-
-
-def cells_of(words: Words, table: pa.Table) -> CellTable:
-    """Return the cells of a folder, with the names that a recipient reads."""
-    if "columns" not in words:
-        grid: Cells | Labels = Cells(**words)
-    else:
-        grid = Labels(*words["columns"]) if words["columns"] else OneCell()
-    columns = table.column_names
-    labels = {
-        name.removeprefix(LABEL): tuple(table[name].to_pylist())
-        for name in columns
-        if name.startswith(LABEL)
-    }
-    places = {name: numbers(table, name) for name in ("hexagon", "slot") if name in columns}
-    cells = CellTable(grid, **places, labels=labels)
-    if list(cells.names()) != table["cell"].to_pylist():
-        raise InputError("the names of cells do not fit its places or labels.")
-    return cells
 
 
 def read_bytes(file: Path) -> bytes:
@@ -223,26 +172,10 @@ def damaged_file(file: Path, what: str) -> NoReturn:
 
 
 def read_table(file: Path) -> pa.Table:
-    """Return the table of a file that has the columns of a saved plan, without gaps."""
+    """Return the table of a file of a saved plan."""
     data = read_bytes(file)
     try:
         # From memory: the bytes that are checked are the bytes that are used.
-        table = pa.parquet.ParquetFile(pa.BufferReader(data)).read()
+        return pa.parquet.ParquetFile(pa.BufferReader(data)).read()
     except (pa.ArrowException, OSError, ValueError):
         damaged_file(file, "is not a Parquet file that can be read")
-    names, types = table.column_names, TYPES[file.name]
-    # A reader by name would see one of the two, a reader by position the other.
-    if len(set(names)) < len(names):
-        damaged_file(file, "has two columns of one name")
-    for name in NEEDED[file.name]:
-        if name not in names:
-            damaged_file(file, f"has no column {name}")
-    for name in names:
-        kind = types.get(name, pa.string() if name.startswith(LABEL) else None)
-        if kind is not None and table.schema.field(name).type != kind:
-            damaged_file(
-                file, f"has a column {name} of {table.schema.field(name).type}, not {kind}"
-            )
-        if table[name].null_count:
-            damaged_file(file, f"has empty places in the column {name}")
-    return table

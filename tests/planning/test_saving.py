@@ -8,7 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, reject
@@ -20,7 +19,7 @@ from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import Plan
 from hexveil.planning.goal import goal
-from hexveil.planning.serialization import plan_codec, plan_folder
+from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.manifest import fingerprint, request_of
 from publishing.setting import dataset_of, hexagons, labels, plan_of, small_city
 from strategies import occupancies
@@ -260,44 +259,6 @@ def test_an_own_mechanism_is_not_saved(city, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def edited(folder, file, change, *, sealed):
-    """Change a file of a saved plan; `sealed` gives the folder a digest that fits."""
-    words = json.loads((folder / "plan.json").read_text("utf-8"))
-    tables = {name: pq.read_table(folder / name) for name in plan_folder.TABLES}
-    if file == "plan.json":
-        change(words)
-    else:
-        tables[file] = change(tables[file])
-        pq.write_table(tables[file], folder / file)
-    if sealed:
-        words.pop("digest")
-        words["digest"] = plan_folder.digest(words, tables)
-    (folder / "plan.json").write_text(json.dumps(words), "utf-8")
-
-
-def cell_of(column, row, value):
-    """Return a change of one place of a table."""
-
-    def change(table):
-        values = table[column].to_pylist()
-        values[row] = value
-        place = table.column_names.index(column)
-        return table.set_column(place, column, pa.array(values, type=table[column].type))
-
-    return change
-
-
-def word(*path, to):
-    """Return a change of one word of plan.json."""
-
-    def change(words):
-        for key in path[:-1]:
-            words = words[key]
-        words[path[-1]] = to
-
-    return change
-
-
 def refused(folder, message):
     """Assert that loading is refused in one sentence that names the folder."""
     with pytest.raises(hv.InputError, match=message) as caught:
@@ -306,33 +267,6 @@ def refused(folder, message):
     assert str(folder) in text
     assert text.endswith((".", "?"))
     assert "\n" not in text
-
-
-EDITS = [
-    ("plan.json", word("figures", "epsilon", to="1/8")),
-    ("plan.json", word("plan", "request", "epsilon", to="2")),
-    ("plan.json", word("plan", "allocation", "lower_bound", to=0.5)),
-    ("plan.json", word("remark", to="fine")),
-    ("plan.json", word("digest", to="0" * 64)),
-    ("plan.json", lambda words: words.pop("digest")),
-    ("plan.json", word("plan", "facts", "value", to="weight")),
-    ("cells.parquet", cell_of("allocation.noise_scale_records", 0, 1e-6)),
-    ("cells.parquet", cell_of("mean_error", 1, 0.0)),
-    ("cells.parquet", cell_of("cell", 1, "nowhere")),
-    ("cells.parquet", lambda table: table.drop_columns(["mean_bound95"])),
-    ("cells.parquet", lambda table: table.append_column("note", pa.array(["a", None, "c"]))),
-    ("users.parquet", cell_of("allocation.contribution_factor", 2, 0.5)),
-    ("users.parquet", lambda table: table.slice(0, 3)),
-    ("pairs.parquet", cell_of("n", 0, 4)),
-    ("pairs.parquet", lambda table: table.slice(1)),
-]
-
-
-@pytest.mark.parametrize(("file", "change"), EDITS)
-def test_an_edit_is_noticed(file, change, saved):
-    """Any change of any content of any file, shown or exact, is refused."""
-    edited(saved, file, change, sealed=False)
-    refused(saved, "edited")
 
 
 def test_the_bytes_of_a_table_do_not_matter(saved):
@@ -366,8 +300,8 @@ def test_a_folder_is_needed(saved, tmp_path):
 @pytest.mark.parametrize("other", [0, 3, "2", None, [1]])
 def test_another_format_is_refused(other, saved):
     """A folder of another format says by which version it was saved, and is not read further."""
-    edited(saved, "plan.json", word("format", to=other), sealed=True)
-    edited(saved, "plan.json", word("hexveil", to="9.9"), sealed=True)
+    words = json.loads((saved / "plan.json").read_text("utf-8"))
+    (saved / "plan.json").write_text(json.dumps(words | {"format": other, "hexveil": "9.9"}))
     (saved / "cells.parquet").unlink()
     refused(saved, r"saved by hexveil 9\.9, and this hexveil reads format 2")
 

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     )
     from hexveil.planning.request import Request
 
-MAX_WIDTH = 1e6
-"""Widths and errors of a saved range are below this, in spans."""
+MAX_ERROR = 1e6
+"""Predicted errors are below this, in spans."""
+BOUND_KINDS = (None, "loss", "max error", "mean error")
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,8 @@ class PlanAllocation(ReadOnlyArrays):
         refuse_rows(~((factor >= 0) & (factor <= 1)), "a user's factor is not from 0 to 1")
         if self.cell_epsilon is not None and self.cell_epsilon <= 0:
             raise InputError("allocation.cell_epsilon must be above 0.")
+        if self.bound_kind not in BOUND_KINDS:
+            raise InputError(f"allocation.bound_kind {self.bound_kind!r} is the kind of no bound.")
         if self.normaliser == "contributions":
             self._check_contributions(occupancy)
         self._check_kind(occupancy, request)
@@ -197,22 +200,23 @@ class PlanAllocation(ReadOnlyArrays):
     def _check_sizes(self, occupancy: Occupancy) -> None:
         """Refuse arrays without an entry for each cell, user or pair."""
         cells, users = occupancy.n_cells, occupancy.n_users
-        sizes: list[tuple[Floats | Ints | Bools, int]] = [
-            (self.contribution_cap, cells), (self.noise_scale_records, cells),
-            (self.variance_cap, cells), (self.variance_noise, cells),
-            (self.contribution_factor, users),
-        ]  # fmt: skip
+        per_cell = [self.contribution_cap, self.noise_scale_records, self.variance_cap]
+        sizes = [(array.size, cells) for array in (*per_cell, self.variance_noise)]
+        sizes += [(self.contribution_factor.size, users)]
         match self.suppressed_pairs:
             case SuppressedPairs(n_cells=n_cells, n_users=n_users):
-                sizes += [(np.empty(n_cells), cells), (np.empty(n_users), users)]
+                sizes += [(n_cells, cells), (n_users, users)]
             case np.ndarray() as dropped:
-                sizes += [(dropped, occupancy.n_pairs)]
+                sizes += [(dropped.size, occupancy.n_pairs)]
         match self.clipping:
             case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
-                sizes += _weight_sizes(ranged.weight, occupancy)
+                if isinstance(ranged.weight, FactoredWeights):
+                    sizes += [(ranged.weight.factor.size, users), (ranged.weight.total.size, cells)]
+                else:
+                    sizes += [(ranged.weight.size, occupancy.n_pairs)]
             case CellMechanisms(predicted_error=predicted):
-                sizes += [(predicted, cells)]
-        if any(array.size != size for array, size in sizes):
+                sizes += [(predicted.size, cells)]
+        if any(size != needed for size, needed in sizes):
             raise InputError("it was made for other cells or users: an array has another length.")
 
     def _check_contributions(self, occupancy: Occupancy) -> None:
@@ -242,7 +246,10 @@ class PlanAllocation(ReadOnlyArrays):
         has_noise = True
         match self.clipping:
             case CellMechanisms(predicted_error=predicted):
-                refuse_rows(~((predicted >= 0) & (predicted < MAX_WIDTH)), "a predicted error")
+                refuse_rows(
+                    ~((predicted >= 0) & (predicted < MAX_ERROR)),
+                    "a predicted error is none that a plan has",
+                )
                 has_noise = noised == ("mean",)
             case PrivateRange(range=ranged):
                 self._check_noised(ranged.weight, occupancy)
@@ -289,13 +296,6 @@ def refuse_rows(wrong: Bools, fault: str) -> None:
     """Raise InputError with a fault and the first row that has it, if any has."""
     if wrong.any():
         raise InputError(f"{fault} in row {int(np.argmax(wrong))}.")
-
-
-def _weight_sizes(weight: Weights, occupancy: Occupancy) -> list[tuple[Floats | Ints | Bools, int]]:
-    """Return the arrays of weights, each with the length that it must have."""
-    if isinstance(weight, FactoredWeights):
-        return [(weight.factor, occupancy.n_users), (weight.total, occupancy.n_cells)]
-    return [(weight, occupancy.n_pairs)]
 
 
 def full_factors(occupancy: Occupancy) -> Floats:

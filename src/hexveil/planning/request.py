@@ -133,6 +133,8 @@ class Request(ReadOnlyArrays):
         for name, goal in (self.target or {}).items():
             if name not in ("mean", "variance", "sum") or not (goal > 0).all():
                 raise InputError(f"request.target of {name!r} must be above 0 in each cell.")
+        if not 0 <= self.delta < 1:
+            raise InputError("request.delta must be from 0 to below 1.")
         limits = self.epsilon, self.target, self.cell_epsilon
         if sum(limit is not None for limit in limits) != 1:
             raise InputError("it must ask for either a loss or targets.")

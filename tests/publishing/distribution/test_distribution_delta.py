@@ -135,16 +135,6 @@ def test_texts_say_what_delta_means(made, tmp_path):
     assert "pure differential privacy" not in texts[0]
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_a_saved_plan_keeps_its_delta(dataset, estimator, tmp_path):
-    """It is the same request when loaded."""
-    plan = hv.plan(dataset, epsilon=2, delta=DELTA, advise=False, **asked(estimator))
-    folder = plan.save(tmp_path / "plan")
-    loaded = hv.DistributionPlan.load(folder, dataset)
-    assert loaded.to_json() == plan.to_json()
-    assert np.array_equal(loaded.booked_losses, plan.booked_losses)
-
-
 @pytest.mark.slow
 def test_a_plan_says_what_a_delta_would_gain(dataset):
     """In one sentence, where it has none; and a δ that reveals a unit is refused."""

@@ -120,7 +120,7 @@ class PrivateClippingRange(ReadOnlyArrays):
             raise InputError("the epsilon of its interval must be above 0.")
         if self.radius is not None and not 1 <= self.radius < MAX_WIDTH:
             raise InputError("its interval has a radius that no plan has.")
-        if self.ends is not None or self.votes:
+        if (self.ends, self.span_quanta, self.votes, self.total) != (None, None, (), 0):
             raise InputError("its interval has the outputs of a release, which no plan has.")
 
     def ends_in_units(self, lower: float, span: float) -> tuple[float, float]:

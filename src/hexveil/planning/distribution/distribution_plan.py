@@ -116,6 +116,8 @@ class DistributionPlan(PartsBooking):
         """
         if parse_statistics(self.statistics) != (self.moments, self.terms) or not self.terms:
             raise InputError("it has no quantile, share or histogram, or not in order.")
+        if self.facts.bins is None:
+            raise InputError("the records have no bins; read them with the plan's statistics.")
         for term in self.terms:
             if isinstance(term, Share):
                 term.edge(self.facts.lattice)

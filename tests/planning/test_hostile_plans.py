@@ -16,8 +16,7 @@ import pytest
 import hexveil as hv
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import pack_bytes
-from hexveil.planning.serialization.plan_folder import digest
-from hexveil.planning.serialization.plan_tables import TABLES
+from hexveil.planning.serialization.plan_tables import TABLES, digest
 from planning.former_kinds import KINDS, planned, records_of
 
 VALUES = (None, True, -1, 0, 2**70, 1e308, "x", "0", "-1", "1e999", "1/0", [], ["x"], {}, {"is": 1})

@@ -39,25 +39,19 @@ def goal(plan: Plan | DistributionPlan | ColumnPlans) -> dict[str, str]:
     if isinstance(plan, DistributionPlan):
         return _distribution_goal(plan)
     requested = plan.request
+    plain = ("method", "objective", "error", "clipping_range")
+    numbers = ("split", "epsilon", "range_share")
+    is_joint = requested.method == "joint"
+    # Arrays by digest: a target per cell would make the text as long as the map.
+    targets = {name: _digest(one) for name, one in (requested.target or {}).items()}
     return {
         "statistics": json.dumps(requested.statistics),
-        "method": requested.method,
         # The joint plan ignores the mechanism: two spellings of one goal must not be paid twice.
-        "mechanism": "joint"
-        if requested.method == "joint"
-        else mechanism_text(requested.mechanism),
-        "objective": requested.objective,
-        "error": requested.error,
-        "split": _exact(requested.split),
-        "epsilon": _exact(requested.epsilon),
-        # Pure requests have no such field: those of earlier versions stay what they were.
-        **({"delta": decimal_text(requested.delta)} if requested.delta else {}),
-        # Arrays by digest: a target per cell would make the text as long as the map.
-        "targets": json.dumps(
-            {name: _digest(one) for name, one in (requested.target or {}).items()}
-        ),
-        "clipping_range": requested.clipping_range,
-        "range_share": _exact(requested.range_share),
+        "mechanism": "joint" if is_joint else mechanism_text(requested.mechanism),
+        **{name: getattr(requested, name) for name in plain},
+        **{name: _exact(getattr(requested, name)) for name in numbers},
+        **_delta(requested.delta),
+        "targets": json.dumps(targets),
         **printed_options(requested),
         "edition": _edition(requested.edition),
         "bounds": _digest(plan.lower, plan.upper),
@@ -71,7 +65,7 @@ def _distribution_goal(plan: DistributionPlan) -> dict[str, str]:
         "epsilon": decimal_text(plan.requested_epsilon),
         "weights": _weights(plan.weights),
         "estimator": plan.requested_estimator,
-        **({"delta": decimal_text(plan.delta)} if plan.delta else {}),
+        **_delta(plan.delta),
         "edition": _edition(plan.edition),
         "bins": "none" if plan.facts.bins is None else plan.facts.bins.identity(),
         "occupancy": plan.occupancy.fingerprint,
@@ -133,6 +127,11 @@ def _argument(value: object, field: dataclasses.Field[Any]) -> object:
         return decimal_text(number) if isinstance(field.default, str) else float(number)
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return float(cast("int", value)) if is_whole and "float" in str(field.type) else value
+
+
+def _delta(delta: Fraction) -> dict[str, str]:
+    # Pure requests have no such field: those of earlier versions stay what they were.
+    return {"delta": decimal_text(delta)} if delta else {}
 
 
 def _weights(weights: Mapping[str, Fraction]) -> str:

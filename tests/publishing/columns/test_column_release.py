@@ -21,7 +21,7 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.planning.columns.epsilon_shares import divide_epsilon
 from hexveil.planning.serialization.plan_codec import decode, encode
-from hexveil.planning.serialization.plan_folder import digest
+from hexveil.planning.serialization.plan_tables import digest
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.derived.release_source import open_source
 from hexveil.publishing.dossier.dossier import dossier

@@ -38,26 +38,10 @@ from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
-from hexveil.planning.serialization import former_plans
+from hexveil.planning.serialization import former_plans, plan_tables
 from hexveil.planning.serialization.codec import FORMAT, FORMER_FORMAT, Codec, Coder
 from hexveil.planning.serialization.plan_kinds import CODERS, AnyPlan
-from hexveil.planning.serialization.plan_tables import (
-    CELLS,
-    DISTRIBUTED,
-    PAIRS,
-    TABLES,
-    USERS,
-    WORDS,
-    TableArrays,
-    damaged_file,
-    digest,
-    labels_of,
-    numbers,
-    occupancy_of,
-    read_bytes,
-    read_table,
-    tables_of,
-)
+from hexveil.planning.serialization.plan_tables import CELLS, PAIRS, TABLES, USERS, WORDS, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,8 +103,8 @@ def _write(plan: AnyPlan, folder: Path) -> str:
         **_records(plan),
         "plan": Codec(arrays, _given(plan), _coders(part)).pack(plan),
     }
-    tables = tables_of(plan, arrays or {}) if isinstance(plan, Plan) else {}
-    words["digest"] = digest(words, tables)
+    tables = plan_tables.tables_of(plan, arrays or {}) if isinstance(plan, Plan) else {}
+    words["digest"] = plan_tables.digest(words, tables)
     for name, table in tables.items():
         pa.parquet.write_table(table, folder / name, compression="zstd")
     text = json.dumps(words, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -170,7 +154,7 @@ def _records(plan: AnyPlan) -> Words:
         return {"records": _record_words(plan.facts)}
     counts = plan.occupancy
     sizes = {"cells": counts.n_cells, "users": counts.n_users, "pairs": counts.n_pairs}
-    spread = {} if counts.is_local else {DISTRIBUTED: True}
+    spread = {} if counts.is_local else {plan_tables.DISTRIBUTED: True}
     return {"occupancy": sizes | {"fingerprint": counts.fingerprint} | spread}
 
 
@@ -230,7 +214,7 @@ def needs_records(folder: str | Path) -> bool:
     """
     words = read_words(Path(folder))
     counts = words.get("occupancy")
-    is_spread = isinstance(counts, dict) and counts.get(DISTRIBUTED) is True
+    is_spread = isinstance(counts, dict) and counts.get(plan_tables.DISTRIBUTED) is True
     return is_spread or kind_of(words) != "Plan"
 
 
@@ -262,10 +246,10 @@ def load(folder: str | Path, kind: type[PlanT], source: Source = None) -> PlanT:
             f"the plan in {path} is of another kind; load it with "
             f"hv.{stated}.load(folder{records}), and release records read in the same way."
         )
-    tables = {name: read_table(path / name) for name in TABLES} if kind is Plan else {}
+    tables = {name: plan_tables.read_table(path / name) for name in TABLES} if kind is Plan else {}
     # Numbers can be beyond all doubles: losses are infinite then, and refused.
     with _understood(path), np.errstate(all="ignore"):
-        if words.pop("digest", None) != digest(words, tables):
+        if words.pop("digest", None) != plan_tables.digest(words, tables):
             raise InputError(
                 "it was edited after it was saved: its contents do not have the digest that "
                 f"{WORDS} states; plan and save again."
@@ -311,9 +295,11 @@ def _check_records(words: Words, facts: PublicMetadata) -> None:
 
 def _plan(words: Words, tables: Tables, elsewhere: Occupancy | None) -> Plan:
     """Return the plan of means and variances that words and tables hold."""
-    occupancy = occupancy_of(words, tables, elsewhere)
-    given = _given_records(occupancy, labels_of(tables[CELLS]))
-    plan = cast("Plan", Codec(TableArrays(tables), given, CODERS).unpack(Plan, words["plan"]))
+    occupancy = plan_tables.occupancy_of(words, tables, elsewhere)
+    given = _given_records(occupancy, plan_tables.labels_of(tables[CELLS]))
+    plan = cast(
+        "Plan", Codec(plan_tables.TableArrays(tables), given, CODERS).unpack(Plan, words["plan"])
+    )
     # Names are what a recipient reads; the release is about places.
     if plan.facts is not None and list(plan.names) != tables[CELLS]["cell"].to_pylist():
         raise InputError("the names of cells do not fit its places or labels.")
@@ -333,14 +319,14 @@ def read_words(path: Path) -> Words:
     if not path.is_dir():
         raise InputError(f"{path} is not a folder; name the folder of a saved plan.")
     file = path / WORDS
-    text = read_bytes(file)
+    text = plan_tables.read_bytes(file)
     try:
         # Python reads NaN and Infinity, which are no JSON, and which comparisons let through.
         words = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        damaged_file(file, "is not JSON text")
+        plan_tables.damaged_file(file, "is not JSON text")
     if not isinstance(words, dict) or "format" not in words:
-        damaged_file(file, "does not say the format of a saved plan")
+        plan_tables.damaged_file(file, "does not say the format of a saved plan")
     if words["format"] not in (FORMER_FORMAT, FORMAT):
         raise InputError(
             f"{file} has format {words['format']!r}, saved by hexveil {words.get('hexveil')}, and "
@@ -361,4 +347,6 @@ def _understood(path: Path) -> Iterator[None]:
     except InputError as error:
         raise InputError(f"the plan in {path} is not a valid one: {error}") from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-        damaged_file(path / WORDS, "lacks a field of a saved plan, or has one of another kind")
+        plan_tables.damaged_file(
+            path / WORDS, "lacks a field of a saved plan, or has one of another kind"
+        )

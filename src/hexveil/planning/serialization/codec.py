@@ -76,10 +76,6 @@ class Codec:
 
     def pack(self, value: Any, path: Path = ()) -> Any:  # noqa: ANN401  any field
         """Return the words of a value; its arrays are added to `arrays`."""
-        for kind, coder in self.coders.items():
-            if path and isinstance(value, kind):
-                return coder.pack(value, path)
-        value = STAND_INS[type(value)](value) if type(value) in STAND_INS else value
         word: Any
         match value:
             case None | bool() | str() | float() | int():
@@ -95,7 +91,7 @@ class Codec:
             case Mapping():
                 word = {name: self.pack(item, (*path, name)) for name, item in value.items()}
             case _:
-                word = self._pack_fields(value, path)
+                word = self._pack_object(value, path)
         return word
 
     def _pack_array(self, array: np.ndarray[Any, Any], path: Path) -> Any:  # noqa: ANN401
@@ -105,8 +101,12 @@ class Codec:
         self.arrays[".".join(path)] = array
         return {"array": ".".join(path)}
 
-    def _pack_fields(self, value: Any, path: Path) -> Words:  # noqa: ANN401  any registered class
+    def _pack_object(self, value: Any, path: Path) -> Any:  # noqa: ANN401  any registered class
         """Return the words of the fields that are neither given nor their defaults."""
+        for kind, coder in self.coders.items():
+            if path and isinstance(value, kind):
+                return coder.pack(value, path)
+        value = STAND_INS[type(value)](value) if type(value) in STAND_INS else value
         name = type(value).__name__
         if NAMES.get(name) is not type(value):
             raise TypeError(f"{'.'.join(path)}: {name} is no part of a plan")

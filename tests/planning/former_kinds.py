@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
+from distributed_blocks import distributed_dataset
 from publishing.setting import small_city
 
 BOTH = ("mean", "variance")
@@ -33,7 +34,11 @@ COLUMNS = {
     "columns of medians": {"statistics": ("mean", "p50"), "epsilon": 4},
     "columns with targets": {"statistics": ("mean",), "target_error": "10%"},
 }
-KINDS = (*CITY, *RIDES, *COLUMNS)
+ELSEWHERE = {
+    "cell ranges elsewhere": {"epsilon": 8, "clipping_range": "per-cell"},
+    "clip-user elsewhere": {"epsilon": 2, "method": "clip-user"},
+}
+KINDS = (*CITY, *RIDES, *COLUMNS, *ELSEWHERE)
 
 
 def rides(value, bounds):
@@ -57,6 +62,8 @@ def records_of(name):
     """Return the records of a kind."""
     if name in CITY:
         return small_city()
+    if name in ELSEWHERE:
+        return distributed_dataset(small_city(), 4)
     if name in RIDES:
         return rides("speed", (0, 80))
     return rides(["speed", "heat"], {"speed": (0, 80), "heat": (0, 60)})
@@ -64,4 +71,4 @@ def records_of(name):
 
 def planned(name, source):
     """Return the plan of a kind."""
-    return hv.plan(source, advise=False, **(CITY | RIDES | COLUMNS)[name])
+    return hv.plan(source, advise=False, **(CITY | RIDES | COLUMNS | ELSEWHERE)[name])

@@ -17,7 +17,7 @@ from hexveil.report.notebook.cell_picture import (
     picture_of,
     select_slot,
 )
-from hexveil.report.payload import colour_range
+from hexveil.report.payload import colour_ends
 
 RAW = PlottedColumn("mean_raw", "mean", "raw")
 
@@ -48,7 +48,9 @@ def test_slots_share_scale_and_place(city):
     """The same hexagon lies in the same place in each slot, and equal colours are equal numbers."""
     slots = sorted(set(city.table["slot"].to_pylist()))
     pictures = [picture_of(city.table, view_of(city), RAW, slot) for slot in slots]
-    assert {picture.scale for picture in pictures} == {colour_range(city.table)}
+    assert {picture.scale for picture in pictures} == {
+        colour_ends(city.table["mean_raw"].to_numpy(), city.table["mean_quality"].to_pylist())
+    }
     assert len({picture.extent for picture in pictures}) == 1
     first, second = ({n: o.tolist() for n, o in zip(p.names, p.outlines, strict=True)}
                      for p in pictures[:2])  # fmt: skip

@@ -193,6 +193,31 @@ def ticks(low: float, high: float) -> list[float]:
     return [round(i * step, 12) for i in range(start, math.floor(high / step + 1e-9) + 1)]
 
 
+def scale_marks(low: float, high: float, *, signed: bool = False) -> list[tuple[float, str]]:
+    """Return round numbers on the colour scale, each with its place in per cent.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the scale.
+    signed : bool
+        Whether positive numbers have a sign too, as changes have.
+
+    Examples
+    --------
+    >>> scale_marks(10, 30)
+    [(0.0, '10'), (25.0, '15'), (50.0, '20'), (75.0, '25'), (100.0, '30')]
+    """
+    numbers = ticks(low, high)
+    digits = max(len(f"{number:.9f}".rstrip("0").split(".")[1]) for number in numbers)
+
+    def text(number: float) -> str:
+        sign = "+" if signed and number else ""
+        return f"{number:{sign},.{digits}f}".replace("-", "\u2212" if signed else "-")
+
+    return [(round(100 * (number - low) / (high - low), 2), text(number)) for number in numbers]
+
+
 def slot_text(start: str, end: str) -> str:
     """Return a slot for people: "19 Feb 2024, 15:00-16:00", or "15:00-16:00" if pooled."""
     date, _, clock = start.rpartition("T")

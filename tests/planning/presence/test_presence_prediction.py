@@ -15,7 +15,7 @@ from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.approximate.suggested_delta import usual_delta
+from hexveil.planning.approximate.delta_request import usual_delta
 from hexveil.planning.presence.counted_request import (
     CountedRequest,
     predict_accuracy,

@@ -28,7 +28,7 @@ from hexveil.records.spark.frames import (
     from_arrow,
     map_batches,
 )
-from hexveil.records.spark.remote_session import sent_to_tasks
+from hexveil.records.spark.session import sent_to_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

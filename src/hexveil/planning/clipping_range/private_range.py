@@ -57,6 +57,9 @@ MIN_RANGE_SHARE, MAX_RANGE_SHARE = Fraction(1, 50), Fraction(1, 5)
 MIN_RANK_PRECISION = 32
 """The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
 of the bounds: else one of the many points beyond all user means would often be chosen."""
+MIN_USERS_TIMES_EPSILON, MAX_USERS_TIMES_EPSILON = 40, 1000
+"""Users times epsilon of a map below which ranges are mostly noise, and of a cell above which noise
+within the bounds is as small as what ranges and weights are off by (docs: clipping ranges)."""
 HERMITE = np.polynomial.hermite_e.hermegauss(31)
 
 
@@ -199,15 +202,23 @@ def required_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) 
     return MIN_RANK_PRECISION / (quantile * n_users * epsilon)
 
 
-def range_is_affordable(n_users: int, epsilon: Fraction) -> bool:
-    """Return whether two quantiles would be found for all of ε, if not for a small part of it.
+def resolve_range(
+    mode: ClippingRangeMode, occupancy: Occupancy, epsilon: Fraction | None
+) -> Literal["bounds", "private", "per-cell"]:
+    """Return the kind of range that a request takes: "auto" one range, or the bounds.
 
     Examples
     --------
-    >>> range_is_affordable(200, Fraction(1)), range_is_affordable(100, Fraction(1))
-    (True, False)
+    >>> from hexveil import Occupancy
+    >>> two_cells = Occupancy.from_dense([[1, 1]] * 80)
+    >>> [resolve_range("auto", two_cells, Fraction(n, 4)) for n in (1, 2, 100)]
+    ['bounds', 'private', 'bounds']
     """
-    return required_epsilon_share(QUANTILES[-1], n_users, epsilon) <= 1
+    if mode != "auto":
+        return mode
+    users = occupancy.n_users * (epsilon or Fraction(0))
+    enough = MIN_USERS_TIMES_EPSILON <= users <= MAX_USERS_TIMES_EPSILON * occupancy.n_cells
+    return "private" if enough else "bounds"
 
 
 def check_share(share: Fraction) -> Fraction:

@@ -302,8 +302,7 @@ class Publishing(Section):
     )
     subtitle: Text | None = _field("Line below the title, such as place and time.")
     context: Text | None = _field(
-        "GeoJSON file or OpenStreetMap extract (.osm, .osm.pbf) drawn below the map; its names are "
-        "those of places and streets."
+        "GeoJSON file drawn below the map; its names are those of places and streets."
     )
     hide_geography: Switch | None = _field(
         "Leave coast, rivers, borders and names of places out of the map."

@@ -126,7 +126,7 @@ def describe_numbers(
     value, half, low, high = numbers
     limits = [limit if math.isfinite(limit) else None for limit in view.limits]
     decimals = view.decimals
-    ends = _colour_ends(value, grades)
+    ends = colour_ends(value, grades)
     return {
         "columns": {
             "value": round_numbers(value, decimals, np.rint),
@@ -167,18 +167,8 @@ def opening_slot(slot: Sequence[int] | None, quality: Sequence[int]) -> int:
     return merits.index(max(merits))
 
 
-def colour_range(table: pa.Table, statistic: str = "mean", key: str = "") -> tuple[float, float]:
-    """Return the ends of the colour scale: the values that are not noise, over all slots.
-
-    Without a key the values are the estimates, or the raw numbers where there are none.
-    """
-    keys = (key,) if key else ("estimate", "raw")
-    name = next(f"{statistic}_{one}" for one in keys if f"{statistic}_{one}" in table.column_names)
-    value = np.asarray(table[name].to_numpy(), dtype=np.float64)
-    return _colour_ends(value, table[f"{statistic}_quality"].to_pylist())
-
-
-def _colour_ends(value: NDArray[np.float64], grades: Sequence[str]) -> tuple[float, float]:
+def colour_ends(value: NDArray[np.float64], grades: Sequence[str]) -> tuple[float, float]:
+    """Return the ends of the colour scale: of the values that are not noise."""
     usable = np.isfinite(value)
     # Noise is drawn faintly and would stretch the scale; with nothing but noise, all cells count.
     is_shown = usable & (np.array(grades) != "noise")

@@ -262,7 +262,6 @@ def build_range_plan(
     share: Fraction | None,
     ends: tuple[Fraction, Fraction],
     part: float = 1.0,
-    spent: Fraction = Fraction(0),
     begin: Floats | None = None,
 ) -> tuple[PrivateClippingRange, Floats]:
     """Return an interval of these quantiles and widening, and the noise of cells for a width of 1.
@@ -278,8 +277,6 @@ def build_range_plan(
         The lower quantile, and the widening.
     part : float
         Part of the loss that is left to the cells for which users are weighed.
-    spent : Fraction
-        Loss that goes elsewhere.
     begin : ndarray of float, shape (n_cells,), optional
         Rates that were found for others; see `find_user_weights`.
     """
@@ -288,7 +285,7 @@ def build_range_plan(
         range_epsilon_share(quantile, occupancy.n_users, epsilon) if share is None else share
     )
     # The range is charged to everybody in full, before the cells.
-    remaining = epsilon * (1 - candidate) - spent
+    remaining = epsilon * (1 - candidate)
     end = half_width_sd(quantile, widening)
     prior = user_mean_prior(end)
     weights = find_user_weights(occupancy, float(remaining) * part, prior, begin=begin)

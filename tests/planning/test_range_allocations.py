@@ -43,19 +43,26 @@ def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
     assert plan.mechanism == "weights"
 
 
-@pytest.mark.parametrize("statistics", [("mean",), ("mean", "sd")])
 @pytest.mark.parametrize("delta", [None, "1e-6"])
 @pytest.mark.parametrize(
-    ("epsilon", "kind"),
-    [("0.07", "bounds"), ("0.09", "private"), ("49", "private"), ("51", "bounds")],
+    ("epsilon", "kinds"),
+    [
+        ("0.07", ("bounds", "bounds")),
+        ("0.09", ("private", "private")),
+        ("1.9", ("private", "private")),
+        ("2.1", ("per-cell", "private")),
+        ("49", ("per-cell", "private")),
+        ("51", ("bounds", "bounds")),
+    ],
 )
-def test_auto_takes_one_range_where_users_find_it(epsilon, kind, delta, statistics):
-    """From 40 users times epsilon of a map to 1000 of a cell; the plan is that of the kind."""
-    options = {"epsilon": epsilon, "delta": delta, "statistics": statistics, "advise": False}
+def test_auto_takes_ranges_by_users_times_epsilon(epsilon, kinds, delta):
+    """Of a map from 40, of a cell from 40 to 1000; cells have ranges of their own for means."""
     facts = dataset_of(COUNTS["many"]).public
-    chosen, named = (hv.plan(facts, clipping_range=name, **options) for name in ("auto", kind))
-    assert range_kind(chosen.allocation.clipping) == kind
-    assert chosen.expected_error == named.expected_error
+    for statistics, kind in zip((("mean",), ("mean", "sd")), kinds, strict=True):
+        options = {"epsilon": epsilon, "delta": delta, "statistics": statistics, "advise": False}
+        chosen, named = (hv.plan(facts, clipping_range=name, **options) for name in ("auto", kind))
+        assert range_kind(chosen.allocation.clipping) == kind
+        assert chosen.expected_error == named.expected_error
 
 
 def test_methods_are_compared_without_the_interval():

@@ -56,8 +56,7 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
         return allocate_approximate(problem)
     match problem.request.limit:
         case WithinEpsilon(epsilon):
-            asked, occupancy = problem.request.clipping_range, problem.occupancy
-            kind = private_range.resolve_range(asked, occupancy, epsilon)
+            kind = private_range.resolve_range(problem.request, problem.occupancy, epsilon)
             return _BY_RANGE[kind](problem, epsilon)
         case WithinCellEpsilon():
             return _printed_clip_user(problem)

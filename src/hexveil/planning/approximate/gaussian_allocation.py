@@ -88,8 +88,7 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
     if isinstance(request.limit, WithinErrors):
         return _within_errors(problem, request.limit.targets)
     square = square_to_spend(request)
-    asked, occupancy = request.clipping_range, problem.occupancy
-    match private_range.resolve_range(asked, occupancy, request.epsilon):
+    match private_range.resolve_range(request, problem.occupancy, request.epsilon):
         case "bounds":
             return _within_bounds(problem, square)
         case "private":

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
+    from hexveil.planning.request import Request
 
 
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
@@ -57,9 +58,9 @@ MIN_RANGE_SHARE, MAX_RANGE_SHARE = Fraction(1, 50), Fraction(1, 5)
 MIN_RANK_PRECISION = 32
 """The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
 of the bounds: else one of the many points beyond all user means would often be chosen."""
-MIN_USERS_TIMES_EPSILON, MAX_USERS_TIMES_EPSILON = 40, 1000
-"""Users times epsilon of a map below which ranges are mostly noise, and of a cell above which noise
-within the bounds is as small as what ranges and weights are off by (docs: clipping ranges)."""
+USERS_OF_MAP, USERS_OF_CELL, MOST_USERS_OF_CELL = 40, 40, 1000
+"""Users times epsilon below which a range is mostly noise; from which, a cell, ranges of cells are
+found; and above which, a cell, the bounds are no worse. docs/understand/clipping-range.md."""
 HERMITE = np.polynomial.hermite_e.hermegauss(31)
 
 
@@ -203,22 +204,16 @@ def required_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) 
 
 
 def resolve_range(
-    mode: ClippingRangeMode, occupancy: Occupancy, epsilon: Fraction | None
+    request: Request, occupancy: Occupancy, epsilon: Fraction | None
 ) -> Literal["bounds", "private", "per-cell"]:
-    """Return the kind of range that a request takes: "auto" one range, or the bounds.
-
-    Examples
-    --------
-    >>> from hexveil import Occupancy
-    >>> two_cells = Occupancy.from_dense([[1, 1]] * 80)
-    >>> [resolve_range("auto", two_cells, Fraction(n, 4)) for n in (1, 2, 100)]
-    ['bounds', 'private', 'bounds']
-    """
-    if mode != "auto":
-        return mode
-    users = occupancy.n_users * (epsilon or Fraction(0))
-    enough = MIN_USERS_TIMES_EPSILON <= users <= MAX_USERS_TIMES_EPSILON * occupancy.n_cells
-    return "private" if enough else "bounds"
+    """Return the kind of range that a request takes at an epsilon: "auto" by users times it."""
+    if request.clipping_range != "auto":
+        return request.clipping_range
+    users, cells = occupancy.n_users * (epsilon or Fraction(0)), occupancy.n_cells
+    if users < USERS_OF_MAP or users > MOST_USERS_OF_CELL * cells:
+        return "bounds"
+    several = cells > 1 and request.noised == ("mean",)
+    return "per-cell" if several and users >= USERS_OF_CELL * cells else "private"
 
 
 def check_share(share: Fraction) -> Fraction:

@@ -119,7 +119,7 @@ def sufficient_epsilon(plan: Plan, error: float) -> float | None:
     """
     requested = plan.requested_epsilon or Fraction(1)
     epsilon = _scaled_to(plan, error, requested)
-    asked, occupancy = plan.request.clipping_range, plan.occupancy
+    asked, occupancy = plan.request, plan.occupancy
     if plan.delta or epsilon is None:
         return epsilon
     there = Fraction(str(epsilon))

@@ -175,7 +175,7 @@ class ErrorPredictor:
         if not self.is_fast:
             return predict_in_full(self.problem_at(epsilon))
         occupancy, requested = self.facts.occupancy, self.plan.request
-        match resolve_range(requested.clipping_range, occupancy, epsilon):
+        match resolve_range(requested, occupancy, epsilon):
             case "private":
                 return fast_prediction.predict_with_range(
                     occupancy, self.span, epsilon, requested.range_share
@@ -230,7 +230,7 @@ class ErrorPredictor:
     def _kinds_of_range(self) -> tuple[str, ...]:
         """Kinds of clipping range that a plan may take, at any loss."""
         asked = self.plan.request.clipping_range
-        return ("bounds", "private") if asked == "auto" else (asked,)
+        return ("bounds", "private", "per-cell") if asked == "auto" else (asked,)
 
     def _plain_floor(self, epsilon: float) -> float:
         """Return a lower bound on the average error without a range: see the module."""

@@ -262,7 +262,7 @@ class Planning(Section):
     )
     clipping_range: RangeMode | None = _field(
         '"bounds"; "private" estimates a range privately, and weights users; "per-cell" one for '
-        'each cell, for means alone; "auto" chooses by users times epsilon: "private" from 20 of '
+        'each cell, for means alone; "auto" chooses by users times epsilon: "private" from 25 of '
         'the map, "per-cell" from 40 of a cell, else "bounds".',
         "auto",
     )

@@ -58,7 +58,7 @@ MIN_RANGE_SHARE, MAX_RANGE_SHARE = Fraction(1, 50), Fraction(1, 5)
 MIN_RANK_PRECISION = 32
 """The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
 of the bounds: else one of the many points beyond all user means would often be chosen."""
-USERS_OF_MAP, USERS_OF_CELL, MOST_USERS_OF_CELL = 20, 40, 1000
+USERS_OF_MAP, USERS_OF_CELL, MOST_USERS_OF_CELL = 25, 40, 1000
 """Users times epsilon below which a range is mostly noise; from which, a cell, ranges of cells are
 found; and above which, a cell, the bounds are no worse. docs/understand/clipping-range.md."""
 HERMITE = np.polynomial.hermite_e.hermegauss(31)

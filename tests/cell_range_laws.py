@@ -13,10 +13,7 @@ import numpy as np
 
 from hexveil import Occupancy
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
-    CellRangeAllocation,
-    cell_range_losses,
-)
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.cell_ranges.first_range import FirstRange
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM
@@ -66,6 +63,13 @@ class All(FirstRanges):
         return SelectedRanges(moved, np.full(moved.size, -1e9), np.full(moved.size, 1e9))
 
 
+def losses_of(mean, pooled):
+    """Return each user's loss with that of pooled stages, rounded up."""
+    pairs = mean.pairs
+    terms = mean.pair_weight / (mean.noise * mean.totals)[pairs.cell]
+    return (np.bincount(pairs.user, terms, pairs.n_users) + float(pooled)) * (1 + 1e-14)
+
+
 def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **changed):
     """Return an allocation on `steps` quanta above a lower bound: whole numbers unless given."""
     weight = np.array(weight)
@@ -88,7 +92,7 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
         lattice=lattice,
         lattice_steps=steps,
         errors=no_errors,
-        booked=cell_range_losses(mean, pooled),
+        booked=losses_of(mean, pooled),
         **plan,
     )
 

@@ -9,7 +9,7 @@ from publishing.setting import small_city
 
 BOTH = ("mean", "variance")
 CITY = {
-    "bounds": {"epsilon": 8},
+    "bounds": {"epsilon": 8, "clipping_range": "bounds"},
     "range": {"epsilon": 8, "statistics": BOTH, "clipping_range": "private"},
     "cell ranges": {"epsilon": 8, "clipping_range": "per-cell"},
     "targets": {"target_error": {"mean": 2, "variance": "11%"}, "statistics": BOTH},

@@ -59,8 +59,9 @@ REQUESTS = (
 
 
 def planned(source, **options):
-    """Return a plan without advice."""
-    return hv.plan(source, **{"bounds": (-5, 15), "epsilon": 8, "advise": False} | options)
+    """Return a plan within its bounds, without advice."""
+    usual = {"bounds": (-5, 15), "epsilon": 8, "advise": False, "clipping_range": "bounds"}
+    return hv.plan(source, **usual | options)
 
 
 @pytest.fixture

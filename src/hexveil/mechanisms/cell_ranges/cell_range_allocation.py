@@ -46,7 +46,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.first_range import choose_first_range
 from hexveil.mechanisms.cell_ranges.look_stages import (
@@ -69,7 +68,6 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
 )
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, Decoded
-from hexveil.mechanisms.sensitivity_report import ULP
 from hexveil.mechanisms.weighted.weighted_mean import check_room
 from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
 from hexveil.smoothing.clipping_model.clipped_posterior import fit
@@ -209,7 +207,7 @@ class CellRangeAllocation(ReadOnlyArrays):
         `PosteriorRangeSelection` for a release.
     errors : CellRangeErrors
     booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up: at least `cell_range_losses`.
+        Loss of each user, rounded up: what the looks, the histogram and the spread cost.
     """
 
     pooled_noise: BinNoise
@@ -450,19 +448,3 @@ class _QuantisedSelection:
         # An end that is not a number would have no range: it is taken for the lower bound.
         quanta = np.nan_to_num((values - lattice.lower_value) / lattice.quantum)
         return np.asarray(quanta, dtype=np.float64)
-
-
-def cell_range_losses(mean: WeightedMean, pooled_epsilon: Fraction) -> Floats:
-    """Return each user's loss, whatever is released, rounded up.
-
-    Parameters
-    ----------
-    mean : WeightedMean
-    pooled_epsilon : Fraction
-        Loss of every user by the pooled histogram and by the spread within cells.
-    """
-    pairs = mean.pairs
-    # Two rounded operations: an ulp each at most.
-    terms = mean.pair_weight / (mean.noise * mean.totals)[pairs.cell] * (1.0 + 4.0 * ULP)
-    cells = sum_upper_bounds(pairs.user, terms, pairs.n_users)
-    return np.asarray((cells + round_up(pooled_epsilon)) * (1.0 + 2.0 * ULP))

@@ -6,6 +6,7 @@ sentence; what loads has the losses that were saved.
 
 import copy
 import json
+import re
 import shutil
 
 import numpy as np
@@ -175,7 +176,7 @@ def test_a_damaged_row_of_the_ledger_is_one_sentence(folders, name):
             assert decoded.booked_losses.shape == plan.booked_losses.shape
 
 
-ALLOCATION = ("plan", "allocation")
+ALLOCATION, FACTS = ("plan", "allocation"), ("plan", "facts")
 RANGE = (*ALLOCATION, "clipping", "range")
 REFUSED = [
     ("bounds", ("figures", "epsilon"), "1/8", "states a loss that the rows"),
@@ -184,15 +185,10 @@ REFUSED = [
     ("bounds", ("plan", "request", "mechanism"), "Nothing()", "there is no 'Nothing'"),
     ("bounds", ("plan", "request", "epsilon"), None, "either a loss or targets"),
     ("bounds", ("plan", "request", "epsilon"), "-1", "request.epsilon must be above 0"),
-    ("bounds", ("plan", "facts", "privacy_unit"), "family", "not user or user-day or user-week"),
-    ("bounds", ("plan", "facts", "lattice", "quantum"), "0.7", "not a multiple of the quantum"),
-    ("bounds", ("plan", "facts", "lattice", "lower"), "61", "bounds of its values do not rise"),
-    (
-        "bounds",
-        ("plan", "facts", "cells", "grid", "timezone"),
-        "Asia/Nowhere",
-        "timezone .* not known",
-    ),
+    ("bounds", (*FACTS, "privacy_unit"), "family", "not user or user-day or user-week"),
+    ("bounds", (*FACTS, "lattice", "quantum"), "0.7", "not a multiple of the quantum"),
+    ("bounds", (*FACTS, "lattice", "lower"), "61", "bounds of its values do not rise"),
+    ("bounds", (*FACTS, "cells", "grid", "timezone"), "Asia/Nowhere", "timezone .* not known"),
     ("bounds", ("plan", "colour"), "red", "colour is no field"),
     ("delta", ("plan", "request", "method"), "clip-user", "delta works"),
     ("range", (*ALLOCATION, "clipping"), {"is": "WithinBounds"}, "do not fit together"),
@@ -225,67 +221,30 @@ def test_a_refusal_says_what_is_wrong(folders, name, path, word, message, tmp_pa
     words, tables = read(folder)
     copied = shutil.copytree(folder, tmp_path / "plan")
     write(copied, changed(words, path, word), tables)
-    said = load(copied, records, plan)
-    with pytest.raises(hv.InputError, match=message):
-        raise hv.InputError(said)
+    assert re.search(message, load(copied, records, plan))
 
 
+NOISE, CAP, FACTOR, WEIGHT, VARIANCE = (
+    f"allocation.{name}"
+    for name in (
+        "noise_scale_records", "contribution_cap", "contribution_factor", "clipping.range.weight",
+        "variance_noise",
+    )
+)  # fmt: skip
 ROWS = [
-    (
-        "bounds",
-        "cells.parquet",
-        "allocation.noise_scale_records",
-        0.0,
-        "the mean keeps records without noise in row",
-    ),
-    (
-        "bounds",
-        "cells.parquet",
-        "allocation.noise_scale_records",
-        float("nan"),
-        "noise is no scale in row 0",
-    ),
-    (
-        "bounds",
-        "cells.parquet",
-        "allocation.contribution_cap",
-        -1,
-        "keeps fewer than 0 records in row 0",
-    ),
-    ("bounds", "cells.parquet", "lower", 60.0, "bounds do not rise in row 0"),
-    ("bounds", "cells.parquet", "cell", "nowhere", "names of cells do not fit"),
-    (
-        "bounds",
-        "cells.parquet",
-        "allocation.noise_scale_records",
-        None,
-        "empty places in the column allocation",
-    ),
-    (
-        "bounds",
-        "users.parquet",
-        "allocation.contribution_factor",
-        1.5,
-        "factor is not from 0 to 1 in row 0",
-    ),
-    ("bounds", "users.parquet", "user", 5, "does not number users in order"),
-    ("bounds", "users.parquet", "loss", 0.0, "states a loss that the rows"),
-    ("bounds", "pairs.parquet", "n", 0, "counts must be 1 or above"),
-    (
-        "range",
-        "pairs.parquet",
-        "allocation.clipping.range.weight",
-        2**60,
-        "weights that no plan has",
-    ),
-    (
-        "range",
-        "cells.parquet",
-        "allocation.variance_noise",
-        0.0,
-        "the variance keeps records without noise",
-    ),
-    ("targets", "cells.parquet", "request.target.mean", float("nan"), "request.target of 'mean'"),
+    ("bounds", "cells", NOISE, 0.0, "the mean keeps records without noise in row"),
+    ("bounds", "cells", NOISE, float("nan"), "noise is no scale in row 0"),
+    ("bounds", "cells", NOISE, None, "empty places in the column allocation"),
+    ("bounds", "cells", CAP, -1, "keeps fewer than 0 records in row 0"),
+    ("bounds", "cells", "lower", 60.0, "bounds do not rise in row 0"),
+    ("bounds", "cells", "cell", "nowhere", "names of cells do not fit"),
+    ("bounds", "users", FACTOR, 1.5, "factor is not from 0 to 1 in row 0"),
+    ("bounds", "users", "user", 5, "does not number users in order"),
+    ("bounds", "users", "loss", 0.0, "states a loss that the rows"),
+    ("bounds", "pairs", "n", 0, "counts must be 1 or above"),
+    ("range", "pairs", WEIGHT, 2**60, "weights that no plan has"),
+    ("range", "cells", VARIANCE, 0.0, "the variance keeps records without noise"),
+    ("targets", "cells", "request.target.mean", float("nan"), "request.target of 'mean'"),
 ]
 
 
@@ -294,11 +253,9 @@ def test_a_row_that_no_plan_has_is_named(folders, name, file, column, value, mes
     """Arrays are checked row by row, and the sentence names the first row that is wrong."""
     records, plan, folder = folders[name]
     words, tables = read(folder)
-    copied = shutil.copytree(folder, tmp_path / "plan")
-    table = tables[file]
+    copied, table = shutil.copytree(folder, tmp_path / "plan"), tables[f"{file}.parquet"]
     values = pa.array([value, *table[column].to_pylist()[1:]], table.schema.field(column).type)
     place = table.column_names.index(column)
-    write(copied, words, {**tables, file: table.set_column(place, column, values)})
-    said = load(copied, records, plan)
-    with pytest.raises(hv.InputError, match=message):
-        raise hv.InputError(said)
+    edited = {f"{file}.parquet": table.set_column(place, column, values)}
+    write(copied, words, tables | edited)
+    assert re.search(message, load(copied, records, plan))

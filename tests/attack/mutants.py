@@ -18,6 +18,8 @@ from publishing import test_cell_range_release
 
 LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
 CHARGED = "loses .* and is charged"
+DOOR = "attack.test_kinds_at_the_door:test_a_unit_loses_what_it_is_charged_and_no_more"
+TIMES = "a unit loses .* times its charge"
 LARGE = "attack.test_exact_law:test_who_holds_most_of_a_cell_is_charged_enough"
 STAGES = "publishing.test_cell_range_release:test_a_"
 STOPPED = f"{STAGES}release_that_stops_between_stages_goes_on_from_what_is_stored"
@@ -260,6 +262,10 @@ def print_nothing(*_):
     """Record nothing."""
 
 
+def _at_the_door(place, kind):
+    return Mutant(place, halved, DOOR, {"kind": kind}, TIMES)
+
+
 def _rounded(module, killer, **given):
     return Mutant(f"hexveil.mechanisms.{module}:round_up", down, killer, given)
 
@@ -293,6 +299,21 @@ MUTANTS = {
     "noise of half the sensitivity of the pooled histogram": _law(
         "hexveil.mechanisms.distribution.bin_noise:round_up", halved, "private", metered=True
     ),
+    # Losses stated at half, by booking and meter alike.
+    **{
+        f"half of each loss: {kind}": _at_the_door("hexveil.accounting.privacy_loss:_ratio", kind)
+        for kind in (
+            "clip-user",
+            "clip-user-printed",
+            "equal-split",
+            "means",
+            "per-cell",
+            "root",
+            "squares",
+            "targets",
+            "variance",
+        )
+    },
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
         "clipped.clipped_mean",

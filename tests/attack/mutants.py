@@ -20,7 +20,6 @@ LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_
 CHARGED = "loses .* and is charged"
 DOOR = "attack.test_kinds_at_the_door:test_a_unit_loses_what_it_is_charged_and_no_more"
 TIMES = "a unit loses .* times its charge"
-LARGE = "attack.test_exact_law:test_who_holds_most_of_a_cell_is_charged_enough"
 STAGES = "publishing.test_cell_range_release:test_a_"
 STOPPED = f"{STAGES}release_that_stops_between_stages_goes_on_from_what_is_stored"
 MIDWAY = f"{STAGES}draw_that_stops_midway_is_lost_and_paid_again"
@@ -352,9 +351,8 @@ MUTANTS = {
     "both statistics charged together without the limit": Mutant(
         "hexveil.accounting.privacy_loss:joint_loss",
         all_the_way,
-        LARGE,
-        {"name": "per-cell, both, baseline"},
-        CHARGED,
+        "accounting.test_privacy_loss:test_user_of_more_than_half",
+        {"own": 8, "total": 8, "ratio": 0.05},
     ),
     "the step of a variance not charged": Mutant(
         "hexveil.accounting.privacy_loss:VARIANCE_LATTICE",

@@ -21,7 +21,8 @@ If z >= U/2, the higher of the two means is at least z and the lower at most U -
 variances are at most z (U - z), and so is their difference. If z < U/2, the variances differ by at
 most U²/4 and the loss is below that of z = U/2 in the same formula. So the loss is at most the
 largest z/b_mean + z (U - z)/b_var for z up to p U: a concave function, largest at
-z = min(p U, (U + b_var/b_mean)/2). The plain sum is charged where that is smaller.
+z = min(p U, (U + b_var/b_mean)/2). The plain sum is the loss where that is smaller. `privacy_loss`
+states this joint bound; a plan books the plain sum, which is never less.
 
 What a release rounds is charged as well: variances are published in steps, and a step costs each
 user of the cell `VARIANCE_LATTICE` more (mechanisms/clipped/clipped_variance.py).
@@ -33,7 +34,6 @@ that are spread over machines.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -112,9 +112,17 @@ def privacy_loss(
     mean_b = _checked_scales(mean_scale, occupancy, "mean_scale")
     variance_b = _checked_scales(variance_scale, occupancy, "variance_scale")
     if mean_sensitivity is None and variance_sensitivity is None:
-        parameters = _unclipped_release(occupancy, mean_b, variance_b, span)
-        losses = partial(user_losses, on_lattice=False)
-        return np.asarray(occupancy.map_users(losses, parameters, (np.ones(occupancy.n_users),)))
+        # Converting a scale takes at most two roundings. Two ulps less than the exact scale is a
+        # loss that is a hair larger, never smaller.
+        smaller = 1.0 - 2.0**-51
+        cells = (
+            occupancy.records_per_cell,
+            np.full(occupancy.n_cells, np.inf) if mean_b is None else mean_b / span * smaller,
+            np.full(occupancy.n_cells, np.inf)
+            if variance_b is None
+            else variance_b / span**2 * smaller,
+        )
+        return np.asarray(occupancy.map_users(_unclipped_losses, cells))
     # The joint formula holds for plain statistics alone: what is stated otherwise is added up.
     pairs = occupancy.local()
     total = pairs.records_per_cell[pairs.cell]
@@ -128,29 +136,16 @@ def privacy_loss(
     return compose_losses(pairs.user, terms, pairs.n_users)
 
 
-def _unclipped_release(
-    occupancy: Occupancy, mean_scale: Floats | None, variance_scale: Floats | None, span: float
-) -> LossParameters:
-    """Return the parameters of a release of plain means and variances."""
-    n_cells, total = occupancy.n_cells, occupancy.records_per_cell
-    everywhere, largest = np.ones(n_cells, dtype=bool), occupancy.largest_count
-    # Converting a scale takes at most three roundings. Two ulps less than the exact scale is a
-    # loss that is a hair larger, never smaller.
-    smaller = 1.0 - 2.0**-51
-    return LossParameters(
-        records=total,
-        cap=largest,
-        noise=np.zeros(n_cells) if mean_scale is None else mean_scale * total / span * smaller,
-        span_quanta=np.zeros(n_cells),
-        variance_cap=largest,
-        variance_noise=np.zeros(n_cells)
-        if variance_scale is None
-        else variance_scale / span**2 * smaller,
-        unclipped=everywhere,
-        variance_unclipped=everywhere,
-        publishes_mean=np.full(n_cells, mean_scale is not None),
-        publishes_variance=np.full(n_cells, variance_scale is not None),
-    )
+def _unclipped_losses(pairs: Pairs, records: Ints, mean: Floats, variance: Floats) -> Floats:
+    """Return each user's loss by plain means and variances at scales for bounds of width 1."""
+    total, mean, variance = (one[pairs.cell] for one in (records, mean, variance))
+    share = pairs.n / total
+    terms = share / mean + variance_share(pairs.n, total) / variance
+    # Up to ceil(N/2) records the plain sum is attained, so that nothing smaller would be true.
+    large = np.flatnonzero(2 * pairs.n > total + 1)
+    together = joint_loss(share[large], mean[large], variance[large])
+    terms[large] = np.minimum(terms[large], together)
+    return compose_losses(pairs.user, terms, pairs.n_users)
 
 
 def _checked_sensitivities(
@@ -196,8 +191,8 @@ class LossParameters(NamedTuple):
         Quanta in the bounds; 0 where contributions need not be whole.
     variance_cap, variance_noise : ndarray
         Cap and noise scale of the variance, for bounds of width 1.
-    unclipped, variance_unclipped : ndarray of bool
-        Whether all records contribute in full, to the mean and to the variance.
+    variance_unclipped : ndarray of bool
+        Whether all records contribute in full to the variance.
     publishes_mean, publishes_variance : ndarray of bool
         Whether the statistic is requested.
     """
@@ -208,7 +203,6 @@ class LossParameters(NamedTuple):
     span_quanta: Floats
     variance_cap: Ints
     variance_noise: Floats
-    unclipped: NDArray[np.bool_]
     variance_unclipped: NDArray[np.bool_]
     publishes_mean: NDArray[np.bool_]
     publishes_variance: NDArray[np.bool_]
@@ -243,19 +237,17 @@ def _block_losses(pairs: Pairs, lattice: float, *given: NDArray[Any]) -> Floats:
     cells, factor = LossParameters(*given[:N_PARAMETERS]), given[N_PARAMETERS]
     stay = np.logical_not(given[N_PARAMETERS + 1]) if len(given) > N_PARAMETERS + 1 else 1.0
     terms, quanta = np.zeros(pairs.n.size), cells.span_quanta
-    publishes_mean, publishes_variance = cells.publishes_mean.any(), cells.publishes_variance.any()
-    if publishes_mean:
+    if cells.publishes_mean.any():
         contribution = contributed_records(pairs, cells.cap, quanta, factor) * stay
         terms += _ratio(contribution, cells.noise[pairs.cell])
-    if publishes_variance:
+    if cells.publishes_variance.any():
         # A variance is a ratio of whole numbers for all factors that are multiples of 2^-30, so
         # that its contributions need not be whole quanta.
         contribution = (
             contributed_records(pairs, cells.variance_cap, np.zeros_like(quanta), factor) * stay
         )
         terms += _variance_losses(pairs, cells, contribution, lattice)
-    publishes_both = publishes_mean and publishes_variance
-    return _majority_losses(pairs, cells, terms, lattice) if publishes_both else terms
+    return terms
 
 
 def _ratio(sensitivity: Floats, scale: Floats) -> Floats:
@@ -275,26 +267,6 @@ def _variance_losses(
     sensitivity = np.where(cells.variance_unclipped[cell], variance_share(pairs.n, total), bound)
     charged = np.where((noise > 0) & (contribution > 0), lattice, 0.0)
     return np.asarray(_ratio(sensitivity, noise) * (contribution > 0) + charged)
-
-
-def _majority_losses(
-    pairs: Pairs, cells: LossParameters, separate: Floats, lattice: float
-) -> Floats:
-    """Return the losses by both statistics, those of majority users by the joint formula.
-
-    Only where nothing of the cell is put at the middle: the proof is of plain data.
-    """
-    mean, variance = cells.noise / cells.records, cells.variance_noise
-    is_unclipped = (mean > 0) & (variance > 0) & cells.unclipped & cells.variance_unclipped
-    # Up to ceil(N/2) records the plain sum is attained, so that nothing smaller would be true.
-    large = np.flatnonzero(is_unclipped[pairs.cell] & (2 * pairs.n > cells.records[pairs.cell] + 1))
-    if not large.size:
-        return separate
-    cell = pairs.cell[large]
-    together = joint_loss(pairs.n[large] / cells.records[cell], mean[cell], variance[cell])
-    losses = separate.copy()
-    losses[large] = np.minimum(separate[large], together + lattice)
-    return losses
 
 
 def joint_loss(reach: Floats, mean_scale: Floats, variance_scale: Floats) -> Floats:
@@ -419,10 +391,6 @@ def bisect_factors(
 def _min_charge(x: Floats, maximum: Floats, mean: Floats, variance: Floats) -> Floats:
     """Return a lower bound on a pair's charge, whether or not its cell is reduced.
 
-    Where nothing of a cell is put at the middle a plan charges COMP Proposition III.1 (`maximum`)
-    and, of both statistics, no more than the joint formula.
+    Where nothing of a cell is put at the middle that is COMP Proposition III.1 (`maximum`).
     """
-    with np.errstate(divide="ignore"):
-        together = joint_loss(x, 1.0 / mean, 1.0 / variance)
-    separate = mean * x + variance * np.minimum(variance_sensitivity_bound(x), maximum)
-    return np.asarray(np.where(variance > 0, np.minimum(separate, together), mean * x))
+    return np.asarray(mean * x + variance * np.minimum(variance_sensitivity_bound(x), maximum))

@@ -28,8 +28,7 @@ that the sums are those of m real values were used: both hold for all sums that 
 Loss: floors of numbers a distance x apart differ by less than x + 1. So a user who moves V by at
 most D costs less than (2^30 D / b + 1) / 2^30 = D / b + 2^-30, and the plan books both terms (its
 LATTICE). A user who contributes nothing moves nothing. Where both statistics of a cell are
-published their losses are added, or bounded together as for unrounded statistics
-(accounting/privacy_loss.py), plus 2^-30.
+published their losses are added.
 Source: COMP Proposition III.1; ERRATA 3 and 10.
 
 Whether everything fits 64 bits is decided beforehand from public facts: no value causes an error.
@@ -138,7 +137,6 @@ class ClippedVariance(ReadOnlyArrays):
             span_quanta=np.zeros(cells),
             variance_cap=self.cap,
             variance_noise=self.noise,
-            unclipped=nowhere,
             variance_unclipped=self.error.clipped_share == 0,
             publishes_mean=nowhere,
             publishes_variance=~nowhere,

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.base.arrays import Bools, Floats
+    from hexveil.base.arrays import Floats
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Pairs
     from hexveil.model.suppressed_pairs import Suppressed
@@ -73,16 +73,14 @@ def loss_parameters(
     """
     n_cells, noised = problem.occupancy.n_cells, problem.request.noised
 
-    def unclipped(name: str) -> Bools:
-        if name not in noised or not isinstance(allocation.clipping, WithinBounds):
-            return np.ones(n_cells, dtype=bool)
+    variance_unclipped = np.ones(n_cells, dtype=bool)
+    if "variance" in noised and isinstance(allocation.clipping, WithinBounds):
         if allocation.normaliser == "contributions":
-            wholly: Bools = map_contributions(problem, allocation, contributes_wholly)
-            return wholly
-        known = None if models is None else models[name].clipped_share
-        share = clipped_share(problem, allocation, name) if known is None else known
-        return np.equal(share, 0.0)
-
+            variance_unclipped = map_contributions(problem, allocation, contributes_wholly)
+        else:
+            known = None if models is None else models["variance"].clipped_share
+            share = clipped_share(problem, allocation, "variance") if known is None else known
+            variance_unclipped = np.equal(share, 0.0)
     cells = LossParameters(
         records=divisors(problem, allocation),
         cap=allocation.contribution_cap,
@@ -90,8 +88,7 @@ def loss_parameters(
         span_quanta=caps_and_quanta(problem, allocation, "mean")[1],
         variance_cap=allocation.variance_cap,
         variance_noise=allocation.variance_noise,
-        unclipped=unclipped("mean"),
-        variance_unclipped=unclipped("variance"),
+        variance_unclipped=variance_unclipped,
         publishes_mean=np.full(n_cells, "mean" in noised),
         publishes_variance=np.full(n_cells, "variance" in noised),
     )
@@ -146,8 +143,6 @@ def _square_parameters(
         span_quanta=caps_and_quanta(problem, allocation, "mean")[1],
         variance_cap=allocation.variance_cap,
         variance_noise=allocation.variance_noise,
-        # Of means no bound depends on it.
-        unclipped=everywhere,
         variance_unclipped=unclipped,
         publishes_mean=everywhere & ("mean" in noised),
         publishes_variance=everywhere & ("variance" in noised),

@@ -289,7 +289,7 @@ def test_distributed_pairs_lose_the_same(drawn, room):
 @pytest.mark.parametrize("statistics", [("mean",), ("variance",), ("mean", "variance")])
 @given(occupancies(users=5, cells=3))
 def test_a_plan_books_this_loss(statistics, occupancy):
-    """Where nothing is clipped a plan books this loss, and a step of the lattice per variance.
+    """Where nothing is clipped a plan books this loss, and at most a step for each variance.
 
     Of both statistics it books the sum, of users of more than half of a cell more than this loss.
     """
@@ -308,9 +308,9 @@ def test_a_plan_books_this_loss(statistics, occupancy):
     loss = theory.privacy_loss(occupancy, *scales, 4.0)
     rounded = np.zeros(occupancy.n_cells) if scales[1] is None else scales[1] < np.inf
     steps = VARIANCE_LATTICE * np.bincount(occupancy.user, rounded[occupancy.cell])
+    assert (made.losses() >= loss * (1 - 1e-9)).all()
     alike = ~holds_more_than_half(occupancy) | (len(statistics) == 1)
-    assert made.losses()[alike] == pytest.approx((loss + steps)[alike], rel=1e-12)
-    assert (made.losses() >= (loss + steps) * (1 - 1e-12)).all()
+    assert (made.losses() <= (loss + steps) * (1 + 1e-9))[alike].all()
 
 
 TWO_CELLS = Occupancy.from_dense([[2, 1], [1, 0]])

@@ -21,6 +21,7 @@ import hexveil as hv
 from accounting.test_gaussian_loss import law
 from examples import examples
 from hexveil import Occupancy
+from hexveil.accounting import moves as accountant
 from hexveil.accounting.gaussian_composition import (
     calibrated_square,
     epsilons_of_squares,
@@ -340,11 +341,12 @@ def test_no_user_exceeds_delta_in_a_private_range(share, statistics, least):
     assert least * float(DELTA) <= worst <= float(DELTA)
 
 
-def largest_cell_alone(pairs, squares, shared=0.0):
+def largest_cell_alone(user, terms, n_users, *, up):
     """Return each user's largest square by one cell: not the L2 norm over its cells."""
-    by_user = np.zeros(pairs.n_users)
-    np.maximum.at(by_user, pairs.user, squares[0])
-    return by_user + shared
+    assert up
+    by_user = np.zeros(n_users)
+    np.maximum.at(by_user, user, terms[0])
+    return by_user
 
 
 def too_much(request):
@@ -369,24 +371,24 @@ def meter_whole_path(plan):
         earlier = earlier.extended(stage.name, stage.entries, row)
 
 
-def first_alone(terms):
+def first_alone(moved, real=accountant.squares):
     """Return the squares of means: variances are not counted."""
-    return terms[0]
+    return real(list(moved)[:1])
 
 
 TWINS = {
     "variances that are not counted": (
-        plan_losses.unit_squares, "added_squares", first_alone, "bounds"
+        accountant, "squares", first_alone, "bounds"
     ),
     "one cell in place of the norm": (
-        plan_losses.unit_squares, "sum_of_squares", largest_cell_alone, "bounds"
+        accountant, "add_up", largest_cell_alone, "bounds"
     ),
     "a conversion that promises too little": (
         gaussian_allocation, "square_to_spend",
         too_much, "bounds",
     ),
     "choices that are not counted": (
-        plan_losses.unit_squares, "range_square", nothing, "private"
+        plan_losses, "range_square", nothing, "private"
     ),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Privacy loss of a unit over a whole release: the one home of the formula, with its proof.
+"""Privacy loss of a unit over a whole release of plain means and variances, with its proof.
 
 Source: ERRATA 3, which replaces COMP Theorem II.3 (cells counted) by the sum over a user's own
 sensitivities.
@@ -24,8 +24,9 @@ largest z/b_mean + z (U - z)/b_var for z up to p U: a concave function, largest 
 z = min(p U, (U + b_var/b_mean)/2). The plain sum is the loss where that is smaller. `privacy_loss`
 states this joint bound; a plan books the plain sum, which is never less.
 
-What a release rounds is charged as well: variances are published in steps, and a step costs each
-user of the cell `VARIANCE_LATTICE` more (mechanisms/clipped/clipped_variance.py).
+What a release rounds is charged as well, where a plan books it (accounting/moves.py): variances are
+published in steps, and a step costs each user of the cell `VARIANCE_LATTICE` more
+(mechanisms/clipped/clipped_variance.py).
 
 The functions of pairs take some pairs (`hexveil.model.occupancy.Pairs`), arrays with an entry per
 cell and arrays with an entry per user. So they serve pairs in memory and, mapped over blocks, pairs
@@ -34,25 +35,20 @@ that are spread over machines.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.contributions import (
-    contributed_records,
     record_shares,
     sum_terms_per_user,
-    whole_records,
 )
 from hexveil.accounting.error_model import variance_sensitivity_bound
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.errors import InputError
 from hexveil.base.rational import sum_upper_bounds
-from hexveil.model.occupancy import BLOCK_PAIRS, CellSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike, NDArray
 
     from hexveil.base.arrays import Floats, Ints
@@ -132,7 +128,7 @@ def privacy_loss(
         (variance_sensitivity, span**2 * variance_share(pairs.n, total), variance_b),
     ):
         if scale is not None:
-            terms += _ratio(_checked_sensitivities(stated, default, pairs), scale[pairs.cell])
+            terms += _checked_sensitivities(stated, default, pairs) / scale[pairs.cell]
     return compose_losses(pairs.user, terms, pairs.n_users)
 
 
@@ -173,102 +169,6 @@ def _checked_scales(scales: ArrayLike | None, occupancy: Occupancy, name: str) -
     return array
 
 
-# ---- of pairs, and of users by blocks of pairs ----
-
-
-class LossParameters(NamedTuple):
-    """Parameters of a pair's privacy loss, one entry per cell each.
-
-    Attributes
-    ----------
-    records : ndarray of int64
-        Records of each cell.
-    cap : ndarray of int64
-        Contribution cap of the mean.
-    noise : ndarray of float
-        Noise scale of the mean, in records.
-    span_quanta : ndarray of float
-        Quanta in the bounds; 0 where contributions need not be whole.
-    variance_cap, variance_noise : ndarray
-        Cap and noise scale of the variance, for bounds of width 1.
-    variance_unclipped : ndarray of bool
-        Whether all records contribute in full to the variance.
-    publishes_mean, publishes_variance : ndarray of bool
-        Whether the statistic is requested.
-    """
-
-    records: Ints
-    cap: Ints
-    noise: Floats
-    span_quanta: Floats
-    variance_cap: Ints
-    variance_noise: Floats
-    variance_unclipped: NDArray[np.bool_]
-    publishes_mean: NDArray[np.bool_]
-    publishes_variance: NDArray[np.bool_]
-
-
-N_PARAMETERS = len(LossParameters._fields)
-
-
-def pair_losses(pairs: Pairs, *given: NDArray[Any], on_lattice: bool = True) -> Floats:
-    """Return the loss that each pair adds to its user's, not yet rounded up.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    *given
-        The fields of `LossParameters`, the users' factors and, if any are, which pairs are dropped.
-    on_lattice : bool
-        Whether variances are rounded to their lattice, as those of a release are.
-    """
-    terms, lattice = np.empty(pairs.n.size), VARIANCE_LATTICE if on_lattice else 0.0
-    for begin in range(0, terms.size, BLOCK_PAIRS):
-        rows = slice(begin, begin + BLOCK_PAIRS)
-        columns = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
-        block = CellSlice(*columns, pairs.n_cells, pairs.n_users, start=np.zeros(0, dtype=np.int64))
-        suppressed = (array[rows] for array in given[N_PARAMETERS + 1 :])
-        terms[rows] = _block_losses(block, lattice, *given[: N_PARAMETERS + 1], *suppressed)
-    return terms
-
-
-def _block_losses(pairs: Pairs, lattice: float, *given: NDArray[Any]) -> Floats:
-    """Return the losses of a block of pairs that fits a processor's cache."""
-    cells, factor = LossParameters(*given[:N_PARAMETERS]), given[N_PARAMETERS]
-    stay = np.logical_not(given[N_PARAMETERS + 1]) if len(given) > N_PARAMETERS + 1 else 1.0
-    terms, quanta = np.zeros(pairs.n.size), cells.span_quanta
-    if cells.publishes_mean.any():
-        contribution = contributed_records(pairs, cells.cap, quanta, factor) * stay
-        terms += _ratio(contribution, cells.noise[pairs.cell])
-    if cells.publishes_variance.any():
-        # A variance is a ratio of whole numbers for all factors that are multiples of 2^-30, so
-        # that its contributions need not be whole quanta.
-        contribution = (
-            contributed_records(pairs, cells.variance_cap, np.zeros_like(quanta), factor) * stay
-        )
-        terms += _variance_losses(pairs, cells, contribution, lattice)
-    return terms
-
-
-def _ratio(sensitivity: Floats, scale: Floats) -> Floats:
-    """Return moved/scale; 0 where nothing moves, and in cells without noise: constants."""
-    noised = (scale > 0) & (sensitivity > 0)
-    return np.divide(sensitivity, scale, out=np.zeros_like(scale), where=noised)
-
-
-def _variance_losses(
-    pairs: Pairs, cells: LossParameters, contribution: Floats, lattice: float
-) -> Floats:
-    cell = pairs.cell
-    total, noise = cells.records[cell], cells.variance_noise[cell]
-    bound = variance_sensitivity_bound(contribution / total)
-    # COMP Proposition III.1 is below the bound for odd N, but its proof is of plain data: with one
-    # clipped record anywhere in the cell only the bound holds.
-    sensitivity = np.where(cells.variance_unclipped[cell], variance_share(pairs.n, total), bound)
-    charged = np.where((noise > 0) & (contribution > 0), lattice, 0.0)
-    return np.asarray(_ratio(sensitivity, noise) * (contribution > 0) + charged)
-
-
 def joint_loss(reach: Floats, mean_scale: Floats, variance_scale: Floats) -> Floats:
     """Return max over z <= reach of z/b_mean + z (1 - z)/b_var, for bounds of width 1.
 
@@ -282,58 +182,10 @@ def joint_loss(reach: Floats, mean_scale: Floats, variance_scale: Floats) -> Flo
     return np.asarray(z / mean_scale + z * (1.0 - z) / variance_scale)
 
 
-def apply_to_contributed(
-    pairs: Pairs, *given: NDArray[Any], work: Callable[..., Any], before: int = 0
-) -> Any:  # noqa: ANN401  what the work returns
-    """Apply a function of losses to counts of contributed samples, by which sums are divided.
-
-    A pair that contributes nothing is charged nothing, whatever its count is here.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    *given
-        As the function takes them.
-    work : callable
-    before : int
-        Arrays before those of `pair_losses`.
-    """
-    cap = LossParameters(*given[before : before + N_PARAMETERS]).cap
-    samples = whole_records(pairs, cap, *given[before + N_PARAMETERS + 1 :])
-    columns = pairs.cell, pairs.user, np.maximum(samples, 1)
-    return work(CellSlice(*columns, pairs.n_cells, pairs.n_users, pairs.start), *given)
-
-
 def compose_losses(user: Ints, terms: Floats, n_users: int) -> Floats:
     """Return each user's loss from those of its pairs, rounded up."""
     # Each term was made by a few correctly rounded operations: eight ulps cover them.
     return sum_upper_bounds(user, terms * (1.0 + 2.0**-49), n_users)
-
-
-def user_losses(pairs: Pairs, *given: NDArray[Any], on_lattice: bool = True) -> Floats:
-    """Return each user's loss, rounded up; see `pair_losses`."""
-    terms = pair_losses(pairs, *given, on_lattice=on_lattice)
-    return compose_losses(pairs.user, terms, pairs.n_users)
-
-
-def count_charged_cells(pairs: Pairs, *given: NDArray[Any]) -> Ints:
-    """Return in how many cells each user loses anything; see `pair_losses`."""
-    losses = pair_losses(pairs, *given) > 0
-    return np.bincount(pairs.user[losses], minlength=pairs.n_users)
-
-
-def max_pair_loss(pairs: Pairs, *given: NDArray[Any]) -> Floats:
-    """Return the largest term of a user in each cell; see `pair_losses`."""
-    return np.asarray(np.maximum.reduceat(pair_losses(pairs, *given), pairs.start[:-1]))
-
-
-def composed_losses(pairs: Pairs, claimed: Floats, *given: NDArray[Any]) -> Floats:
-    """Return each user's loss if each of its cells claims `claimed`; see `pair_losses`."""
-    terms = pair_losses(pairs, *given)
-    for begin in range(0, terms.size, BLOCK_PAIRS):
-        rows = slice(begin, begin + BLOCK_PAIRS)
-        terms[rows] = np.where(terms[rows] > 0, claimed[pairs.cell[rows]], 0.0)
-    return sum_upper_bounds(pairs.user, terms, pairs.n_users)
 
 
 # ---- at inverse noise scales, for the search ----

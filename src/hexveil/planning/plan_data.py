@@ -95,9 +95,9 @@ class PlanData(ReadOnlyArrays):
         with np.errstate(divide="ignore", invalid="ignore"):
             models = plan_errors.error_models(problem, allocation)
             # All figures share one pass for the clipped shares, which the error models have.
-            parameters = plan_losses.loss_parameters(problem, allocation, models)
-            booked = plan_losses.booked_per_user(problem, allocation, parameters)
-            claimed = plan_losses.l0_loss(problem, allocation, parameters)
+            stated = plan_losses.stated_moves(problem, allocation, models.get("variance"))
+            booked = plan_losses.booked_per_user(problem, allocation, stated)
+            claimed = plan_losses.l0_loss(problem, allocation, stated)
         object.__setattr__(self, "error_models", MappingProxyType(models))
         losses = epsilons_of_squares(booked, self.delta) if self.delta else booked
         object.__setattr__(self, "booked_losses", read_only(booked))

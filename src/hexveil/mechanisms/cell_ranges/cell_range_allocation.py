@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.accounting.moves import ULP
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
@@ -69,7 +70,6 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
 )
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, Decoded
-from hexveil.mechanisms.sensitivity_report import ULP
 from hexveil.mechanisms.weighted.weighted_mean import check_room
 from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
 from hexveil.smoothing.clipping_model.clipped_posterior import fit

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from hexveil.accounting.moves import ULP
 from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, PrivateSums
-from hexveil.mechanisms.sensitivity_report import ULP
 
 if TYPE_CHECKING:
     from collections.abc import Callable

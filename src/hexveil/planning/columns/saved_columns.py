@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.rational import decimal_text
 from hexveil.planning.distribution.distribution_folder import digest, understood
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
@@ -160,7 +159,7 @@ def part_name(number: int) -> str:
 def check_stated(path: Path, stated: str, epsilon: Fraction, requested: Fraction) -> None:
     """Refuse a loss over all columns other than the stated one, or above the requested one."""
     with understood(path):
-        if stated != decimal_text(epsilon):
+        if not plan_folder.is_stated(stated, epsilon):
             raise InputError("it states a loss that the plans of its columns do not have.")
         if epsilon > requested:
             raise InputError("its loss is above the epsilon that it was asked for.")

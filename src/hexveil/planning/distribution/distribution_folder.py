@@ -166,7 +166,7 @@ def load(folder: str | Path, facts: PublicMetadata, plan_type: Callable[..., Loa
     with understood(path), np.errstate(over="ignore"):
         _check_records(words["records"], facts)
         plan = plan_type(**_fields(path, words, facts))
-        if words["plan"]["epsilon"] != decimal_text(plan.epsilon):
+        if not plan_folder.is_stated(words["plan"]["epsilon"], plan.epsilon):
             raise InputError("it states a loss that its decisions do not have.")
         if plan.epsilon > plan.requested_epsilon:
             raise InputError("its loss is above the epsilon that it was asked for.")

@@ -23,6 +23,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -48,6 +49,7 @@ from hexveil.planning.serialization.row_faults import TARGET, cell_faults, user_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Number of this layout; it changes whenever a file or the meaning of a row changes."""
+LOSS_DIGITS = 1e-4
+"""Part of a loss by which another version's accountant may differ."""
 WORDS = "plan.json"
 TABLES = ("cells.parquet", "users.parquet", "pairs.parquet")
 CELLS, USERS, PAIRS = TABLES
@@ -476,12 +480,18 @@ def _baseline_error(number: float) -> float:
     return float(number)
 
 
+def is_stated(epsilon: str, loss: Fraction) -> bool:
+    """Return whether a folder states this loss, but for late digits."""
+    numerator, _, denominator = epsilon.partition("/")
+    stated = float(numerator) / float(denominator or 1)
+    return math.isclose(stated, loss, rel_tol=LOSS_DIGITS)
+
+
 def _check_stated(path: Path, words: Words, plan: PlanData, tables: Tables) -> None:
     """Refuse a folder with figures that differ from its rows."""
     with _understood(path):
-        # To the bit: the same code on the same arrays makes the same doubles.
-        losses = np.array_equal(plan.losses(), numbers(tables[USERS], "loss"))
-        stated = words["plan"]["epsilon"] == decimal_text(plan.epsilon)
+        losses = np.allclose(plan.losses(), numbers(tables[USERS], "loss"), LOSS_DIGITS)
+        stated = is_stated(words["plan"]["epsilon"], plan.epsilon)
         counted = words["occupancy"]["fingerprint"] == plan.occupancy.fingerprint
     if not counted:
         _damaged(path / WORDS, f"states the fingerprint of other counts than {PAIRS} has")

@@ -126,6 +126,10 @@ class Separate:
         """Return each user's loss, rounded down: see `SensitivityReport`."""
         return add_up(self.user, (self.terms(request),), n_users, up=False)
 
+    def loss_upper_bound(self, request: NoiseRequest) -> Floats:
+        """Return the loss of users 0, 1, ... who all move something, rounded up: booked."""
+        return add_up(self.user, (self.terms(request),), self.user.size, up=True)
+
 
 @dataclass(frozen=True, eq=False)
 class SquaredMoves:

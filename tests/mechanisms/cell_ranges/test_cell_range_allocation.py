@@ -8,13 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cell_range_laws import AboveCentre, All, FirstRanges, allocation_of, tiny_map
+from cell_range_laws import (
+    AboveCentre,
+    All,
+    FirstRanges,
+    allocation_of,
+    cell_range_losses,
+    tiny_map,
+)
 from examples import examples
 from hexveil import Occupancy
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     PosteriorRangeSelection,
-    cell_range_losses,
 )
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK, FirstLooks
 from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM

@@ -45,9 +45,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.accounting.moves import ULP
 from hexveil.base.errors import InputError
-from hexveil.base.rational import round_up, sum_upper_bounds
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.first_range import choose_first_range
 from hexveil.mechanisms.cell_ranges.look_stages import (
@@ -209,7 +207,7 @@ class CellRangeAllocation(ReadOnlyArrays):
         `PosteriorRangeSelection` for a release.
     errors : CellRangeErrors
     booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up: at least `cell_range_losses`.
+        Loss of each user, rounded up (planning/guarantees/plan_losses.py).
     """
 
     pooled_noise: BinNoise
@@ -450,19 +448,3 @@ class _QuantisedSelection:
         # An end that is not a number would have no range: it is taken for the lower bound.
         quanta = np.nan_to_num((values - lattice.lower_value) / lattice.quantum)
         return np.asarray(quanta, dtype=np.float64)
-
-
-def cell_range_losses(mean: WeightedMean, pooled_epsilon: Fraction) -> Floats:
-    """Return each user's loss, whatever is released, rounded up.
-
-    Parameters
-    ----------
-    mean : WeightedMean
-    pooled_epsilon : Fraction
-        Loss of every user by the pooled histogram and by the spread within cells.
-    """
-    pairs = mean.pairs
-    # Two rounded operations: an ulp each at most.
-    terms = mean.pair_weight / (mean.noise * mean.totals)[pairs.cell] * (1.0 + 4.0 * ULP)
-    cells = sum_upper_bounds(pairs.user, terms, pairs.n_users)
-    return np.asarray((cells + round_up(pooled_epsilon)) * (1.0 + 2.0 * ULP))

@@ -17,6 +17,7 @@ import pytest
 import hexveil as hv
 from attack import exact_law, folder_kinds
 from hexveil.accounting.gaussian_composition import square_epsilon, square_of_pure
+from hexveil.mechanisms.meter import Meter
 from hexveil.mechanisms.noise import VettedNoise
 from publishing import releases
 
@@ -27,6 +28,8 @@ SECOND_LOOKS = {"cell-ranges": (2,), "columns": (2, 5)}
 """Calls that spend what a first look at the same cells was charged and left over."""
 LEAST = 0.75
 """Part of its charge that the unit loses at least."""
+ALL = 1 - 1e-5
+"""Part of its charge that the meter adds up for some unit: what is booked is not more than that."""
 
 
 class Recorder:
@@ -34,6 +37,7 @@ class Recorder:
 
     def __init__(self, outcomes=()):
         self.given, self.calls, self.outcomes = iter(outcomes), [], []
+        self.metered = 0.0
 
     def laplace(self, values, scales):
         """Note a call, and return the outcome."""
@@ -62,6 +66,12 @@ def _recorded(recorder):
         for name in ("laplace", "gaussian", "noisy_max"):
             answer = getattr(recorder, name)
             patch.setattr(VettedNoise, name, lambda _, *given, answer=answer: answer(*given))
+
+        def authorise(meter, *given, real=Meter.authorise):
+            real(meter, *given)
+            recorder.metered = float((meter._spent / meter._booked).max())
+
+        patch.setattr(Meter, "authorise", authorise)
         yield patch
 
 
@@ -109,7 +119,7 @@ def _lost(noise, one, other, scales, delta):
 
 
 def part_of_charge(kind):
-    """Return what one unit loses along a path of outcomes, as a part of the charge."""
+    """Return what one unit loses along a path, and what the meter adds up, in parts of charges."""
     values = (None, 1) if kind.startswith("presence") else (0, 1)
     first = Recorder()
     book = _released(kind, values[0], first)
@@ -123,7 +133,7 @@ def part_of_charge(kind):
         if number not in SECOND_LOOKS.get(kind, ()):
             told += _lost(noise, one, other, scales, delta)
     lost = square_epsilon(Fraction(told), delta) if delta else told
-    return lost / float(book.spent)
+    return lost / float(book.spent), first.metered
 
 
 @pytest.mark.parametrize(
@@ -135,6 +145,7 @@ def part_of_charge(kind):
 )
 def test_a_unit_loses_what_it_is_charged_and_no_more(kind):
     """Of every kind of release, by the whole numbers and scales at the door alone."""
-    part = part_of_charge(kind)
+    part, metered = part_of_charge(kind)
     assert part <= 1 + exact_law.EXACT, f"a unit loses {part} times its charge"
     assert part >= LEAST
+    assert metered >= ALL

@@ -134,7 +134,7 @@ def privacy_loss(
 
 def _unclipped_losses(pairs: Pairs, records: Ints, mean: Floats, variance: Floats) -> Floats:
     """Return each user's loss by plain means and variances at scales for bounds of width 1."""
-    total, mean, variance = (one[pairs.cell] for one in (records, mean, variance))
+    total, mean, variance = records[pairs.cell], mean[pairs.cell], variance[pairs.cell]
     share = pairs.n / total
     terms = share / mean + variance_share(pairs.n, total) / variance
     # Up to ceil(N/2) records the plain sum is attained, so that nothing smaller would be true.

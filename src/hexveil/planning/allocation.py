@@ -10,7 +10,6 @@ import numpy as np
 
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
@@ -71,14 +70,6 @@ class CellMechanisms(ReadOnlyArrays):
     cells: PlannedCells
     predicted_error: Floats
     released: tuple[ReleasedRange | None, ...] = ()
-
-
-def factored_weights(clipping: Clipping) -> FactoredWeights | None:
-    """Return the weights of pairs that stay elsewhere; None for other plans."""
-    match clipping:
-        case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
-            return ranged.weight if isinstance(ranged.weight, FactoredWeights) else None
-    return None
 
 
 Normaliser = Literal["records", "contributions"]

@@ -12,9 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from hexveil import Occupancy
-from hexveil.accounting.moves import PairMoves, StatisticMoves, losses
 from hexveil.base.errors import HexveilError
-from hexveil.base.rational import round_up
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.cell_ranges.first_range import FirstRange
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
@@ -65,16 +63,11 @@ class All(FirstRanges):
         return SelectedRanges(moved, np.full(moved.size, -1e9), np.full(moved.size, 1e9))
 
 
-def weight_moved(_pairs, weight):
-    """Return how far a pair moves its cell's number in a range of width 1."""
-    return weight
-
-
-def cell_range_losses(mean, pooled_epsilon):
-    """Return each user's loss, whatever is released, rounded up."""
-    cells = StatisticMoves.of(weight_moved, (), mean.noise * mean.totals)
-    stated = PairMoves(mean.occupancy, (cells,), weight=mean.weight)
-    return np.nextafter(stated.per_user(losses, up=True) + round_up(pooled_epsilon), np.inf)
+def losses_of(mean, pooled):
+    """Return each user's loss with that of pooled stages, rounded up."""
+    pairs = mean.pairs
+    terms = mean.pair_weight / (mean.noise * mean.totals)[pairs.cell]
+    return (np.bincount(pairs.user, terms, pairs.n_users) + float(pooled)) * (1 + 1e-14)
 
 
 def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **changed):
@@ -99,7 +92,7 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
         lattice=lattice,
         lattice_steps=steps,
         errors=no_errors,
-        booked=cell_range_losses(mean, pooled),
+        booked=losses_of(mean, pooled),
         **plan,
     )
 

@@ -9,6 +9,7 @@ does. Discrete Laplace noise of scale b on the last numbers attains exp(|change|
 
 import itertools
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -23,10 +24,22 @@ from hexveil.mechanisms.contract import (
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.model.private_pairs import PrivatePairs
+from hexveil.publishing.presence.presence_release import BookedStages, book_and_draw
+from hexveil.publishing.presence.presence_table import decode_outputs, released_table
+from hexveil.publishing.presence.request_identity import identify
 from stage_laws import TINY, selection_law
 
 NEW_UNIT = 99
 FEW_NUMBERS, SOME_ROWS = 6, 1
+
+
+def release_pairs(pairs, request, *, source, ledger):
+    """Return table and facts of a release that is booked and drawn, and whether it was before."""
+    plan, facts = request.allocation(), identify(request, source)
+    booked = BookedStages(plan, plan.shares, plan.delta)
+    outputs, is_replay = book_and_draw(PresenceSums(pairs), booked, facts, ledger)
+    table = released_table(request, decode_outputs(request, outputs))
+    return SimpleNamespace(table=table, facts=facts, is_replay=is_replay)
 
 
 @dataclass(frozen=True)

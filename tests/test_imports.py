@@ -90,7 +90,6 @@ TABLE = {
             ("matplotlib", "notebook/matplotlib_drawing.py"),
             ("matplotlib", "notebook/graded_hexagons.py"),
             ("matplotlib", "notebook/histogram_drawing.py"),
-            ("pyogrio", "geography/openstreetmap.py"),
             ("scipy", "geography/location.py"),
         ),
     ),

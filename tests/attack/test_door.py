@@ -55,8 +55,8 @@ STUDIES = {
 }  # fmt: skip
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 TAKERS = {
-    "measure", "values", "blocks", "execute", "_prepared", "private_pairs",
-    "total_over_units", "tally", "tally_by", "measure_in_ranges", "_measure_elsewhere",
+    "measure", "values", "blocks", "execute", "_prepared", "total_over_units",
+    "tally", "tally_by", "measure_in_ranges", "_measure_elsewhere",
     "sums", "_with_bins",
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""

@@ -23,7 +23,8 @@ from hexveil.planning.presence.presence_request import (
     UnitCountRequest,
 )
 from hexveil.planning.presence.shape_request import ShapeRequest
-from hexveil.publishing.presence.presence_release import ANY_UNIT, release_with_presence
+from hexveil.publishing.presence.presence_release import ANY_UNIT
+from presence_laws import release_pairs
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9"]])
 LATTICE = ValueLattice.of((0, 60), 1)
@@ -61,9 +62,7 @@ def asked(rows, request, outcomes):
     oracle = Oracle(tuple(outcomes), book, ([ANY_UNIT], None))
     with door(oracle):
         try:
-            release_with_presence(
-                pairs_of(rows), request, source="laws", ledger=book, accept_noise=True
-            )
+            release_pairs(pairs_of(rows), request, source="laws", ledger=book)
         except Heard:
             return oracle.call, oracle.charged
     return None, oracle.charged

@@ -30,7 +30,7 @@ class Counter:
 def library(monkeypatch):
     """Return a library of four threads that stands for all loaded ones."""
     counter = Counter(4)
-    monkeypatch.setattr(blas_threads, "loaded_libraries", lambda: (counter.library,))
+    monkeypatch.setattr(blas_threads, "loaded_libraries", lambda: [counter.library])
     return counter
 
 
@@ -50,7 +50,7 @@ def test_a_library_that_is_loaded_inside_is_limited_by_the_next(monkeypatch):
     """Scipy may be loaded late: the next limit inside covers it, the outermost restores it."""
     early, late = Counter(4), Counter(8)
     loaded = [early.library]
-    monkeypatch.setattr(blas_threads, "loaded_libraries", lambda: tuple(loaded))
+    monkeypatch.setattr(blas_threads, "loaded_libraries", lambda: list(loaded))
     with single_blas_thread():
         loaded.append(late.library)
         with single_blas_thread():

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from hexveil.base import deferred_interrupts
-from hexveil.base.deferred_interrupts import defer_interrupts, is_deferring
+from hexveil.base.deferred_interrupts import defer_interrupts
 from hexveil.base.errors import StorageError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -106,23 +106,3 @@ def test_other_threads_draw_without_signals():
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGTERM)]
-
-
-def test_a_running_step_is_known_in_every_thread():
-    """Until the last of several steps is done, and after one that fails."""
-    assert not is_deferring()
-    seen = []
-
-    def step():
-        with defer_interrupts():
-            seen.append(is_deferring())
-
-    with defer_interrupts():
-        thread = threading.Thread(target=step)
-        thread.start()
-        thread.join()
-        seen.append(is_deferring())
-    seen.append(is_deferring())
-    with pytest.raises(StorageError), defer_interrupts():
-        raise StorageError("full")
-    assert [*seen, is_deferring()] == [True, True, False, False]

@@ -20,7 +20,8 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.cli import main, shared_steps
 from hexveil.cli.commands import demo_command
-from hexveil.cli.demos import city_demo, flights_demo, summary
+from hexveil.cli.demos import city_demo, flights_demo
+from hexveil.cli.demos.demonstration import summary_lines
 from hexveil.config import load
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -158,7 +159,7 @@ def test_findings_are_of_the_good_cells(quality, slowest):
         )
     ]  # fmt: skip
     where = partial(flights_demo.place_name, places)
-    first, last, trust = summary.lines(pa.Table.from_pylist(rows), where, "mph")
+    first, last, trust = summary_lines(pa.Table.from_pylist(rows), where, "mph")
     assert re.match("Fastest good cell +430 mph to .*LAX.*06:00 to 12:00; error at most 20", first)
     assert re.match(f"Slowest good cell +{slowest}", last)
     assert ("2 good, 0 caution, 1 noise" in trust) == (quality == "noise")

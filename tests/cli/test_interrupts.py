@@ -1,7 +1,6 @@
 """Every interruption ends a command in the same way: it unwinds, and its exit code is 130."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -240,93 +239,32 @@ def test_a_scratch_folder_goes_when_the_command_is_stopped(here, tmp_path, monke
     assert [path.name for path in place.iterdir()] == ["README.txt"]
 
 
-STUCK = (
-    "from hexveil.records.duckdb.session import Session\n"
-    "def arrow(self, query):\n"
-    "    import hashlib, threading\n"
-    "    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
-    "    hashlib.pbkdf2_hmac('sha256', b'a', b'b', 2**31 - 1)\n"
-    "Session.arrow = arrow"
-)
-"""A call of about a quarter of an hour in which Python takes no signal."""
+UNWINDING = """\
+import time
+from hexveil.cli import interrupts
+from hexveil.records.duckdb.session import Session
+interrupts.TOGETHER = 0.0
+def stop():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+def arrow(self, query):
+    try:
+        stop()
+    finally:
+        stop()
+Session.arrow = arrow
+"""
+"""A command that takes a minute to unwind after its first signal."""
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="only sockets are told of signals there")
-def test_a_library_that_holds_the_main_thread_is_ended(here, tmp_path, monkeypatch):
-    """The guard ends it with the same code and words, and removes the private files."""
+def test_a_second_signal_ends_the_process(here, tmp_path, monkeypatch):
+    """It ends with the same code and words, and removes the private files."""
     place = tmp_path / "scratch"
     monkeypatch.setenv("HEXVEIL_SCRATCH", str(place))
-    done = child(STUCK, "plan", "run.toml")
+    done = child(UNWINDING, "plan", "run.toml")
     assert (done.returncode, done.stderr) == (130, "hexveil: interrupted.\n")
     assert [path.name for path in place.iterdir()] == ["README.txt"]
-
-
-DEFERRING = """\
-import time
-from hexveil.cli import interrupts
-from hexveil.base.deferred_interrupts import defer_interrupts
-from hexveil.records.duckdb.session import Session
-interrupts.GRACE = interrupts.LOOK = 0.001
-def arrow(self, query):
-    with defer_interrupts():
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(0.5)
-        open({file!r}, "w").close()
-Session.arrow = arrow
-"""
-
-
-@pytest.mark.slow
-def test_the_guard_waits_for_a_step_that_must_not_stop(here, tmp_path):
-    """A draw is stored before the process ends; then it ends with the same code."""
-    done = child(DEFERRING.format(file=str(tmp_path / "stored")), "plan", "run.toml")
-    assert (done.returncode, done.stderr) == (130, "hexveil: interrupted.\n")
-    assert (tmp_path / "stored").exists()
-
-
-FORKING = """\
-import time
-from hexveil.cli import interrupts
-from hexveil.records.duckdb.session import Session
-interrupts.GRACE = interrupts.LOOK = 0.001
-real = Session.arrow
-def arrow(self, query):
-    Session.arrow = real
-    forked = os.fork()
-    if not forked:
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(60)
-        except KeyboardInterrupt:
-            os._exit(7)
-    assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == 7
-    time.sleep(0.3)
-    return real(self, query)
-Session.arrow = arrow
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no process is forked there")
-def test_a_signal_to_a_forked_process_does_not_end_this_one(here):
-    """A pool of processes may stop its own."""
-    done = child(FORKING, "plan", "run.toml")
-    assert (done.returncode, "interrupted" in done.stderr) == (0, False)
-
-
-def test_a_finished_command_is_not_ended_by_the_guard(monkeypatch):
-    """Once the main thread has taken the end over, the guard leaves it alone."""
-    guard = interrupts.Guard()
-    guard.stop()
-    read, write = os.pipe()
-    os.write(write, bytes([0, signal.SIGTERM]))
-    ended = []
-    monkeypatch.setattr(interrupts.os, "_exit", ended.append)
-    guard._listen(read)
-    os.close(read)
-    os.close(write)
-    assert ended == []
 
 
 def test_a_database_that_hides_an_interruption_is_one(tmp_path):

@@ -100,14 +100,6 @@ def test_a_private_interval_is_said_and_released(here, call):
     assert (wrong.code, "--clipping-range" in wrong.err) == (2, True)
 
 
-def _facts():
-    """Return the public facts of the buses in the run file's cells."""
-    return hv.read(
-        "buses.parquet", user="bus", value="speed", lat="lat", lon="lon", time="time",
-        bounds=(0, 65), cells=hv.Cells(6, None),
-    ).public  # fmt: skip
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("statistics", ["mean,variance", "sd"])
 def test_variances_under_an_interval_are_said(here, call, statistics):

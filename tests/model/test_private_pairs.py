@@ -12,7 +12,7 @@ import hexveil as hv
 from examples import examples
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import Outputs
-from hexveil.mechanisms.presence.any_unit import PresenceSums, private_pairs
+from hexveil.mechanisms.presence.any_unit import PresenceSums, total_over_units
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.occupancy import Occupancy
@@ -80,7 +80,7 @@ def test_stages_of_the_other_model_do_not_measure_it():
     with pytest.raises((AttributeError, TypeError)):
         stage.measure(PresenceSums(some_pairs()), Outputs())
     with pytest.raises(TypeError, match="PresenceSums only"):
-        private_pairs(PrivateSums(np.array([1, 2])))
+        total_over_units(PrivateSums(np.array([1, 2])), lambda pairs: pairs.total)
 
 
 ROWS = st.lists(

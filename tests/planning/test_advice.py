@@ -26,11 +26,9 @@ def test_warning_names_an_epsilon_that_is_enough_and_counts_nothing():
     ).support.beats_constant
 
 
-@pytest.mark.parametrize(
-    ("users", "resolution", "taken"), [(200, 7, "per-cell"), (60, 6, "bounds")]
-)
+@pytest.mark.parametrize(("users", "resolution", "taken"), [(60, 6, "private"), (19, 6, "bounds")])
 def test_plan_release_and_capacity_name_one_epsilon_that_is_enough(users, resolution, taken):
-    """Also where the default takes another range there: with more votes times ε, those of cells."""
+    """Also where the default takes a range there, and has none in the plan."""
 
     def same(grids, unit):
         return tuple(fleet(grid.resolution, unit, users=users) for grid in grids)

@@ -41,7 +41,6 @@ from hexveil.mechanisms.sensitivity_report import SquaredMoves
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import range_kind
 from hexveil.planning.approximate import gaussian_allocation
 from hexveil.planning.approximate.delta_advice import describe_delta_gain
 from hexveil.planning.approximate.gaussian_mean_error import (
@@ -564,18 +563,6 @@ def test_a_release_with_ranges_of_cells_is_checked(tmp_path, monkeypatch):
     forged["cells"][0]["noised"][0]["scale"] *= 0.3
     stated = ReleaseStatements.from_release(forged, made.to_arrow())
     assert "by the scales" in " ".join(square_checks.check_squares(stated))
-
-
-@pytest.mark.parametrize(
-    ("counts", "taken"),
-    [([[3] * 40] * 1800, "per-cell"), ([[3]] * 200, "private"), ([[3] * 6] * 1500, "bounds")],
-)
-def test_the_default_takes_the_range_that_a_pure_plan_takes(counts, taken):
-    """Ranges of cells where many vote, one range where few do, bounds where noise is small."""
-    dataset = dataset_of(counts, scale=FINE)
-    for delta in (None, "1e-6"):
-        plan = hv.plan(dataset, epsilon=1, delta=delta, advise=False)
-        assert range_kind(plan.allocation.clipping) == taken
 
 
 # ---- requests ----

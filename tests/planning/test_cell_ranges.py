@@ -145,16 +145,6 @@ def test_ranges_of_cells_are_for_means():
             planned(statistics=statistics)
 
 
-def test_users_suffice_by_their_votes():
-    """No user has more than one; a single cell has no others to differ from."""
-    one = hv.Occupancy.from_dense(np.ones((500, 1), dtype=int))
-    assert not cell_ranges.may_support_cell_ranges(one, Fraction(1))
-    assert cell_ranges.may_support_cell_ranges(CROWD, Fraction(1))
-    assert not cell_ranges.may_support_cell_ranges(CROWD, Fraction(1, 5))
-    votes = cell_ranges.total_votes(CROWD, decisions(planned()).weight)
-    assert 0.75 * 400 < votes <= 400
-
-
 @pytest.mark.slow
 def test_clipping_ranges_are_compared():
     """A row for each range at one price; a plan stands in its own row as it is."""

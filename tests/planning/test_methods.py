@@ -1,5 +1,3 @@
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -10,9 +8,6 @@ from examples import examples
 from hexveil import theory
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.allocation import range_kind
-from hexveil.planning.guarantees.planning_problem import PlanningProblem
-from hexveil.planning.methods import least_error_within_bounds
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
 
@@ -169,36 +164,3 @@ def test_a_target_that_clip_user_cannot_reach():
     occupancy = hv.Occupancy.from_dense([[1]])
     with pytest.raises(hv.InputError, match="no plan by method 'equal-split' meets"):
         planned(occupancy, target_error="0.0000000000001", method="equal-split")
-
-
-@examples(40)
-@given(occupancies(), st.sampled_from(["0.2", "1", "4", "20"]))
-def test_no_plan_within_bounds_is_better_than_its_floor(occupancy, epsilon):
-    """The search that "auto" leaves out could not have won, whatever is optimised."""
-    for objective in ("mean", "max"):
-        plan = planned(occupancy, epsilon=epsilon, objective=objective, clipping_range="bounds")
-        problem = PlanningProblem(occupancy, np.ones(occupancy.n_cells), plan.request)
-        floor = least_error_within_bounds(problem, Fraction(epsilon))
-        assert 0 < floor <= plan.error_models["mean"].error.mean()
-    # One record in one cell, and nothing to gain by the middle: the floor is reached.
-    alone = hv.Occupancy.from_dense([[1]])
-    only = planned(alone, epsilon="20", clipping_range="bounds")
-    problem = PlanningProblem(alone, np.ones(1), only.request)
-    assert only.error_models["mean"].error.mean() == pytest.approx(
-        least_error_within_bounds(problem, Fraction(20)), rel=1e-6
-    )
-
-
-def test_auto_takes_bounds_only_where_they_say_much():
-    """Of many noisy cells it takes ranges, of one that hundreds of users fill the exact bounds."""
-    rng = np.random.default_rng(3)
-    counts = rng.poisson(0.5, (500, 120))
-    counts[:, 0] += 1
-    table = CellTable(Labels("cell"), labels={"cell": tuple(map(str, range(120)))})
-    lattice = ValueLattice.of((0, 65), "0.001")
-    facts = PublicMetadata(hv.Occupancy.from_dense(counts), table, lattice)
-    kinds = {
-        epsilon: range_kind(hv.plan(facts, epsilon=epsilon, advise=False).allocation.clipping)
-        for epsilon in ("1", "1000")
-    }
-    assert kinds == {"1": "per-cell", "1000": "bounds"}

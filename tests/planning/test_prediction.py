@@ -1,6 +1,5 @@
 """Quick predictions against plans in full, and the loss that an error needs."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -114,32 +113,13 @@ def test_the_two_floors_are_one_curve(clipping_range, error):
         assert predictor.error_lower_bound(0) == 15
 
 
-def test_a_search_that_cannot_win_is_left_out(monkeypatch):
-    """Where the floor of plans within the bounds is above a range's error, nothing changes."""
-    known, searched = facts(crowd(5, users=400, cells=100)), []
-    made = hv.plan(known, epsilon=1, advise=False)
-    search = fast_prediction.predict_without_range
-    monkeypatch.setattr(
-        fast_prediction,
-        "predict_without_range",
-        lambda *given: searched.append(given[-1]) or search(*given),
-    )
-    losses = [Fraction(2), Fraction(60)]
-    pruned = [ErrorPredictor(made, known).predict(epsilon).mean_error for epsilon in losses]
-    assert searched == losses[1:]
-    monkeypatch.setattr(ErrorPredictor, "_plain_floor", lambda *_: 0.0)
-    made = replace(made)  # another plan, which has no predictions yet
-    assert pruned == [ErrorPredictor(made, known).predict(one).mean_error for one in losses]
-    assert searched == [losses[1], *losses]
-
-
 def test_other_requests_are_planned_in_full():
     """Of what has no quick way the plan itself is the prediction; nothing is certain of it."""
     known = facts(crowd(4, users=60, cells=4))
     for asked in ({"method": "per-cell"}, {"objective": "max"}, {"statistics": ("mean", "sd")}):
         made = hv.plan(known, epsilon=2, advise=False, **asked)
         predictor = ErrorPredictor(made, known)
-        assert predictor.fast_predictions == ()
+        assert not predictor.is_fast
         assert predictor.predict(Fraction(2)).mean_error == pytest.approx(
             prediction_of(made).mean_error
         )

@@ -8,8 +8,7 @@ import pytest
 import hexveil as hv
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import PerCellRange, WithinBounds, range_kind
-from hexveil.planning.clipping_range.private_range import range_is_affordable
+from hexveil.planning.allocation import WithinBounds, range_kind
 from hexveil.planning.comparison.method_comparison import same_request
 from publishing.setting import dataset_of
 
@@ -44,48 +43,26 @@ def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
     assert plan.mechanism == "weights"
 
 
-@pytest.mark.parametrize(("epsilon", "kind"), [("0.1", "bounds"), ("1", "per-cell")])
-def test_auto_takes_ranges_of_cells_where_users_suffice(epsilon, kind):
-    """Votes times epsilon decide; the plan is that of the named range."""
-    plan = auto("many", epsilon)
-    chosen = range_kind(plan.allocation.clipping)
-    if kind == "per-cell":
-        named = planned(MANY, "per-cell", epsilon)
-        assert isinstance(plan.allocation.clipping, PerCellRange)
-        assert plan.expected_error == pytest.approx(named.expected_error, rel=1e-12)
-    else:
-        assert chosen != "per-cell"
-    both = hv.plan(
-        dataset_of(COUNTS["many"]).public, epsilon=1, statistics=("mean", "sd"), advise=False
-    )
-    assert range_kind(both.allocation.clipping) != "per-cell"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", ["0.35", "1", "5"])
-def test_auto_takes_the_least_predicted_error(epsilon):
-    """Of one cell of no range and one range; the plan is that of what it takes."""
-    facts = dataset_of(1 + RNG.poisson(1.0, (500, 1))).public
-    chosen = hv.plan(facts, epsilon=epsilon, clipping_range="auto", advise=False)
-    tried = {
-        way: hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False)
-        for way in ("bounds", "private")
-    }
-    least = min(one.expected_error for one in tried.values())
-    assert chosen.expected_error == pytest.approx(least, rel=1e-9)
-    of = tried[range_kind(chosen.allocation.clipping)]
-    assert chosen.expected_error == pytest.approx(of.expected_error, rel=1e-9)
-
-
-@pytest.mark.slow
-def test_auto_has_no_interval_for_users_too_few_to_find_it():
-    """Two quantiles would be found for all of ε at best: the prior's promise would not hold."""
-    assert not range_is_affordable(60, Fraction(1))
-    promised = planned(FEW, "private").expected_error
-    chosen = auto("few", 1)
-    assert promised < chosen.expected_error
-    assert isinstance(chosen.allocation.clipping, WithinBounds)
-    assert not isinstance(auto("few", 5).allocation.clipping, WithinBounds)
+@pytest.mark.parametrize("delta", [None, "1e-6"])
+@pytest.mark.parametrize(
+    ("epsilon", "kinds"),
+    [
+        ("0.049", ("bounds", "bounds")),
+        ("0.051", ("private", "private")),
+        ("1.9", ("private", "private")),
+        ("2.1", ("per-cell", "private")),
+        ("49", ("per-cell", "private")),
+        ("51", ("bounds", "bounds")),
+    ],
+)
+def test_auto_takes_ranges_by_users_times_epsilon(epsilon, kinds, delta):
+    """Of a map from 25, of a cell from 40 to 1000; cells have ranges of their own for means."""
+    facts = dataset_of(COUNTS["many"]).public
+    for statistics, kind in zip((("mean",), ("mean", "sd")), kinds, strict=True):
+        options = {"epsilon": epsilon, "delta": delta, "statistics": statistics, "advise": False}
+        chosen, named = (hv.plan(facts, clipping_range=name, **options) for name in ("auto", kind))
+        assert range_kind(chosen.allocation.clipping) == kind
+        assert chosen.expected_error == named.expected_error
 
 
 def test_methods_are_compared_without_the_interval():

@@ -21,17 +21,6 @@ def drawn(dataset, plan):
     return allocation.numbers(outputs)
 
 
-def stage_draw(dataset, stage):
-    """Return the row of one stage, measured and drawn now."""
-
-    class Only:
-        def next_stage(self, outputs):
-            return None if stage.name in outputs else stage
-
-    outputs = execute(Only(), private_sums(dataset), VettedNoise(), MemoryJournal(), UNMETERED)
-    return outputs[stage.name][0]
-
-
 def interval_of(booking, dataset, plan):
     """Return the ends that a booked release of one range found, in quanta."""
     allocation = allocation_of(plan, dataset.public.lattice)

@@ -5,7 +5,6 @@ import pytest
 
 import hexveil as hv
 from hexveil.planning.allocation import PerCellRange
-from hexveil.planning.release_allocation import released_quantiles
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
     estimate_looks,
@@ -211,14 +210,6 @@ def test_a_forged_statement_is_found(tmp_path, key, value, words):
 
     forge_manifest(folder, change)
     assert any(words in problem for problem in verify.find_problems(folder))
-
-
-def test_the_quantiles_are_those_before_widening():
-    """A plan without a range has none."""
-    plan = hv.plan(highway(), epsilon=4, clipping_range="bounds", advise=False)
-    from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415  one test
-
-    assert released_quantiles(allocation_of(plan, highway().public.lattice), {}) is None
 
 
 def test_a_narrow_law_within_wide_bounds_is_no_pile():

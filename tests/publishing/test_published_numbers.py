@@ -168,9 +168,10 @@ def test_plot_returns_axes(mapped, routes):
 @pytest.mark.slow
 def test_a_notebook_shows_promise_picture_and_rows(mapped, routes):
     """The numbers of the page are those of the table, rounded."""
-    for released, shape in ((mapped, "<polygon"), (routes, "<circle")):
+    pytest.importorskip("matplotlib")
+    for released in (mapped, routes):
         page = released._repr_html_()
-        assert shape in page
+        assert '<img src="data:image/png;base64,' in page
         assert released.manifest["guarantee"]["promise"] in page
         cells = page.partition("<tbody>")[2].split("</td>")[:5]
         row = next(iter(released))

@@ -1,14 +1,16 @@
 """Reading the public layer beneath the map."""
 
 import json
+import re
 
+import h3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.base.errors import InputError
 from hexveil.report import context as module
-from hexveil.report import read_context
+from hexveil.report import read_context, render
 from hexveil.report.context import lines_of, named_positions
 
 SHAPES = [
@@ -79,6 +81,48 @@ def test_areas_are_named_in_their_middle_and_lines_on_themselves():
     ]
 
 
+STREETS = {
+    "type": "FeatureCollection",
+    "attribution": "\u00a9 <b>OpenStreetMap contributors",
+    "features": [
+        {
+            "type": "Feature",
+            "properties": {"name": name},
+            "geometry": {"type": kind, "coordinates": places},
+        }
+        for name, kind, places in (
+            ("Surat", "Point", [72.82, 21.15]),
+            ("Ring Road", "LineString", [[72.80, 21.16], [72.83, 21.17], [72.86, 21.18]]),
+            ("<i>Lane", "LineString", [[72.83, 21.17], [72.84, 21.19]]),
+        )
+    ],
+}
+
+
+def test_hexagons_lie_on_streets_and_the_file_is_credited(city, tmp_path):
+    """Each hexagon that a street crosses is on it; names and the file's credit are escaped."""
+    context = read_context(write(tmp_path, STREETS))
+    html = render(city.table, city.manifest, context=context, geography=False)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', html)[1])
+    words = dict(zip(data["names"], data["map"]["words"], strict=True))
+    along = {h3.latlng_to_cell(21.16 + 0.02 * k / 50, 72.80 + 0.06 * k / 50, 8) for k in range(51)}
+    assert all(words[name].endswith("on Ring Road") for name in along & {*words})
+    assert 3 <= sum(text.endswith("on Ring Road") for text in words.values()) <= len(along)
+    assert any(text.endswith("on <i>Lane") for text in words.values())
+    assert "<i>Lane" not in html
+    assert "\u00a9 &lt;b&gt;OpenStreetMap contributors" in html
+    assert "lines and names of the publisher" not in html
+
+
+@pytest.mark.parametrize("credit", [None, 7, "", " \n", ["x"]])
+def test_a_credit_is_a_text(tmp_path, credit):
+    """Anything else is none; a long one is cut."""
+    point = SHAPES[-1]
+    assert "attribution" not in read_context(write(tmp_path, point | {"attribution": credit}))
+    kept = read_context(write(tmp_path, point | {"attribution": "a\n" * 99}))["attribution"]
+    assert kept == ("a " * 30)
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -111,7 +155,7 @@ def test_missing_files_and_folders_are_refused(tmp_path):
 
 def test_what_is_no_path_is_refused():
     """The content of a file in place of its path is refused in a sentence, and not shown."""
-    with pytest.raises(InputError, match=r"must be the path of a GeoJSON file .* got a dict;"):
+    with pytest.raises(InputError, match=r"must be the path of a GeoJSON file, got a dict;"):
         read_context({"type": "Point", "coordinates": [1, 2]})
 
 

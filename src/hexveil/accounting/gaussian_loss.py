@@ -38,18 +38,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hexveil.base.errors import InputError
-from hexveil.base.rational import round_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
 
 MARGIN = 1e-11
 """Relative error that is allowed for in each term of a profile."""
@@ -74,36 +69,6 @@ class GaussianLoss:
 
     mu: float
     shift: float
-
-    @classmethod
-    def of_moves(cls, moved: NDArray[np.int64], deviations: NDArray[np.float64]) -> GaussianLoss:
-        """Return the loss of a unit that moves each entry by at most so many integers.
-
-        Parameters
-        ----------
-        moved : ndarray of int64, shape (n,)
-            d_g, at least 0.
-        deviations : ndarray of float, shape (n,)
-            r_g, at least 1.
-
-        Raises
-        ------
-        InputError
-            If a deviation is below 1 or not finite, or a move is negative.
-        """
-        if not (np.isfinite(deviations) & (deviations >= MIN_DEVIATION)).all():
-            raise InputError(
-                "the exact loss of discrete Gaussian noise needs deviations of at least 1 integer; "
-                "use a finer quantum."
-            )
-        if (moved < 0).any():
-            raise InputError("a unit moves an entry by 0 or more integers.")
-        # Exact rationals, rounded up once.
-        pairs = [(int(d), Fraction(float(r))) for d, r in zip(moved, deviations, strict=True) if d]
-        squares = sum((Fraction(d * d) / r**2 for d, r in pairs), Fraction(0))
-        shift = sum((Fraction(d) / r**2 for d, r in pairs), Fraction(0))
-        root = math.sqrt(round_up(squares))
-        return cls(math.nextafter(root, math.inf) if root else 0.0, round_up(shift))
 
     def delta(self, epsilon: float) -> float:
         """Return δ at ε, rounded up."""

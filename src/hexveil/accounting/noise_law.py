@@ -55,14 +55,3 @@ GAUSSIAN = NoiseLaw(
     4.0 / math.sqrt(2.0 * math.pi * math.e),
 )
 """Of standard deviation 1."""
-
-
-def law_of(name: str) -> NoiseLaw:
-    """Return the law of a name; that of pure promises for any other.
-
-    Examples
-    --------
-    >>> law_of("Gaussian").variance
-    1.0
-    """
-    return GAUSSIAN if name == GAUSSIAN.name else LAPLACE

@@ -6,7 +6,8 @@ on two processors a plan took ten times the CPU time of one thread, and longer. 
 the same on every machine, whatever the number of its processors.
 
 Libraries are asked by the functions that OpenBLAS exports. Where there are none, as with other
-libraries of linear algebra, nothing is changed.
+libraries of linear algebra, nothing is changed. `threadpoolctl` does not fit: it looks for
+libraries at each limit (2 ms), and two threads whose limits overlap would leave one thread.
 """
 
 from __future__ import annotations
@@ -25,17 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _PACKAGES = ("numpy", "scipy")
-_NAMES = [
-    (f"{prefix}openblas_get_num_threads{suffix}", f"{prefix}openblas_set_num_threads{suffix}")
-    for prefix in ("scipy_", "")
-    for suffix in ("64_", "")
-]
-"""How builds of OpenBLAS call the two functions."""
 _NOT_LOADED_YET = getattr(os, "RTLD_NOLOAD", 0)
 """Mode in which only a library that is loaded already is opened."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BlasLibrary:
     """The number of threads of one loaded library.
 
@@ -48,35 +43,11 @@ class BlasLibrary:
     write: Callable[[int], None]
 
 
-class _Limit:
-    """Libraries that are limited now, with their numbers of threads from before."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._before: list[tuple[BlasLibrary, int]] = []
-
-    def enter(self) -> None:
-        """Limit the libraries that are loaded and not limited yet."""
-        with self._lock:
-            self._depth += 1
-            limited = [library for library, _ in self._before]
-            for library in loaded_libraries():
-                if library not in limited:
-                    self._before.append((library, library.read()))
-                    library.write(1)
-
-    def leave(self) -> None:
-        """Restore all libraries once the last caller leaves."""
-        with self._lock:
-            self._depth -= 1
-            if not self._depth:
-                for library, threads in self._before:
-                    library.write(threads)
-                self._before.clear()
-
-
-_LIMIT = _Limit()
+_LOCK = threading.Lock()
+_INSIDE: list[object] = []
+"""An entry for each limit that holds now."""
+_BEFORE: dict[BlasLibrary, int] = {}
+"""Libraries that are limited now, with their numbers of threads from before."""
 
 
 @contextlib.contextmanager
@@ -86,17 +57,30 @@ def single_blas_thread() -> Iterator[None]:
     Limits may be nested and used by several threads; the outermost restores what was before. A
     library that is loaded later, as scipy's is, is limited by the next limit inside.
     """
-    _LIMIT.enter()
+    with _LOCK:
+        _INSIDE.append(None)
+        for library in loaded_libraries():
+            if library not in _BEFORE:
+                _BEFORE[library] = library.read()
+                library.write(1)
     try:
         yield
     finally:
-        _LIMIT.leave()
+        with _LOCK:
+            _INSIDE.pop()
+            while _BEFORE and not _INSIDE:
+                library, threads = _BEFORE.popitem()
+                library.write(threads)
 
 
-def loaded_libraries() -> tuple[BlasLibrary, ...]:
+def loaded_libraries() -> list[BlasLibrary]:
     """Return the libraries of OpenBLAS that numpy and scipy have loaded."""
-    paths = (path for name in _PACKAGES if name in sys.modules for path in _paths(name))
-    return tuple(library for path in paths if (library := _library(path)) is not None)
+    found = []
+    for path in (path for name in _PACKAGES if name in sys.modules for path in _paths(name)):
+        # Not loaded yet, so that it is looked for again; or without these functions.
+        with contextlib.suppress(OSError, AttributeError):
+            found.append(_library(path))
+    return found
 
 
 @cache
@@ -107,22 +91,9 @@ def _paths(package: str) -> tuple[str, ...]:
     return tuple(sorted(str(path) for place in places for path in place.glob("*openblas*")))
 
 
-_OPENED: dict[str, BlasLibrary | None] = {}
-
-
-def _library(path: str) -> BlasLibrary | None:
+@cache
+def _library(path: str) -> BlasLibrary:
     """Return a library if it is loaded, and exports its number of threads."""
-    if path not in _OPENED:
-        try:
-            opened = ctypes.CDLL(path, mode=_NOT_LOADED_YET)
-        except OSError:
-            return None  # not loaded yet: it is looked for again
-        _OPENED[path] = next(
-            (
-                BlasLibrary(getattr(opened, read), getattr(opened, write))
-                for read, write in _NAMES
-                if hasattr(opened, read) and hasattr(opened, write)
-            ),
-            None,
-        )
-    return _OPENED[path]
+    opened = ctypes.CDLL(path, mode=_NOT_LOADED_YET)
+    name = "scipy_openblas_{}_num_threads" + ("64_" if "64_" in Path(path).name else "")
+    return BlasLibrary(getattr(opened, name.format("get")), getattr(opened, name.format("set")))

@@ -42,17 +42,6 @@ def escape_formula(text: str) -> str:
     return APOSTROPHE + text if re.match(_FORMULA_START, text) else text
 
 
-def unescape_formula(text: str) -> str:
-    """Undo `escape_formula`.
-
-    Examples
-    --------
-    >>> unescape_formula("'=1+1"), unescape_formula("'tis")
-    ('=1+1', "'tis")
-    """
-    return text.removeprefix(APOSTROPHE) if re.match(_FORMULA_START, text) else text
-
-
 def write(table: pa.Table, sink: object) -> None:
     """Write a table as CSV, its texts escaped; see `pyarrow.csv.write_csv`."""
     pa.csv.write_csv(escape_formulas(table), sink)

@@ -15,29 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _DEFERRED = ("SIGINT", "SIGTERM", "SIGHUP")
-_deferrals: list[object] = []
 
 
 @contextlib.contextmanager
 def defer_interrupts() -> Iterator[None]:
     """Defer interrupts until the body is done; deliver them then."""
-    deferral = object()
-    try:
-        _deferrals.append(deferral)
-        # Python runs signal handlers in the main thread alone.
-        if threading.current_thread() is not threading.main_thread():
+    # Python runs signal handlers in the main thread alone.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+    else:
+        with _handlers_replaced():
             yield
-        else:
-            with _handlers_replaced():
-                yield
-    finally:
-        if deferral in _deferrals:
-            _deferrals.remove(deferral)
-
-
-def is_deferring() -> bool:
-    """Return whether a step is running that must not stop halfway, in any thread."""
-    return bool(_deferrals)
 
 
 @contextlib.contextmanager

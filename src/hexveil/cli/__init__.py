@@ -41,10 +41,8 @@ def command() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
 
-    guard = interrupts.Guard()
-    with interrupts.watched() as watch:
-        guard.start()
-        code = _run(None, watch, guard)
+    with interrupts.watched(is_process=True) as watch:
+        code = _run(None, watch)
         # The work is done and has its code: a late signal must not change it.
         interrupts.ignore()
         if code == interrupts.CODE:
@@ -52,10 +50,8 @@ def command() -> None:
         sys.exit(code)
 
 
-def _run(
-    arguments: Sequence[str] | None, watch: interrupts.Watch, guard: interrupts.Guard | None = None
-) -> int:
-    """Return the exit code; when this returns, the watch raises no more, and the guard is off."""
+def _run(arguments: Sequence[str] | None, watch: interrupts.Watch) -> int:
+    """Return the exit code; when this returns, the watch raises no more."""
     from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
 
     try:
@@ -69,8 +65,6 @@ def _run(
     except KeyboardInterrupt:
         watch.close()
         code, failure = interrupts.CODE, None
-    if guard is not None:
-        guard.stop()
     # An interruption that came too late to stop anything leaves the code of the finished work.
     if code == interrupts.CODE or (watch.arrived and code):
         code, failure = interrupts.CODE, interrupts.STOPPED

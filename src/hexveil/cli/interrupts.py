@@ -5,8 +5,7 @@ private files back, and exits with 130. A library at work may turn the exception
 its own, or drop it, so each arrival is noted as well.
 
 Python takes a signal between two steps of the main thread, and a step can be one call into a
-library that runs for minutes. `Guard` ends the process where the main thread has not done so soon
-after a signal, unless a step is running that must not stop halfway.
+library that runs for minutes. A second signal ends the process of a command that still unwinds.
 """
 
 from __future__ import annotations
@@ -18,10 +17,8 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from hexveil.base.deferred_interrupts import is_deferring
 from hexveil.cli.failures import Failure
 
 if TYPE_CHECKING:
@@ -38,16 +35,16 @@ TOGETHER = 1.0
 """Seconds within which several signals are one: a service manager may send two at once, and the
 second must not break the clearing up after the first."""
 
-GRACE = 0.7
-"""Seconds that the main thread has to unwind before the guard ends the process."""
-LOOK = 0.02
-"""Seconds between two looks of the guard."""
-
 
 class Watch:
-    """Notes signals, and between `open` and `close` raises KeyboardInterrupt for them."""
+    """Notes signals, and between `open` and `close` raises KeyboardInterrupt for them.
 
-    def __init__(self) -> None:
+    Where the command is a process of its own, a second signal ends it: a transaction of the ledger
+    is then undone, as by a kill.
+    """
+
+    def __init__(self, *, is_process: bool = False) -> None:
+        self.is_process = is_process
         self.arrived = False
         """Whether a signal has come."""
         self._closed = True
@@ -60,6 +57,9 @@ class Watch:
         now = time.monotonic()
         if self._closed or now - self._raised < TOGETHER:
             return
+        if self.is_process and self._raised > float("-inf"):
+            STOPPED.show(as_json="--json" in sys.argv[1:])
+            leave()
         self._raised = now
         raise KeyboardInterrupt
 
@@ -78,12 +78,12 @@ _watches: list[Watch] = []
 
 
 @contextmanager
-def watched() -> Iterator[Watch]:
+def watched(*, is_process: bool = False) -> Iterator[Watch]:
     """Yield a watch over the signals that are not ignored; in a thread over none.
 
     A signal that is ignored from the start stays so: thus `nohup` works.
     """
-    watch = Watch()
+    watch = Watch(is_process=is_process)
     previous = {}
     if threading.current_thread() is threading.main_thread():
         # A handler of another language, None here, could not be put back.
@@ -106,55 +106,6 @@ def watched() -> Iterator[Watch]:
             # A handler that a library has installed meanwhile stays.
             if signal.getsignal(number) == watch.handle:
                 signal.signal(number, handler)
-
-
-class Guard:
-    """Ends an interrupted process whose main thread does not.
-
-    It removes temporary files and shows that the command was interrupted, as `leave` does. A
-    transaction of the ledger is undone, as by a kill.
-    """
-
-    def __init__(self) -> None:
-        self._ending = threading.Lock()
-        self._ended = threading.Event()
-
-    def start(self) -> None:
-        """Begin to listen for signals that Python handles, where the system allows it."""
-        if sys.platform == "win32":
-            return  # there only sockets are told of signals
-        read, write = os.pipe()
-        os.set_blocking(write, False)
-        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        # A signal to a forked process is none to this one, whose pipe it has inherited.
-        os.register_at_fork(after_in_child=partial(signal.set_wakeup_fd, -1))
-        threading.Thread(
-            target=self._listen, args=(read,), name="hexveil-guard", daemon=True
-        ).start()
-
-    def stop(self) -> None:
-        """Leave the end to the main thread; return only if the guard has not begun it."""
-        with self._ending:
-            self._ended.set()
-
-    def _listen(self, read: int) -> None:
-        while os.read(read, 1)[0] not in SIGNALS:
-            pass
-        left = GRACE
-        while left > 0:
-            if self._ended.wait(LOOK):
-                return
-            # After such a step the main thread has all of its time again.
-            left = GRACE if is_deferring() else left - LOOK
-        # Never released: the main thread waits in `stop` until the process is gone.
-        self._ending.acquire()
-        if self._ended.is_set():
-            self._ending.release()
-            return
-        atexit._run_exitfuncs()  # noqa: SLF001  as in `leave`
-        STOPPED.show(as_json="--json" in sys.argv[1:])
-        sys.stderr.flush()
-        os._exit(CODE)
 
 
 def stop_if_asked() -> None:

@@ -262,8 +262,8 @@ class Planning(Section):
     )
     clipping_range: RangeMode | None = _field(
         '"bounds"; "private" estimates a range privately, and weights users; "per-cell" one for '
-        'each cell, for means alone; "auto" selects the lowest predicted error, of "bounds" and '
-        '"per-cell" where users suffice.',
+        'each cell, for means alone; "auto" chooses by users times epsilon: "private" from 25 of '
+        'the map, "per-cell" from 40 of a cell, else "bounds".',
         "auto",
     )
     range_share: Exact | None = _field("Share of epsilon for the clipping range.")
@@ -302,8 +302,7 @@ class Publishing(Section):
     )
     subtitle: Text | None = _field("Line below the title, such as place and time.")
     context: Text | None = _field(
-        "GeoJSON file or OpenStreetMap extract (.osm, .osm.pbf) drawn below the map; its names are "
-        "those of places and streets."
+        "GeoJSON file drawn below the map; its names are those of places and streets."
     )
     hide_geography: Switch | None = _field(
         "Leave coast, rivers, borders and names of places out of the map."

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DONE",
     "UNMETERED",
-    "Allocation",
     "Authority",
     "Decoded",
     "DrawnRow",
@@ -170,13 +169,6 @@ class StagedPlan(Protocol):
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stage after these outputs, DONE after the last: a public branch."""
-
-
-class Allocation(StagedPlan, Protocol):
-    """The public plan of a mechanism: its stages, and how their outputs are decoded."""
-
-    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
-        """Return the statistics that the outputs of all stages give."""
 
 
 # ---- the loop ----

@@ -139,10 +139,6 @@ class MapQuantiles(ReadOnlyArrays, DrawnRow):
         ones = np.ones((1, self.candidates.size), dtype=np.int64)
         return tuple(Scores(-RankCost(t).costs(cumulative), ones) for t in self.targets)
 
-    def points(self, outputs: Outputs) -> Ints:
-        """Return the points that were chosen, in quanta."""
-        return self.candidates.points(outputs[self.name][0])
-
 
 def vote_targets(votes: Ints | int, quantiles: tuple[Fraction, ...]) -> tuple[int, ...]:
     """Return the votes wanted at or below each quantile of these votes, rounded half up."""

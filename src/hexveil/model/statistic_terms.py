@@ -291,3 +291,25 @@ def fine_bins(lattice: ValueLattice, terms: Sequence[Term]) -> FineBins:
     edges += [term.edges(lattice) for term in terms if isinstance(term, Histogram)]
     edges += [np.array([term.edge(lattice)]) for term in terms if isinstance(term, Share)]
     return FineBins(np.unique(np.concatenate(edges)))
+
+
+def column_of(statistic: str) -> str:
+    """Return the prefix of a statistic's columns, by its text or by that prefix.
+
+    Raises
+    ------
+    InputError
+        If it is a whole histogram.
+
+    Examples
+    --------
+    >>> column_of("share<10"), column_of("p85"), column_of("mean"), column_of("histogram_07")
+    ('share_below_10', 'p85', 'mean', 'histogram_07')
+    """
+    term = term_of(statistic)
+    if not isinstance(term, Histogram):
+        return statistic if term is None else column_names(term)[0]
+    if statistic == term.text:
+        first, *_, last = column_names(term)
+        raise InputError(f"a histogram has many numbers; name one bin, {first} to {last}.")
+    return statistic

@@ -10,14 +10,12 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hexveil.accounting.error_model import has_single_record
 from hexveil.accounting.suppression.clip_user import initial_errors, suppress_users
 from hexveil.accounting.suppression.heavy_users import SuppressionSource
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import SEARCH, parts_of_work, share_of_work
+from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.suppressed_pairs import no_pairs
 from hexveil.planning import cell_mechanisms
@@ -28,7 +26,6 @@ from hexveil.planning.calibration import (
     spend_epsilon,
 )
 from hexveil.planning.clipping_range import private_range, range_allocations
-from hexveil.planning.clipping_range.cell_ranges import MOST_WITHIN_BOUNDS
 from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
 from hexveil.planning.guarantees.plan_losses import max_user_loss
 from hexveil.planning.optimizers import joint, per_cell
@@ -59,7 +56,8 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
         return allocate_approximate(problem)
     match problem.request.limit:
         case WithinEpsilon(epsilon):
-            return _BY_RANGE[problem.request.clipping_range](problem, epsilon)
+            kind = private_range.resolve_range(problem.request, problem.occupancy, epsilon)
+            return _BY_RANGE[kind](problem, epsilon)
         case WithinCellEpsilon():
             return _printed_clip_user(problem)
         case WithinErrors(targets) if problem.request.method == "joint":
@@ -85,52 +83,6 @@ def _private_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocatio
 
 def _cell_ranges(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     return range_allocations.allocate_cell_ranges(problem.occupancy, problem.request, epsilon)
-
-
-def _best_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    """Return the allocation of least predicted error; with ranges only where they can be found.
-
-    Where users suffice for ranges of cells, these alone are compared with the bounds: one range for
-    all cells may be predicted to be better, and fails where cells differ much. Bounds are taken
-    there only if they say much: a plan whose worst case is no better than a constant's publishes
-    the middle of the bounds in many cells.
-    """
-    occupancy, request = problem.occupancy, problem.request
-
-    def mean_error(allocation: PlanAllocation) -> float:
-        # Without public metadata: fractions of quanta must not decide between kinds of plans.
-        models = error_models(problem.without_metadata(), allocation)
-        return float(objective_errors(request, problem.span, models).mean())
-
-    with share_of_work(SEARCH, 0.0, 0.4):
-        cells = range_allocations.allocate_supported_cell_ranges(occupancy, request, epsilon)
-    if cells is not None:
-        most = min(mean_error(cells), float(np.min(problem.span)) * MOST_WITHIN_BOUNDS)
-        # A search that cannot win is left out: it costs more than all others.
-        if least_error_within_bounds(problem, epsilon) >= most:
-            return cells
-        with share_of_work(SEARCH, 0.4, 1.0):
-            within = _within_bounds(problem, epsilon)
-        return within if mean_error(within) <= most else cells
-    with share_of_work(SEARCH, 0.4, 0.6):
-        candidates = [_within_bounds(problem, epsilon)]
-    if private_range.range_is_affordable(occupancy.n_users, epsilon):
-        with share_of_work(SEARCH, 0.6, 1.0):
-            candidates.append(range_allocations.allocate_with_range(occupancy, request, epsilon))
-    return min(candidates, key=mean_error)
-
-
-def least_error_within_bounds(problem: PlanningProblem, epsilon: Fraction) -> float:
-    """Return a lower bound on the average planning error of means without a range.
-
-    Of a cell with noise b and a share d at the middle of the bounds the error is at least
-    U (d/2 + b), U the smallest span. Losses of users add up to Σ (1 - d)/b <= L ε, L users, so that
-    the average of b is at least (1 - δ)² n with n = G/(L ε), δ the average of d, by Cauchy and
-    Schwarz. For n up to 1/4 that plus δ/2 is least at δ = 0; for larger ones it is above 1/4.
-    """
-    users, cells = problem.occupancy.n_users, problem.occupancy.n_cells
-    noise = cells / (users * float(epsilon))
-    return float(np.min(problem.span)) * min(noise, 0.25) * (1.0 - 1e-9)
 
 
 def _per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
@@ -224,7 +176,6 @@ _BY_RANGE = {
     "bounds": _within_bounds,
     "private": _private_range,
     "per-cell": _cell_ranges,
-    "auto": _best_range,
 }
 _METHODS = {
     "joint": joint.allocate_within_epsilon,

@@ -138,18 +138,6 @@ def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) ->
             return with_cell_ranges(plan, allocation.lattice_steps, released)
 
 
-def released_quantiles(allocation: ReleaseAllocation, outputs: Outputs) -> tuple[int, int] | None:
-    """Return the quantiles of user means that a release found for the whole map, in quanta.
-
-    None for plans that find none.
-    """
-    match allocation:
-        case WeightedAllocation():
-            return allocation.released_quantiles(outputs)
-        case _:
-            return None
-
-
 def grids_of(plan: Plan, scale: ValueLattice) -> dict[str, EstimateGrid]:
     """Return where published numbers can lie, by statistic; of a plan with its released ranges."""
     # Built anew from the released ranges: a grid read off the plan could differ from the draw.

@@ -23,8 +23,7 @@ from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlan
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.publishing.columns.column_manifest import build_columns_manifest
-from hexveil.publishing.columns.column_refusal import with_column_costs
-from hexveil.publishing.columns.column_release import ColumnReleases
+from hexveil.publishing.columns.column_release import ColumnReleases, with_column_costs
 from hexveil.publishing.distribution.distribution_manifest import build_distribution_manifest
 from hexveil.publishing.distribution.distribution_table import decode_release
 from hexveil.publishing.distribution.releasable_plans import (

@@ -279,8 +279,7 @@ class Release:
         folder : str or Path
             New; an existing folder is never written into.
         context : str or Path, optional
-            GeoJSON file or OpenStreetMap extract drawn beneath the map; its names of places and
-            streets name the hexagons.
+            GeoJSON file drawn beneath the map; its names of places and streets name the hexagons.
         sign : str or Path, optional
             File of the private key that signs the folder (`hexveil ledger keygen`).
         catalogue : Catalogue, optional

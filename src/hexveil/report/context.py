@@ -1,8 +1,8 @@
 """The optional layer beneath the map: public lines, outlines and points.
 
-They come from a GeoJSON file, or from an OpenStreetMap extract (openstreetmap.py). Of the
-properties only a name is kept. Positions are (longitude, latitude) in degrees (RFC 7946); a file in
-projected coordinates is refused.
+They come from a GeoJSON file. Of the properties only a name is kept, and of the file an
+`attribution`. Positions are (longitude, latitude) in degrees (RFC 7946); a file in projected
+coordinates is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.report.geography import openstreetmap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,39 +36,33 @@ _NOT_GEOJSON = (
 
 
 def read_context(path: str | Path) -> dict[str, Any]:
-    """Return a GeoJSON file or OpenStreetMap extract as a FeatureCollection of shapes and names.
+    """Return a GeoJSON file as a FeatureCollection of shapes and names.
 
     Names are text from outside: whoever writes them somewhere must escape them.
 
     Parameters
     ----------
     path : str or Path
-        A GeoJSON file of at most 20 MB with lines, polygons or points in degrees, or an extract of
-        OpenStreetMap, `.osm` or `.osm.pbf`, of at most 100 MB.
+        A GeoJSON file of at most 20 MB with lines, polygons or points in degrees.
 
     Returns
     -------
     dict
-        GeoJSON; with `attribution`, a text, where the data ask for one.
+        GeoJSON; with `attribution`, a text, where the file has one.
 
     Raises
     ------
     InputError
-        If the file is missing, too large, of another format, or holds nothing that can be drawn;
-        for an extract without the extra `tiles`.
+        If the file is missing, too large, of another format, or holds nothing that can be drawn.
     """
     if not isinstance(path, (str, Path)):
         raise InputError(
-            "context must be the path of a GeoJSON file or an OpenStreetMap extract, got a "
-            f"{type(path).__name__}; write it to a file first."
+            f"context must be the path of a GeoJSON file, got a {type(path).__name__}; write it "
+            "to a file first."
         )
     file = Path(path)
-    is_extract = openstreetmap.is_extract(file)
-    _check_size(file, openstreetmap.MAX_BYTES if is_extract else MAX_BYTES)
-    if is_extract:
-        collection = {"attribution": openstreetmap.ATTRIBUTION, "features": _extract(file)}
-    else:
-        collection = {"features": _geojson(file)}
+    _check_size(file)
+    collection = _geojson(file)
     if not collection["features"]:
         raise InputError(
             f"context: {str(path)!r} holds no line, polygon or point; "
@@ -78,38 +71,30 @@ def read_context(path: str | Path) -> dict[str, Any]:
     return {"type": "FeatureCollection", **collection}
 
 
-def _check_size(file: Path, limit: int) -> None:
+def _check_size(file: Path) -> None:
     try:
-        fits = file.stat().st_size <= limit and file.is_file()
+        fits = file.stat().st_size <= MAX_BYTES and file.is_file()
     except OSError:
         raise InputError(
-            f"context: the file {str(file)!r} cannot be read; name a GeoJSON file or an "
-            "OpenStreetMap extract."
+            f"context: the file {str(file)!r} cannot be read; name a GeoJSON file."
         ) from None
     if not fits:
         raise InputError(
-            f"context: {str(file)!r} must be a file of at most {limit // 10**6} MB; "
+            f"context: {str(file)!r} must be a file of at most {MAX_BYTES // 10**6} MB; "
             "keep only what is near the map."
         )
 
 
-def _extract(file: Path) -> list[dict[str, Any]]:
-    """Return the features of an extract, checked as those of GeoJSON are."""
-    features = openstreetmap.read_extract(file)
-    return list(_features({"type": "FeatureCollection", "features": features}))
-
-
-def _geojson(file: Path) -> list[dict[str, Any]]:
-    """Return the features of a GeoJSON file."""
-    features = None
+def _geojson(file: Path) -> dict[str, Any]:
+    """Return the features of a GeoJSON file, and its attribution if it has one."""
     with contextlib.suppress(*_NOT_GEOJSON, OSError):  # an error that holds the text is not kept
-        features = list(_features(json.loads(file.read_bytes())))
-    if features is None:
-        raise InputError(
-            f"context: {str(file)!r} is not GeoJSON with places as [longitude, latitude] in "
-            "degrees; export the layer as GeoJSON in WGS 84."
-        )
-    return features
+        content = json.loads(file.read_bytes())
+        credit = _one_line(content.get("attribution"))
+        return ({"attribution": credit} if credit else {}) | {"features": list(_features(content))}
+    raise InputError(
+        f"context: {str(file)!r} is not GeoJSON with places as [longitude, latitude] in degrees; "
+        "export the layer as GeoJSON in WGS 84."
+    )
 
 
 def lines_of(context: dict[str, Any]) -> list[Line]:
@@ -206,8 +191,14 @@ def _features(data: Any, name: str = "") -> Iterator[dict[str, Any]]:  # noqa: A
 def _name(properties: dict[str, Any]) -> str:
     """Return the name of a feature on one line; "" without one."""
     found = (properties.get(key) for key in NAMES)
-    name = next((text for text in found if isinstance(text, str)), "")
-    printable = "".join(letter if letter.isprintable() else " " for letter in name)
+    return _one_line(next((text for text in found if isinstance(text, str)), ""))
+
+
+def _one_line(text: object) -> str:
+    """Return a text on one line, cut; "" for anything else."""
+    if not isinstance(text, str):
+        return ""
+    printable = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(printable.split())[:MAX_LETTERS]
 
 

@@ -24,10 +24,9 @@ MAX_CELLS = 40
 
 @dataclass(frozen=True)
 class Bar:
-    """A cell of the chart: its name, its number, both in words, and positions in per cent."""
+    """A cell of the chart: its name, number and interval in words, and positions in per cent."""
 
     name: str
-    amount: str
     said: str
     quality: str
     dot: float
@@ -97,7 +96,6 @@ def draw_bars(
     bars = tuple(
         Bar(
             name=names[i],
-            amount=amount(float(value[i])),
             said=(said or {}).get(int(i))
             or "{}, {} to {}".format(
                 amount(float(value[i])), *interval(float(low[i]), float(high[i]))

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from hexveil.base.errors import InputError
-from hexveil.report import legend, page_text
+from hexveil.report import page_text
 from hexveil.report.accuracy_text import describe_one_number
 from hexveil.report.content_security_policy import policy
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
-from hexveil.report.payload import payload, script_json
+from hexveil.report.palette import colour_rules
+from hexveil.report.payload import payload, scale_marks, script_json
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
@@ -113,9 +114,9 @@ def frame_values(
     """
     has_map = data["map"] is not None
     is_change = bool(data["value"].get("signed"))
-    marks = legend.marks(data["colour"]["low"], data["colour"]["high"], signed=is_change)
+    marks = scale_marks(data["colour"]["low"], data["colour"]["high"], signed=is_change)
     # The policy allows one style element and no style attribute: positions are rules of it.
-    style = read_asset("page.css") + legend.colour_rules() + placement_rules(marks, chart)
+    style = read_asset("page.css") + colour_rules() + placement_rules(marks, chart)
     first, scripts = read_asset("scheme_memory.js"), page_scripts(with_map=has_map)
     return {
         "origin": origin,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+
 ANCHORS = (
     "#440154", "#482878", "#3e4989", "#31688e", "#26828e",
     "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725",
@@ -119,3 +120,28 @@ def _parts(colour: str) -> tuple[int, int, int]:
 def _text(parts: Sequence[float] | np.ndarray) -> str:
     red, green, blue = (round(float(part)) for part in parts)
     return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def colour_rules() -> str:
+    """Return the style rules of the swatches, for light pages and paper and for dark screens."""
+    dark = _swatch_rules("dark", "[data-scheme=dark] ")
+    return f"{_swatch_rules('light')}@media screen {{\n{dark}}}\n"
+
+
+def _swatch_rules(mode: str, within: str = "") -> str:
+    return "".join(
+        f"{within}.steps.{grade.replace(' ', '-')} {{ background: {_steps(colours)}; }}\n"
+        for grade, colours in palette(mode).items()
+    )
+
+
+def _steps(colours: list[str]) -> str:
+    """Return classes of colour side by side, without a gradient between them."""
+    if len(colours) == 1:
+        return colours[0]
+    share = 100 / len(colours)
+    stops = [
+        f"{colour} {number * share:g}% {(number + 1) * share:g}%"
+        for number, colour in enumerate(colours)
+    ]
+    return f"linear-gradient(to right, {', '.join(stops)})"

@@ -126,7 +126,7 @@ def describe_numbers(
     value, half, low, high = numbers
     limits = [limit if math.isfinite(limit) else None for limit in view.limits]
     decimals = view.decimals
-    ends = _colour_ends(value, grades)
+    ends = colour_ends(value, grades)
     return {
         "columns": {
             "value": round_numbers(value, decimals, np.rint),
@@ -167,18 +167,8 @@ def opening_slot(slot: Sequence[int] | None, quality: Sequence[int]) -> int:
     return merits.index(max(merits))
 
 
-def colour_range(table: pa.Table, statistic: str = "mean", key: str = "") -> tuple[float, float]:
-    """Return the ends of the colour scale: the values that are not noise, over all slots.
-
-    Without a key the values are the estimates, or the raw numbers where there are none.
-    """
-    keys = (key,) if key else ("estimate", "raw")
-    name = next(f"{statistic}_{one}" for one in keys if f"{statistic}_{one}" in table.column_names)
-    value = np.asarray(table[name].to_numpy(), dtype=np.float64)
-    return _colour_ends(value, table[f"{statistic}_quality"].to_pylist())
-
-
-def _colour_ends(value: NDArray[np.float64], grades: Sequence[str]) -> tuple[float, float]:
+def colour_ends(value: NDArray[np.float64], grades: Sequence[str]) -> tuple[float, float]:
+    """Return the ends of the colour scale: of the values that are not noise."""
     usable = np.isfinite(value)
     # Noise is drawn faintly and would stretch the scale; with nothing but noise, all cells count.
     is_shown = usable & (np.array(grades) != "noise")
@@ -201,6 +191,31 @@ def ticks(low: float, high: float) -> list[float]:
     step = _nice_step((high - low) / 4)
     start = math.ceil(low / step - 1e-9)
     return [round(i * step, 12) for i in range(start, math.floor(high / step + 1e-9) + 1)]
+
+
+def scale_marks(low: float, high: float, *, signed: bool = False) -> list[tuple[float, str]]:
+    """Return round numbers on the colour scale, each with its place in per cent.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the scale.
+    signed : bool
+        Whether positive numbers have a sign too, as changes have.
+
+    Examples
+    --------
+    >>> scale_marks(10, 30)
+    [(0.0, '10'), (25.0, '15'), (50.0, '20'), (75.0, '25'), (100.0, '30')]
+    """
+    numbers = ticks(low, high)
+    digits = max(len(f"{number:.9f}".rstrip("0").split(".")[1]) for number in numbers)
+
+    def text(number: float) -> str:
+        sign = "+" if signed and number else ""
+        return f"{number:{sign},.{digits}f}".replace("-", "\u2212" if signed else "-")
+
+    return [(round(100 * (number - low) / (high - low), 2), text(number)) for number in numbers]
 
 
 def slot_text(start: str, end: str) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hexveil.model.statistic_terms import Histogram, term_of
-from hexveil.report import legend
 from hexveil.report.manifest_view import ManifestView, column_prefixes, format_heading
+from hexveil.report.payload import scale_marks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -79,7 +79,7 @@ class StatisticChoice:
                 shown
                 | {
                     "heading": heading_of(view),
-                    "marks": legend.marks(ends["low"], ends["high"]),
+                    "marks": scale_marks(ends["low"], ends["high"]),
                     "grades": [grades.count(name) for name in legend_grades],
                 }
             )

@@ -9,7 +9,7 @@ is about
 with the slope of the expected look in T and the precision of the prior in J. The criterion is
 its mean over the posterior. Candidates are ranges from a low to a high posterior quantile, widened
 by a multiple of the spread of user means, and all of the bounds. A cell moves only if the best of
-them promises a fifth less error: for less than that, noise would move cells that are all alike.
+them promises a third less error: for less than that, noise would move cells that are all alike.
 
 These decisions jump at noisy numbers: a release stores them with the draws that led to them.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
 
 
-GAIN = 0.2
+GAIN = 0.35
 """Part of the error that a second range must save."""
 STRETCHES = (1.3, 1.8, 2.5)
 """Multiples of the spread that candidates reach beyond their posterior quantiles."""

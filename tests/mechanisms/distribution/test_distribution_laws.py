@@ -16,7 +16,7 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.distribution import binned_stage
 from hexveil.mechanisms.distribution.bin_noise import PARTS, LaplaceBins
-from hexveil.mechanisms.distribution.binned_map import BinnedMap, pair_weights
+from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.binned_stage import (
     BinnedStage,
     BinnedSums,
@@ -26,6 +26,7 @@ from hexveil.mechanisms.distribution.binned_stage import (
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.fine_bin_scores import GRAIN, IndicatorScores
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
+from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins
@@ -176,7 +177,8 @@ def test_weights_of_a_unit_never_exceed_the_whole():
     rng = np.random.default_rng(3)
     for _ in range(50):
         prices, floor = rng.integers(1, PARTS, 2), int(rng.integers(0, 10 * PARTS))
-        weights = pair_weights(OCCUPANCY, prices, floor, LaplaceBins(Fraction(1)))
+        priced = PricedWeights.of(OCCUPANCY, prices, floor, LaplaceBins(Fraction(1)))
+        weights = weigh(OCCUPANCY, prices, priced.divisor)
         assert (weights >= 0).all()
         assert np.bincount(OCCUPANCY.user, weights).max() <= PARTS
 

@@ -18,10 +18,11 @@ from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.distribution import bin_noise
 from hexveil.mechanisms.distribution.bin_noise import PARTS, GaussianBins
-from hexveil.mechanisms.distribution.binned_map import BinnedMap, pair_weights
+from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.binned_stage import BinnedStage
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
+from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
 from hexveil.mechanisms.meter import Meter
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -190,7 +191,8 @@ def test_squares_of_weights_of_a_unit_never_exceed_the_whole():
     rng = np.random.default_rng(3)
     for _ in range(50):
         prices, floor = rng.integers(1, PARTS, 2), int(rng.integers(0, 10 * PARTS))
-        weights = pair_weights(OCCUPANCY, prices, floor, GaussianBins(Fraction(1)))
+        priced = PricedWeights.of(OCCUPANCY, prices, floor, GaussianBins(Fraction(1)))
+        weights = weigh(OCCUPANCY, prices, priced.divisor)
         squares = np.zeros(2, dtype=object)
         for user, weight in zip(OCCUPANCY.user.tolist(), weights.tolist(), strict=True):
             squares[user] += weight**2

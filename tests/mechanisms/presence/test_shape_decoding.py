@@ -10,9 +10,12 @@ from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, tilt
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.map_noise import LaplaceMapNoise
+from hexveil.mechanisms.presence.map_noise import (
+    LaplaceMapNoise,
+    laplace_sum_quantile,
+    laplace_sum_tail,
+)
 from hexveil.mechanisms.presence.presence_design import PrivateCap
-from hexveil.mechanisms.presence.shapes.bin_noise_law import laplace_sum_quantile, laplace_sum_tail
 from hexveil.mechanisms.presence.shapes.shape_decoding import (
     decode_shapes,
     expected_weights,

@@ -25,9 +25,8 @@ from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
 )
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.publishing.derived.cell_changes import find_changes
+from hexveil.publishing.derived.cell_changes import find_changes, find_discoveries
 from hexveil.publishing.derived.cell_numbers import CellNumbers
-from hexveil.publishing.derived.false_discoveries import find_discoveries
 from hexveil.publishing.derived.presence.open_cell_averages import (
     add_units,
     add_weights,

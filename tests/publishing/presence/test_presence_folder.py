@@ -385,15 +385,13 @@ def test_grades_follow_from_intervals():
 
 @pytest.mark.slow
 def test_pictures_show_closed_cells_as_closed(made):
-    """Open hexagons have colours and numbers, closed ones are grey, in both kinds of picture."""
+    """Open hexagons have colours and numbers, closed ones are grey."""
     axes = pytest.importorskip("matplotlib.pyplot").subplots()[1]
     for release in made:
         n_open = sum(release.table["is_open"].to_pylist())
         n_closed = len(release) - n_open
         assert 0 < n_open < len(release)
         html = release._repr_html_()
-        assert html.count("<title>closed</title>") == n_closed
-        assert html.count("<title>8") == n_open
         assert f"({n_closed} cells closed: grey)" in html
         axes.clear()
         release.plot(ax=axes)
@@ -436,6 +434,7 @@ def test_a_histogram_of_a_cell_is_drawn(made):
 
 def test_pictures_of_labels_leave_closed_ones_out(made):
     """A chart of labels has its open cells; where all are closed there is no picture."""
+    pytest.importorskip("matplotlib")
     table = pa.table(
         {"cell": ["a", "b"], "is_open": [True, False], "quality": ["good", "closed"]}
         | {name: pa.array([x, None]) for name, x in (("mean", 3.0), ("mean_low", 2.0))}
@@ -443,7 +442,7 @@ def test_pictures_of_labels_leave_closed_ones_out(made):
     )
     release = hv.Release(table, made[0].manifest, made[0].epsilon, replayed=False)
     html = release._repr_html_()
-    assert html.count("<circle") == 1
+    assert html.count("<img") == 1
     assert "(1 cell closed)" in html
     closed = hv.Release(table.slice(1), release.manifest, release.epsilon, replayed=False)
-    assert "<svg" not in closed._repr_html_()
+    assert "<img" not in closed._repr_html_()

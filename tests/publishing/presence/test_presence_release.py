@@ -11,8 +11,8 @@ from hexveil.base.errors import BudgetError, InputError
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.presence.presence_design import NO_CAP
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.model.cells import Cells, Labels
-from hexveil.model.declared_grid import DeclaredGrid, Polygon
+from hexveil.model.cells import Labels
+from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
@@ -24,8 +24,8 @@ from hexveil.planning.presence.presence_request import (
 )
 from hexveil.planning.presence.shape_request import ShapeRequest
 from hexveil.publishing.presence import presence_release
-from hexveil.publishing.presence.presence_release import release_with_presence
 from hexveil.publishing.presence.request_identity import identify, request_name
+from presence_laws import release_pairs
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])
 LATTICE = ValueLattice.of((0, 60), "0.1")
@@ -80,11 +80,11 @@ def test_a_release_books_epsilon_for_any_unit(name, tmp_path):
     """The ledger has one balance of ε, and the same request gets the same numbers for nothing."""
     ledger = ledger_of(tmp_path)
     request = REQUESTS[name]
-    made = release_with_presence(records(), request, source="taxis, May", ledger=ledger)
+    made = release_pairs(records(), request, source="taxis, May", ledger=ledger)
     assert ledger.spend().units == 1
     assert ledger.spent == Fraction("1.5")
     assert made.table.num_rows == GRID.n_cells
-    repeated = release_with_presence(records(), request, source="taxis, May", ledger=ledger)
+    repeated = release_pairs(records(), request, source="taxis, May", ledger=ledger)
     assert (made.is_replay, repeated.is_replay) == (False, True)
     assert repeated.table.equals(made.table)
     assert ledger.spent == Fraction("1.5")
@@ -100,7 +100,7 @@ def test_numbers_are_near_the_truth(tmp_path, monkeypatch):
     monkeypatch.setattr(presence_release, "VettedNoise", simulated)
     # Under a cap units may weigh less than one.
     request = replace(REQUESTS["three stages"], cap=NO_CAP)
-    table = release_with_presence(
+    table = release_pairs(
         records(), request, source="May", ledger=ledger_of(tmp_path)
     ).table.to_pydict()
     true = 10 + 10 * np.arange(3) + 2.45
@@ -116,7 +116,7 @@ def test_numbers_of_units_beside_averages_are_near_the_truth(tmp_path, monkeypat
     monkeypatch.setattr(presence_release, "VettedNoise", simulated)
     ledger = ledger_of(tmp_path)
     request = REQUESTS["counted"]
-    made = release_with_presence(records(), request, source="May", ledger=ledger).table.to_pydict()
+    made = release_pairs(records(), request, source="May", ledger=ledger).table.to_pydict()
     true = np.bincount(records().cell)
     assert made["users"][:3] == pytest.approx(true, abs=60)
     assert (np.array(made["users_low"][:3]) <= true).all()
@@ -130,7 +130,7 @@ def test_distributions_are_near_the_truth(tmp_path, monkeypatch):
     monkeypatch.setattr(presence_release, "VettedNoise", simulated)
     request = replace(REQUESTS["shapes"], cap=NO_CAP, epsilon=Fraction(4))
     ledger = ledger_of(tmp_path, budget="4")
-    made = release_with_presence(records(), request, source="May", ledger=ledger).table.to_pydict()
+    made = release_pairs(records(), request, source="May", ledger=ledger).table.to_pydict()
     level = 10 + 10 * np.arange(3)
     assert made["p50"][:3] == pytest.approx(level + 2.5, abs=2)
     assert made["p85"][:3] == pytest.approx(level + 4.2, abs=2.5)
@@ -149,7 +149,7 @@ def test_nothing_but_noisy_numbers_depends_on_records(name, tmp_path):
     told = []
     for number, pairs in enumerate((records(), records(1799), NOBODY, records(5, 2))):
         ledger = ledger_of(tmp_path, f"{number}")
-        made = release_with_presence(pairs, REQUESTS[name], source="May", ledger=ledger)
+        made = release_pairs(pairs, REQUESTS[name], source="May", ledger=ledger)
         columns = (made.table.column_names, made.table["cell"].to_pylist())
         told.append((facts_of(ledger), ledger.spent, made.facts, columns))
     assert all(one == told[0] for one in told)
@@ -158,16 +158,16 @@ def test_nothing_but_noisy_numbers_depends_on_records(name, tmp_path):
 def test_a_budget_is_refused_for_any_unit(tmp_path):
     """A second source of the same account adds up, whoever is in it."""
     ledger = ledger_of(tmp_path)
-    release_with_presence(records(), REQUESTS["one shot"], source="May", ledger=ledger)
+    release_pairs(records(), REQUESTS["one shot"], source="May", ledger=ledger)
     with pytest.raises(BudgetError):
-        release_with_presence(NOBODY, REQUESTS["one shot"], source="June", ledger=ledger)
+        release_pairs(NOBODY, REQUESTS["one shot"], source="June", ledger=ledger)
     assert ledger.spent == Fraction("1.5")
 
 
 def test_an_account_is_pinned_to_one_model(tmp_path):
     """An account that promises private presence books no release of public occupancy."""
     ledger = ledger_of(tmp_path)
-    release_with_presence(records(), REQUESTS["counts"], source="May", ledger=ledger)
+    release_pairs(records(), REQUESTS["counts"], source="May", ledger=ledger)
     losses = hash_losses([b"7"], np.array([0.1]), ledger.key, max_loss=Fraction(1))
     with ledger.drawing(), pytest.raises(InputError, match="presence is private"):
         ledger.reserve("0" * 64, losses, privacy_unit="user", facts={}, plan=b"{}")
@@ -189,28 +189,13 @@ def test_a_release_goes_on_after_a_crash(tmp_path, monkeypatch):
 
     monkeypatch.setattr(presence_release, "VettedNoise", Failing)
     with pytest.raises(KeyboardInterrupt):
-        release_with_presence(records(), REQUESTS["one shot"], source="May", ledger=ledger)
+        release_pairs(records(), REQUESTS["one shot"], source="May", ledger=ledger)
     (before,) = ledger.entries()
     assert set(before.stages) == {"wide values", "values"}
     monkeypatch.setattr(presence_release, "VettedNoise", door)
     # The stage in which it stopped was begun: its draw counts as lost, and the loss is booked anew.
     with pytest.raises(BudgetError):
-        release_with_presence(records(), REQUESTS["one shot"], source="May", ledger=ledger)
-
-
-def test_a_map_with_nothing_to_say_is_refused(tmp_path, monkeypatch):
-    """A grid too fine for the declared fleet costs nothing, unless the noise is accepted."""
-    monkeypatch.setattr(presence_release, "VettedNoise", simulated)
-    area = DeclaredGrid.of_area(Cells(8, None), Polygon.of_box(20.9, 52.1, 21.2, 52.3))
-    request = PresenceRequest.of(area, LATTICE, FleetDeclaration(40), 1)
-    ledger = ledger_of(tmp_path)
-    with pytest.raises(InputError, match=r"coarser grid.*accept_noise"):
-        release_with_presence(records(), request, source="May", ledger=ledger)
-    assert ledger.spent == 0
-    made = release_with_presence(records(), request, source="May", ledger=ledger, accept_noise=True)
-    closed = [not one for one in made.table["is_open"].to_pylist()]
-    assert sum(closed) > 0.9 * area.n_cells
-    assert made.table["mean"].null_count == sum(closed)
+        release_pairs(records(), REQUESTS["one shot"], source="May", ledger=ledger)
 
 
 def test_another_plan_is_another_request(monkeypatch):
@@ -226,4 +211,4 @@ def test_another_plan_is_another_request(monkeypatch):
 def test_a_source_has_a_name(tmp_path):
     """Without a name two editions of the records would be one request."""
     with pytest.raises(InputError, match="name the records"):
-        release_with_presence(records(), REQUESTS["counts"], source=" ", ledger=ledger_of(tmp_path))
+        release_pairs(records(), REQUESTS["counts"], source=" ", ledger=ledger_of(tmp_path))

@@ -160,7 +160,7 @@ def test_sessions_of_spark_connect_are_taken_as_they_are(monkeypatch):
     from pyspark.errors import PySparkException  # noqa: PLC0415  only where Spark is
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    from hexveil.records.spark import remote_session as remote  # noqa: PLC0415
+    from hexveil.records.spark import session as remote  # noqa: PLC0415
     from hexveil.records.spark.session import session_of  # noqa: PLC0415
 
     client = {"__module__": "pyspark.sql.connect.session"}

@@ -1,6 +1,8 @@
-"""Axes of matplotlib: what was drawn is what was released."""
+"""Axes of matplotlib: what was drawn is what was released; and the page of a notebook."""
 
+import base64
 import importlib.util
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +19,9 @@ import matplotlib.pyplot as plt
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 
+from hexveil.report.notebook import release_summary
 from hexveil.report.notebook.matplotlib_drawing import DOT, draw_axes
+from hexveil.report.notebook.release_summary import summarize
 from hexveil.report.palette import colours_of
 
 RAW = PlottedColumn("mean_raw", "mean", "raw")
@@ -87,7 +91,7 @@ def test_labels_are_dots_with_intervals():
     names = ("route $x$", "route $\\frac$", "b")
     axes = draw_axes(CellPicture(
         title="a $ b $", label="mean_raw ($)", names=names, value=value, low=value - 1,
-        high=value + 2, quality=("good", "noise", "caution"), descriptions=names, scale=(0.0, 30.0),
+        high=value + 2, quality=("good", "noise", "caution"), scale=(0.0, 30.0),
     ))  # fmt: skip
     axes.figure.canvas.draw()
     assert [text.get_text() for text in axes.get_yticklabels()] == list(names)
@@ -98,3 +102,38 @@ def test_labels_are_dots_with_intervals():
     (bars,) = axes.containers
     ends = np.sort([segment[:, 0] for segment in bars.lines[2][0].get_segments()], axis=None)
     assert ends.tolist() == [9, 12, 19, 22, 29, 32]
+
+
+def test_a_summary_needs_no_script_and_no_network(city):
+    """Promise, picture and first rows; the picture stands in the page, its title is escaped."""
+    page = summarize(city.table, ManifestView.from_manifest(city.manifest), RAW)
+    promise = city.manifest["guarantee"]["promise"]
+    assert page.startswith(f"<p>{city.table.num_rows:,} cells. {promise}</p>")
+    assert "<p>One of 6 slots: .plot(slot=...)</p>" in page
+    image = re.search(r'<img src="data:image/png;base64,([^"]+)" alt="Average speed, ', page)
+    assert base64.b64decode(image[1]).startswith(b"\x89PNG")
+    assert re.findall(r"<script|<style|<link|on\w+=|https?:", page) == []
+    assert plt.get_fignums() == []
+
+
+def test_a_title_is_escaped(city, monkeypatch, picture):
+    """No text becomes markup."""
+    hostile = replace(picture, title="\"><script>alert('x')</script>")
+    monkeypatch.setattr(release_summary, "picture_of", lambda *_: hostile)
+    assert "<script" not in summarize(city.table, ManifestView.from_manifest(city.manifest), RAW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"MAX_HEXAGONS": 90}, "Too many hexagons for a notebook: .plot() draws them."),
+        ({"is_installed": lambda _: False}, "A picture needs matplotlib: pip install"),
+    ],
+)
+def test_a_sentence_stands_in_place_of_a_picture(city, monkeypatch, changes, sentence):
+    """Where there are too many hexagons, or no library to draw them; no outline is computed."""
+    for name, value in (changes | {"picture_of": pytest.fail}).items():
+        monkeypatch.setattr(release_summary, name, value)
+    page = summarize(city.table, ManifestView.from_manifest(city.manifest), RAW)
+    assert sentence in page
+    assert "<img" not in page

@@ -16,7 +16,7 @@ import typer
 from hexveil.base.errors import InputError, StorageError
 from hexveil.cli import shared_steps
 from hexveil.cli.commands import release_command
-from hexveil.cli.demos import summary
+from hexveil.cli.demos.demonstration import summary_lines
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
 from hexveil.cli.output.plan_text import price_lines
@@ -49,7 +49,7 @@ def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
         book = Ledger(**account)
         published = release_command.publish(run, dataset, plan, book)
         written = release_command.write(run, published, folder)
-    findings = summary.lines(published.to_arrow(), place_name, arguments.value_unit_of(run))
+    findings = summary_lines(published.to_arrow(), place_name, arguments.value_unit_of(run))
     if as_json:
         text = release_command.release_json(run, plan, published, written, book.spend())
         text |= {"found": findings}

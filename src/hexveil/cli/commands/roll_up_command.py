@@ -32,7 +32,7 @@ Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDE
 Out = Annotated[Path | None, typer.Option(help="New folder for tables and page.", metavar="FOLDER")]
 Context = Annotated[
     Path | None,
-    typer.Option(help="GeoJSON or OpenStreetMap extract beneath the map.", metavar="FILE"),
+    typer.Option(help="GeoJSON file beneath the map.", metavar="FILE"),
 ]
 Resolution = Annotated[
     str | None,

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.cli import shared_steps
-from hexveil.cli.output import clip_user_text, formatting, stage_text
+from hexveil.cli.output import clip_user_text, formatting
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.allocation import (
-    CellMechanisms,
-    PerCellRange,
-    PrivateRange,
-    WithinBounds,
-)
+from hexveil.planning.allocation import CellMechanisms, PerCellRange, PrivateRange, WithinBounds
 from hexveil.planning.approximate.delta_advice import describe_delta_gain
+from hexveil.planning.cell_mechanisms import names_of_cells
 from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.planning.plan import Plan
 from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
-    from fractions import Fraction
     from pathlib import Path
 
     from hexveil.config import Run
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
 
     Files = dict[str, list[Path]]
+
 
 MONTH = 30
 
@@ -138,7 +137,7 @@ def map_lines(
             f"{formatting.measured(plan.support.floor, unit)}).",
         ),
         *_interval(plan),
-        *stage_text.mechanism_lines(plan),
+        *_mechanism_lines(plan),
         *_certificate(plan),
         *formatting.wrapped(
             "Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)
@@ -323,3 +322,47 @@ def _month_with_delta(plan: Plan) -> str:
         f"if you publish every day, a user present on all {MONTH} days loses {month} at delta "
         f"{decimal_text(plan.delta)} in total: squares of mu add up, and not epsilons."
     )
+
+
+def _mechanism_lines(plan: Plan) -> list[str]:
+    """Return the stages of a mechanism of one cell with their cost, and how sure its errors are."""
+    match plan.allocation.clipping:
+        case CellMechanisms(cells=cells):
+            from hexveil.publishing.privacy_steps import privacy_steps  # noqa: PLC0415  for these
+
+            step = privacy_steps(plan)[0] if plan.epsilon else {"stages": []}
+        case _:
+            return []
+    stages = ", ".join(
+        f"{stage['stage']} at {formatting.price(float(Fraction(stage['epsilon'])))}"
+        for stage in step["stages"]
+    )
+    price = formatting.price(float(cells.cell_epsilon))
+    loss = f", each cell by itself at epsilon {price}" if plan.occupancy.n_cells > 1 else ""
+    return formatting.wrapped(
+        "Mechanism",
+        f"{plan.mechanism}{loss}.{_selected(plan)} Stages and the most that each costs a "
+        f"user: {stages}. The expected error is a prediction, for users whose values are uniform "
+        f"over an unknown range within the bounds, not a bound. {_worst_case(plan)}",
+    )
+
+
+def _worst_case(plan: Plan) -> str:
+    """Return the worst case of the error, on average over cells, where one is proven."""
+    model = plan.error_models["mean"]
+    if not isinstance(model, CellMechanismErrorModel) or not model.proven.all():
+        return "No bias below the width of the bounds is proven."
+    unit = plan.facts.value_unit if plan.facts is not None else ""
+    worst = formatting.measured(float(model.worst_case_error.mean()), unit)
+    return f"Its worst case over all values is {worst} on average over cells."
+
+
+def _selected(plan: Plan) -> str:
+    """Return which mechanisms were selected for the cells, and for how many; nothing if itself."""
+    counts = Counter(names_of_cells(plan))
+    if list(counts) == [plan.mechanism]:
+        return ""
+    if plan.occupancy.n_cells == 1:
+        return f" Selected: {next(iter(counts))}."
+    named = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
+    return f" Selected, with the number of cells: {named}."

@@ -34,15 +34,9 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-    from hexveil.model.occupancy import LocalOccupancy
 
 CELL_BINS = "cell bins"
 QUARTERS = 4
-
-
-def pair_weights(occupancy: LocalOccupancy, prices: Ints, floor: int, law: BinNoise) -> Ints:
-    """Return the weight w of each pair at hand, in parts: see `PricedWeights.of`."""
-    return weigh(occupancy, prices, PricedWeights.of(occupancy, prices, floor, law).divisor)
 
 
 @dataclass(frozen=True, eq=False)

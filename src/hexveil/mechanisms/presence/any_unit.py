@@ -54,17 +54,6 @@ class PresenceSums(PrivateSums):
         return "PresenceSums(private)"
 
 
-def private_pairs(sums: PrivateSums) -> PrivatePairs:
-    """Return all pairs that a stage of this folder measures, in memory. PRIVATE.
-
-    Raises
-    ------
-    TypeError
-        If the sums are those of a public occupancy.
-    """
-    return _blocks(sums).collect()
-
-
 def total_over_units(sums: PrivateSums, work: Callable[[PrivatePairs], Ints]) -> Ints:
     """Return the sum of a function over blocks of pairs, wherever they are. PRIVATE.
 

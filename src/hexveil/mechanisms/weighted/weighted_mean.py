@@ -204,9 +204,9 @@ class WeightedMean(ReadOnlyArrays):
             return
         check_weights(self.weight, self.totals, self.noise)
 
-    def check_room(self, width: int, epsilon: float, share: Fraction = Fraction(1)) -> None:
+    def check_room(self, width: int, epsilon: float) -> None:
         """Refuse, from public facts, statistics and noise that could leave 64 bits."""
-        check_room(self.totals, self.scales(width, share), width, epsilon)
+        check_room(self.totals, self.scales(width), width, epsilon)
 
 
 def _measure(pairs: Pairs, weight: Ints, sums: Ints, lower: Ints, upper: Ints) -> Ints:

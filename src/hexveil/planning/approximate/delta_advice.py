@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.planning.approximate.delta_request import check_delta_request
+from hexveil.planning.approximate.delta_request import WORTHWHILE, check_delta_request, usual_delta
 from hexveil.planning.approximate.gaussian_allocation import allocate_approximate
-from hexveil.planning.approximate.suggested_delta import WORTHWHILE, usual_delta
 from hexveil.planning.guarantees.plan_errors import error_models
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""Requests with a δ where occupancy is public, and the square of μ that they may spend."""
+"""Requests with a δ where occupancy is public: the square of μ they may spend; the δ suggested."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexveil.accounting.gaussian_composition import calibrated_square
@@ -10,11 +11,15 @@ from hexveil.base.errors import InputError
 from hexveil.planning.request import WithinEpsilon, WithinErrors
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.request import Request
 
+
+USUAL_DELTA = Fraction("1e-6")
+UNITS_REVEALED = Fraction(1, 10)
+"""Largest δ times units of a δ that is suggested."""
+WORTHWHILE = 0.95
+"""Ratio of predicted errors below which a δ is suggested."""
 RANGES = ("auto", "bounds", "private", "per-cell")
 """Clipping ranges that a δ goes with."""
 WORKS = 'delta works for means and variances, by method "joint"; leave out delta'
@@ -59,3 +64,17 @@ def square_to_spend(request: Request) -> Fraction:
     """
     assert request.epsilon is not None  # noqa: S101  see check_delta_request
     return calibrated_square(request.epsilon, request.delta)
+
+
+def usual_delta(units: int) -> Fraction:
+    """Return the δ that is suggested: 1e-6, or the power of ten at most 0.1 / units.
+
+    Examples
+    --------
+    >>> float(usual_delta(5000)), float(usual_delta(3_000_000))
+    (1e-06, 1e-08)
+    """
+    delta = USUAL_DELTA
+    while delta * units > UNITS_REVEALED:
+        delta /= 10
+    return delta

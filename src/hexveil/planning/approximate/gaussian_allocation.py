@@ -27,7 +27,6 @@ from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.mechanisms.cell_ranges.pooled_spread import distance_vote_ratio
-from hexveil.mechanisms.distribution.bin_noise import GaussianBins
 from hexveil.planning.allocation import (
     PerCellRange,
     PlanAllocation,
@@ -53,7 +52,6 @@ from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCan
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.user_weights import SMALL_PROBLEM_PAIRS, weight_distances
 from hexveil.planning.clipping_range.weight_search import in_whole_parts
-from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
 from hexveil.planning.guarantees.plan_losses import booked_per_user, choices_square
 from hexveil.planning.optimizers.joint import relative_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights
@@ -94,36 +92,13 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
     if isinstance(request.limit, WithinErrors):
         return _within_errors(problem, request.limit.targets)
     square = square_to_spend(request)
-    match request.clipping_range:
+    match private_range.resolve_range(request, problem.occupancy, request.epsilon):
         case "bounds":
             return _within_bounds(problem, square)
         case "private":
-            (allocation,) = _in_range(problem, square)
-            return allocation
+            return _in_range(problem, square)
         case "per-cell":
-            (allocation,) = _in_cell_ranges(problem, square)
-            return allocation
-    return _best_range(problem, square)
-
-
-def _best_range(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
-    """Return the allocation of least predicted error; with ranges only where they can be found.
-
-    As in pure plans (planning/methods.py): where users suffice for ranges of cells, these alone are
-    compared with bounds that say much.
-    """
-    request = problem.request
-
-    def mean_error(allocation: PlanAllocation) -> float:
-        models = error_models(problem, allocation)
-        return float(objective_errors(request, problem.span, models).mean())
-
-    within = _within_bounds(problem, square)
-    cells = _in_cell_ranges(problem, square) if request.noised == ("mean",) else []
-    if not cells:
-        return min([within, *_in_range(problem, square)], key=mean_error)
-    limit = min(mean_error(cells[0]), float(np.min(problem.span)) * cell_ranges.MOST_WITHIN_BOUNDS)
-    return within if mean_error(within) <= limit else cells[0]
+            return _in_cell_ranges(problem, square)
 
 
 def _within_bounds(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
@@ -221,28 +196,23 @@ def _budget(problem: PlanningProblem, square: Fraction, quantile: Fraction) -> _
     return _RangeBudget(epsilon, float(square) - range_square(epsilon))
 
 
-def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation]:
-    """Return the plan in the range of least predicted error; none where too few users find one."""
+def _in_range(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
+    """Return the plan in the range of least predicted error."""
     occupancy, noised = problem.occupancy, problem.request.noised
     # The variance of one record is known: a map of such cells needs neither range nor noise.
     if noised == ("variance",) and has_single_record(occupancy).all():
-        return [_within_bounds(problem, square)]
+        return _within_bounds(problem, square)
     sure = [
         quantile
         for quantile in private_range.QUANTILES
         if quantile * occupancy.n_users * _budget(problem, square, quantile).epsilon
         >= private_range.MIN_RANK_PRECISION
     ]
-    epsilon = problem.request.epsilon
-    assert epsilon is not None  # noqa: S101  see check_delta_request
-    is_affordable = private_range.range_is_affordable(occupancy.n_users, epsilon)
-    if not is_affordable and problem.request.clipping_range == "auto":
-        return []
     outer = (sure or list(private_range.QUANTILES[-1:]))[-1]
     candidates = [RangeCandidate(q, Fraction(1)) for q in sure[:-1]]
     candidates += [RangeCandidate(outer, widening) for widening in private_range.WIDENINGS]
     if "variance" in noised:
-        return [_with_variances(problem, square, candidates)]
+        return _with_variances(problem, square, candidates)
     largest = _budget(problem, square, outer).cells
     rough = _weights(occupancy, candidates[-1], largest, ITERATIONS)
     best = min(
@@ -253,7 +223,7 @@ def _in_range(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation
     begin = None if occupancy.n_pairs <= SMALL_PROBLEM_PAIRS else rough.rates
     weights = _weights(occupancy, best, budget.cells, None, begin)
     clipping = PrivateRange(_interval(best, budget, weights))
-    return [_calibrated(problem, square, _weighted_rows(occupancy, weights.noise, clipping))]
+    return _calibrated(problem, square, _weighted_rows(occupancy, weights.noise, clipping))
 
 
 def _with_variances(
@@ -329,13 +299,10 @@ def _weighted_rows(
 # ---- ranges of single cells ----
 
 
-def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> list[PlanAllocation]:
-    """Return the plan with a range per cell; with "auto" none where too few users find ranges."""
+def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
+    """Return the plan with a range per cell."""
     request, occupancy = problem.request, problem.occupancy
     assert request.epsilon is not None  # noqa: S101  see check_delta_request
-    is_auto = request.clipping_range == "auto"
-    if is_auto and not cell_ranges.may_support_cell_ranges(occupancy, request.epsilon):
-        return []
     prior = private_range.user_mean_prior(HALF_WIDTH)
     optimum = find_gaussian_weights(occupancy, CELLS_EXPECTED * float(square), prior)
     weight = in_whole_parts(optimum)
@@ -351,18 +318,11 @@ def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> list[PlanAllo
         pooled = min(wanted**2 / 4, square * MAX_RANGE_SQUARE)
     else:
         pooled = square * request.range_share
-    precision = votes * GaussianBins(pooled).equivalent_epsilon
-    # Found less precisely than a pure plan asks for, ranges of cells do worse than one range.
-    if (
-        is_auto
-        and precision < cell_ranges.MIN_VOTES_TIMES_EPSILON * cell_ranges.MAX_HISTOGRAM_SHARE
-    ):
-        return []
     ranged = CellRangePlan(pooled, inside, cell_ranges.FIRST_SHARE, weight)
     remaining = float(square) - choices_square(ranged)
     noise = optimum.noise * math.sqrt(CELLS_EXPECTED * float(square) / remaining)
     allocation = _weighted_rows(occupancy, noise, PerCellRange(ranged))
-    return [_calibrated(problem, square, allocation)]
+    return _calibrated(problem, square, allocation)
 
 
 def _weights(

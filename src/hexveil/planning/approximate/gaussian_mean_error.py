@@ -125,10 +125,7 @@ class GaussianProblem:
 
 
 def minimize_gaussian_error(
-    occupancy: Occupancy,
-    weights: ObjectiveWeights,
-    square: float,
-    effort: SearchLimits = FULL_SEARCH,
+    occupancy: Occupancy, weights: ObjectiveWeights, square: float
 ) -> GaussianSolution:
     """Return the rates and factors of least weighted error.
 
@@ -138,8 +135,6 @@ def minimize_gaussian_error(
     weights : ObjectiveWeights
     square : float
         Square of μ that no user may exceed.
-    effort : SearchLimits
-        Of the search with pairs at hand.
 
     Examples
     --------
@@ -158,7 +153,7 @@ def minimize_gaussian_error(
         np.zeros_like(problem.weight), np.ones(occupancy.n_users), weights.constant_error()
     )
     solutions = [
-        _with_constants(problem, live * (problem.root / typical), effort)
+        _with_constants(problem, live * (problem.root / typical), FULL_SEARCH)
         for live in _live_statistics(problem.weight > 0)
         for typical in _typical_norms(problem, live)
     ]

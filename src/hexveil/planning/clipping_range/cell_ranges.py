@@ -68,12 +68,6 @@ FEW_VOTES, MANY_VOTES = 160, 480
 """Votes times epsilon of the histogram below which it is rough, and above which it is precise."""
 MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 """Shares of ε for the spread; it is not measured where it would cost more."""
-MIN_VOTES_TIMES_EPSILON = 100
-"""Votes times ε below which quantiles are mostly noise: a map would lose to one constant."""
-
-MOST_WITHIN_BOUNDS = 1.0 / 16.0
-"""Largest error, as a part of the span, at which a plan within bounds takes the place of ranges:
-half of the deviation of user means by the prior. A worse one says hardly more than a constant."""
 
 
 def expected_width(half_width_sd: float) -> float:
@@ -92,24 +86,6 @@ def total_votes(occupancy: Occupancy, weight: Weights) -> Fraction:
     if isinstance(weight, FactoredWeights):
         return Fraction(int(WeightedVotes(weight).user_votes.sum()), GRAIN)
     return Fraction(int(weighted_votes(occupancy.local(), weight).sum()), GRAIN)
-
-
-def may_support_cell_ranges(occupancy: Occupancy, epsilon: Fraction) -> bool:
-    """Return whether there are cells to tell apart, and users enough if each has all of its vote.
-
-    Examples
-    --------
-    >>> from hexveil.model.occupancy import LocalOccupancy
-    >>> crowd = LocalOccupancy.from_dense([[1, 1]] * 100)
-    >>> may_support_cell_ranges(crowd, Fraction(1)), may_support_cell_ranges(crowd, Fraction(1, 2))
-    (True, False)
-    """
-    return occupancy.n_users * epsilon >= MIN_VOTES_TIMES_EPSILON and occupancy.n_cells > 1
-
-
-def supports_cell_ranges(occupancy: Occupancy, plan: CellRangePlan, epsilon: Fraction) -> bool:
-    """Return whether the votes of these weights are enough for a pooled histogram."""
-    return total_votes(occupancy, plan.weight) * epsilon >= MIN_VOTES_TIMES_EPSILON
 
 
 def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:

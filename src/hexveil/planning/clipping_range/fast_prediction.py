@@ -167,13 +167,12 @@ def predict_with_range(
 
 def predict_with_cell_ranges(
     occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
-) -> tuple[ErrorPrediction, bool]:
-    """Predict the plan with a range per cell, and whether its users suffice for one."""
+) -> ErrorPrediction:
+    """Predict the plan with a range per cell."""
     plan, noise = cell_ranges.plan_cell_ranges(occupancy, epsilon, share, ITERATIONS)
     spans = np.full(occupancy.n_cells, span)
     model = cell_ranges.mean_error_model(occupancy, spans, plan, noise)
-    prediction = ErrorPrediction(model.scale, model.error - model.scale)
-    return prediction, cell_ranges.supports_cell_ranges(occupancy, plan, epsilon)
+    return ErrorPrediction(model.scale, model.error - model.scale)
 
 
 def select_candidate(

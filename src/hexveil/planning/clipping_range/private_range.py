@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
+    from hexveil.planning.request import Request
 
 
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
@@ -57,6 +58,9 @@ MIN_RANGE_SHARE, MAX_RANGE_SHARE = Fraction(1, 50), Fraction(1, 5)
 MIN_RANK_PRECISION = 32
 """The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
 of the bounds: else one of the many points beyond all user means would often be chosen."""
+USERS_OF_MAP, USERS_OF_CELL, MOST_USERS_OF_CELL = 25, 40, 1000
+"""Users times epsilon below which a range is mostly noise; from which, a cell, ranges of cells are
+found; and above which, a cell, the bounds are no worse. docs/understand/clipping-range.md."""
 HERMITE = np.polynomial.hermite_e.hermegauss(31)
 
 
@@ -199,15 +203,17 @@ def required_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) 
     return MIN_RANK_PRECISION / (quantile * n_users * epsilon)
 
 
-def range_is_affordable(n_users: int, epsilon: Fraction) -> bool:
-    """Return whether two quantiles would be found for all of ε, if not for a small part of it.
-
-    Examples
-    --------
-    >>> range_is_affordable(200, Fraction(1)), range_is_affordable(100, Fraction(1))
-    (True, False)
-    """
-    return required_epsilon_share(QUANTILES[-1], n_users, epsilon) <= 1
+def resolve_range(
+    request: Request, occupancy: Occupancy, epsilon: Fraction | None
+) -> Literal["bounds", "private", "per-cell"]:
+    """Return the kind of range that a request takes at an epsilon: "auto" by users times it."""
+    if request.clipping_range != "auto":
+        return request.clipping_range
+    users, cells = occupancy.n_users * (epsilon or Fraction(0)), occupancy.n_cells
+    if users < USERS_OF_MAP or users > MOST_USERS_OF_CELL * cells:
+        return "bounds"
+    several = cells > 1 and request.noised == ("mean",)
+    return "per-cell" if several and users >= USERS_OF_CELL * cells else "private"
 
 
 def check_share(share: Fraction) -> Fraction:
@@ -251,7 +257,6 @@ def build_range_plan(
     share: Fraction | None,
     ends: tuple[Fraction, Fraction],
     part: float = 1.0,
-    spent: Fraction = Fraction(0),
     begin: Floats | None = None,
 ) -> tuple[PrivateClippingRange, Floats]:
     """Return an interval of these quantiles and widening, and the noise of cells for a width of 1.
@@ -267,8 +272,6 @@ def build_range_plan(
         The lower quantile, and the widening.
     part : float
         Part of the loss that is left to the cells for which users are weighed.
-    spent : Fraction
-        Loss that goes elsewhere.
     begin : ndarray of float, shape (n_cells,), optional
         Rates that were found for others; see `find_user_weights`.
     """
@@ -277,7 +280,7 @@ def build_range_plan(
         range_epsilon_share(quantile, occupancy.n_users, epsilon) if share is None else share
     )
     # The range is charged to everybody in full, before the cells.
-    remaining = epsilon * (1 - candidate) - spent
+    remaining = epsilon * (1 - candidate)
     end = half_width_sd(quantile, widening)
     prior = user_mean_prior(end)
     weights = find_user_weights(occupancy, float(remaining) * part, prior, begin=begin)

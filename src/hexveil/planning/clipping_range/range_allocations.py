@@ -56,20 +56,6 @@ def allocate_cell_ranges(
     return _calibrated(occupancy, request, epsilon, PerCellRange(plan), noises)
 
 
-def allocate_supported_cell_ranges(
-    occupancy: Occupancy, request: Request, epsilon: Fraction
-) -> PlanAllocation | None:
-    """Return the same where several cells publish means, and users suffice; None elsewhere."""
-    enough = cell_ranges.may_support_cell_ranges(occupancy, epsilon)
-    if not enough or request.noised != ("mean",):
-        return None
-    plan, noise = cell_ranges.plan_cell_ranges(occupancy, epsilon, request.range_share)
-    if not cell_ranges.supports_cell_ranges(occupancy, plan, epsilon):
-        return None
-    noises = noise, np.zeros_like(noise)
-    return _calibrated(occupancy, request, epsilon, PerCellRange(plan), noises)
-
-
 def _calibrated(
     occupancy: Occupancy,
     request: Request,

@@ -21,7 +21,6 @@ from hexveil.planning.columns.epsilon_shares import (
     part_of_square,
     round_part_down,
 )
-from hexveil.planning.columns.target_plans import plan_within_targets
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.plan_distribution import KINDS
 from hexveil.planning.moments.moment_options import one_limit
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.columns.column_options import ColumnOptions
+
 
 USED = Fraction(99, 100)
 """Part of ε that the most exposed unit loses; below it ε is divided anew."""
@@ -178,3 +178,27 @@ def split_weights(
     columns = {column: to_positive_fraction(by_name.get(column, 1), "weights") for column in names}
     kinds = {name: weight for name, weight in by_name.items() if name not in names}
     return columns, kinds or None
+
+
+def plan_within_targets(facts: ColumnFacts, by_column: Mapping[str, ColumnOptions]) -> ColumnPlans:
+    """Return the plan of each column at the least loss within its own target errors.
+
+    Parameters
+    ----------
+    facts : ColumnFacts
+    by_column : mapping of str to ColumnOptions
+        Checked options of each column, with its targets.
+
+    Raises
+    ------
+    InputError
+        If δ is not below 1 over the units of all columns.
+    """
+    plans = {
+        column: options.plan_column(facts.columns[column], None, None)
+        for column, options in by_column.items()
+    }
+    made = ColumnPlans(facts, plans, None, {}, next(iter(by_column.values())).edition)
+    if made.delta:
+        check_delta(float(made.delta), facts.n_units)
+    return made

@@ -15,8 +15,7 @@ from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, parts_of_wor
 from hexveil.model.cells import Cells
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.public_metadata import many_repeats
-from hexveil.planning.allocation import range_kind
-from hexveil.planning.clipping_range.cell_ranges import may_support_cell_ranges
+from hexveil.planning.clipping_range.private_range import resolve_range
 from hexveil.planning.feasibility.grid_assessment import MIN_CELLS
 from hexveil.planning.feasibility.grids import MIN_HEXAGONS, grids_to_try, most_cells_of
 from hexveil.planning.feasibility.kept_counts import KeptCounts
@@ -115,25 +114,19 @@ def sufficient_epsilon(plan: Plan, error: float) -> float | None:
     """Return a loss, rounded up to two figures, at which the average error is at most `error`.
 
     The plan's own noise, scaled to that loss, would be enough, and so is the plan that is made
-    there. Only "auto" may take ranges of cells there in place of the plan's own range: these are
-    then planned, at that loss alone, and their noise is scaled in turn. None above 100.
+    there: but where "auto" takes a range there and the plan has none, it is made and scaled. None
+    above 100.
     """
-    epsilon = _scaled_to(plan, error, plan.requested_epsilon or Fraction(1))
-    if epsilon is None or not _may_take_cell_ranges(plan, Fraction(str(epsilon))):
+    requested = plan.requested_epsilon or Fraction(1)
+    epsilon = _scaled_to(plan, error, requested)
+    asked, occupancy = plan.request, plan.occupancy
+    if plan.delta or epsilon is None:
         return epsilon
-    other = at_loss(plan, Fraction(str(epsilon)))
-    if other.support.mean_error <= error:
+    there = Fraction(str(epsilon))
+    if resolve_range(asked, occupancy, there) == resolve_range(asked, occupancy, requested):
         return epsilon
-    return _scaled_to(other, error, Fraction(str(epsilon)))
-
-
-def _may_take_cell_ranges(plan: Plan, epsilon: Fraction) -> bool:
-    """Return whether "auto" may take ranges of cells at a loss in place of the plan's one range."""
-    has_one_range = range_kind(plan.allocation.clipping) == "private"
-    is_auto = plan.request.clipping_range == "auto"
-    if plan.delta:
-        return False
-    return is_auto and has_one_range and may_support_cell_ranges(plan.occupancy, epsilon)
+    other = at_loss(plan, there)
+    return epsilon if other.support.mean_error <= error else _scaled_to(other, error, there)
 
 
 def _scaled_to(plan: Plan, error: float, epsilon: Fraction) -> float | None:
@@ -169,7 +162,7 @@ def _by_newton(plan: Plan) -> float | None:
     aim, begin = plan.support.baseline_error * UNDER, plan.requested_epsilon or Fraction(1)
     if plan.facts is not None and plan.request.clipping_range != "bounds":
         predictor = ErrorPredictor(plan, plan.facts)
-        if predictor.fast_predictions:
+        if predictor.is_fast:
             # Both are enough; a plan under an interval takes too long to make a dozen of them.
             enough = [sufficient_epsilon(plan, aim), predictor.required_epsilon(aim)]
             return min((one for one in enough if one is not None), default=None)
@@ -284,7 +277,7 @@ def _is_ruled_out(plan: Plan, candidate: PublicMetadata, miss: float) -> bool:
     # The bound takes no search, and rules out most grids of a fleet that is too small.
     if predictor.error_lower_bound(float(plan.requested_epsilon)) >= miss:
         return True
-    if not predictor.fast_predictions:
+    if not predictor.is_fast:
         return False
     predicted = predictor.predict(plan.requested_epsilon).mean_error
     return predicted >= PREDICTION_EXCESS * miss

@@ -32,9 +32,8 @@ from hexveil.accounting.error_model import span_in_quanta
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.planning.clipping_range import fast_prediction
-from hexveil.planning.clipping_range.cell_ranges import MOST_WITHIN_BOUNDS, may_support_cell_ranges
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
-from hexveil.planning.clipping_range.private_range import range_is_affordable
+from hexveil.planning.clipping_range.private_range import resolve_range
 from hexveil.planning.guarantees.plan_errors import error_models
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
@@ -53,14 +52,6 @@ MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
 MAX_NEWTON_STEPS, USUAL_NEWTON_STEPS = 12, 7
 EPSILON_TOLERANCE = 1.04
 """Ratio of two losses at which the search for the one needed ends."""
-FAST_PREDICTIONS = {
-    "bounds": ("plain",),
-    "private": ("projected",),
-    "per-cell": ("cells",),
-    "auto": ("plain", "projected", "cells"),
-}
-"""How requests with these intervals are predicted: the best of these ways, one range for all cells
-where users do not suffice for ranges of cells."""
 
 
 _Known = dict[tuple[str, str], dict[Fraction, ErrorPrediction]]
@@ -160,19 +151,12 @@ class ErrorPredictor:
         return of_plan.setdefault((self.facts.occupancy.fingerprint, self.facts.privacy_unit), {})
 
     @property
-    def fast_predictions(self) -> tuple[str, ...]:
-        """How the request can be predicted quickly; none where it is planned in full."""
+    def is_fast(self) -> bool:
+        """Whether the request can be predicted quickly, not only planned in full."""
         requested = self.plan.request
-        same = (requested.method, requested.statistics, requested.objective) == (
-            "joint",
-            ("mean",),
-            "mean",
-        )
-        return (
-            FAST_PREDICTIONS.get(requested.clipping_range, ())
-            if same and isinstance(requested.limit, WithinEpsilon)
-            else ()
-        )
+        same = (requested.method, requested.statistics, requested.objective)
+        is_usual = same == ("joint", ("mean",), "mean")
+        return is_usual and isinstance(requested.limit, WithinEpsilon)
 
     @property
     def span(self) -> float:
@@ -188,36 +172,19 @@ class ErrorPredictor:
 
     @single_blas_thread()
     def _at(self, epsilon: Fraction) -> ErrorPrediction:
-        best = cells = self._with_cell_ranges(epsilon) if "cells" in self.fast_predictions else None
-        if "projected" in self.fast_predictions and cells is None and self._worth_it(epsilon):
-            occupancy, share = self.facts.occupancy, self.plan.request.range_share
-            best = fast_prediction.predict_with_range(occupancy, self.span, epsilon, share)
-        least = math.inf if best is None else best.mean_error
-        if cells is not None:
-            least = min(least, self.span * MOST_WITHIN_BOUNDS)
-        # This search takes longest, and is not needed where its lower bound decides.
-        if "plain" in self.fast_predictions and self._plain_floor(float(epsilon)) < least:
-            plain = fast_prediction.predict_without_range(
-                self._exposure, self.span, self.plan.request, epsilon
-            )
-            best = plain if plain.mean_error < least else best
-        return predict_in_full(self.problem_at(epsilon)) if best is None else best
-
-    def _with_cell_ranges(self, epsilon: Fraction) -> ErrorPrediction | None:
-        """Return the prediction for ranges of cells; None where "auto" has none."""
-        occupancy, share = self.facts.occupancy, self.plan.request.range_share
-        is_auto = self.plan.request.clipping_range == "auto"
-        if is_auto and not may_support_cell_ranges(occupancy, epsilon):
-            return None
-        prediction, supported = fast_prediction.predict_with_cell_ranges(
-            occupancy, self.span, epsilon, share
-        )
-        return prediction if supported or not is_auto else None
-
-    def _worth_it(self, epsilon: Fraction) -> bool:
-        """Return whether a plan would look at an interval at all (planning/methods.py)."""
-        users = self.facts.occupancy.n_users
-        return self.plan.request.clipping_range != "auto" or range_is_affordable(users, epsilon)
+        if not self.is_fast:
+            return predict_in_full(self.problem_at(epsilon))
+        occupancy, requested = self.facts.occupancy, self.plan.request
+        match resolve_range(requested, occupancy, epsilon):
+            case "private":
+                return fast_prediction.predict_with_range(
+                    occupancy, self.span, epsilon, requested.range_share
+                )
+            case "per-cell":
+                return fast_prediction.predict_with_cell_ranges(
+                    occupancy, self.span, epsilon, requested.range_share
+                )
+        return fast_prediction.predict_without_range(self._exposure, self.span, requested, epsilon)
 
     @cached_property
     def _exposure(self) -> ClippingProblem:
@@ -234,32 +201,36 @@ class ErrorPredictor:
 
     def epsilon_lower_bound(self, error: float) -> float:
         """Return a loss below which the average error is above this one; 0 if none is known."""
-        requested = self.plan.request
-        if requested.noised != ("mean",) or requested.clipping_range not in FAST_PREDICTIONS:
+        if self.plan.request.noised != ("mean",):
             return 0.0
-        bounds = {
-            "plain": self._least_plain,
-            "projected": self._least_projected,
-            "cells": self._least_with_cell_ranges,
+        least = {
+            "bounds": self._least_plain,
+            "private": self._least_projected,
+            "per-cell": self._least_with_cell_ranges,
         }
-        return min(bounds[way](error) for way in FAST_PREDICTIONS[requested.clipping_range])
+        return min(least[kind](error) for kind in self._kinds_of_range)
 
     def error_lower_bound(self, epsilon: float) -> float:
         """Return a lower bound on the average error at an epsilon; 0 if none is known."""
-        requested = self.plan.request
-        if requested.noised != ("mean",) or requested.clipping_range not in FAST_PREDICTIONS:
+        if self.plan.request.noised != ("mean",):
             return 0.0
         noise = self._noise / epsilon if epsilon else np.inf
         width, clipping_error = fast_prediction.CELL_RANGE_FLOOR
-        bounds = {
-            "plain": self._plain_floor(epsilon),
-            "cells": width * noise + self.span * clipping_error,
-            "projected": min(
+        least = {
+            "bounds": self._plain_floor(epsilon),
+            "private": min(
                 one.width * noise + self.span * one.clipping_error
                 for one in fast_prediction.ALL_CANDIDATES
             ),
+            "per-cell": width * noise + self.span * clipping_error,
         }
-        return min(bounds[way] for way in FAST_PREDICTIONS[requested.clipping_range])
+        return min(least[kind] for kind in self._kinds_of_range)
+
+    @property
+    def _kinds_of_range(self) -> tuple[str, ...]:
+        """Kinds of clipping range that a plan may take, at any loss."""
+        asked = self.plan.request.clipping_range
+        return ("bounds", "private", "per-cell") if asked == "auto" else (asked,)
 
     def _plain_floor(self, epsilon: float) -> float:
         """Return a lower bound on the average error without a range: see the module."""

@@ -93,15 +93,6 @@ class SearchLimits:
     evaluations: int = 15_000
     trials: int = 20
 
-    @property
-    def max_evaluations(self) -> int:
-        """Largest possible number of evaluations.
-
-        The last iteration may search its line twice: a failed search is repeated once along the
-        steepest descent.
-        """
-        return self.evaluations + 2 * self.trials
-
     def stop_rule(self) -> StopRule:
         """Return the end of a descent within these limits."""
         return StopRule(self.iterations, self.evaluations, self.trials)

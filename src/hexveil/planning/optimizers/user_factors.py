@@ -93,16 +93,6 @@ class ClippingProblem:
     def _last_linear(self) -> list[tuple[InverseScales, Floats]]:
         return []
 
-    def by_user(self, terms: Floats) -> Floats:
-        """Return sums of pairs per user."""
-        occupancy = self.occupancy.local()
-        sums = np.bincount(occupancy.user, weights=terms, minlength=occupancy.n_users)
-        return np.asarray(sums, dtype=np.float64)
-
-    def by_cell(self, terms: Floats) -> Floats:
-        """Return sums of pairs per cell."""
-        return np.asarray(np.add.reduceat(terms, self.occupancy.local().start[:-1]))
-
     def _weighed_squares(self, per_cell: Floats) -> Floats:
         """Return per user the sum of squared shares times a figure of the cell."""
         return self._squares.per_user(per_cell)

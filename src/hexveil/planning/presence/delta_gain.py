@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.planning.approximate.suggested_delta import WORTHWHILE, usual_delta
+from hexveil.planning.approximate.delta_request import WORTHWHILE, usual_delta
 from hexveil.planning.presence.counted_request import (
     CountedPrediction,
     CountedRequest,

@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.presence_design import (
@@ -101,11 +100,6 @@ class PresencePrediction:
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful map."""
         return grid_refusal("averages", self.mean_error, self.baseline_error, self.open_traffic)
-
-    def check(self) -> None:
-        """Raise InputError if the map has nothing to say."""
-        if self.refusal is not None:
-            raise InputError(self.refusal)
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hexveil.base.errors import InputError
+from hexveil.base.errors import BudgetError, InputError
+from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.publishing.columns.column_folder import write_columns
 from hexveil.publishing.columns.column_manifest import as_one_of_columns
 from hexveil.publishing.columns.column_table import join_columns
+from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.published_numbers import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
     from hexveil.planning.columns.column_plan import PlansByColumn
+    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
     from hexveil.report.cell_differences import CellDifference
 
 
@@ -139,3 +143,24 @@ class ColumnReleases(Release):
     def _repr_html_(self) -> str:
         """Return the summary of each value column for a notebook."""
         return "".join(release._repr_html_() for release in self.releases.values())
+
+
+@contextmanager
+def with_column_costs(plan: ReleasablePlan) -> Iterator[None]:
+    """Add the loss of each column within its target errors to the ledger's refusal of a booking.
+
+    Where ε was divided among columns, all of them share one limit, and the refusal stays as it is.
+
+    Raises
+    ------
+    BudgetError
+        As the ledger does, with the costs.
+    """
+    try:
+        yield
+    except BudgetError as error:
+        if not isinstance(plan, ColumnPlans) or plan.requested_epsilon is not None:
+            raise
+        costs = ", ".join(f"{name} {epsilon_text(own.epsilon)}" for name, own in plan.plans.items())
+        message = f"{error} Target errors decide what each value column costs: {costs}."
+        raise BudgetError(message, requested=error.requested, remaining=error.remaining) from None

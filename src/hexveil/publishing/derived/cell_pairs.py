@@ -16,7 +16,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.model.cells import DAY
-from hexveil.publishing.derived.slot_times import slot_starts
+from hexveil.publishing.derived.coarser_cells import slot_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

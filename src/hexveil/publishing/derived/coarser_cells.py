@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
 from hexveil.model.cells import ALL_RECORDS, Cells, CellTable, Labels, OneCell, slot_seconds
-from hexveil.publishing.derived.slot_times import slot_starts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -216,3 +216,27 @@ def _one_cell(table: pa.Table) -> CellGroups:
     cells = CellTable(OneCell(), labels={"cell": (ALL_RECORDS,)})
     section = {"kind": "labels", "columns": ["cell"]}
     return CellGroups(cells, np.zeros(table.num_rows, dtype=np.int64), section)
+
+
+def slot_starts(names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the starts of slots in seconds: since 1970 if dated, since midnight if pooled.
+
+    Parameters
+    ----------
+    names : sequence of str
+        As in the column `slot`.
+
+    Examples
+    --------
+    >>> slot_starts(["00:15", "1970-01-02T01:00"]).tolist()
+    [900, 90000]
+    """
+    seconds = {name: _seconds(name) for name in set(names)}
+    return np.array([seconds[name] for name in names], dtype=np.int64)
+
+
+def _seconds(name: str) -> int:
+    if "T" not in name:
+        hours, minutes = name.split(":")
+        return 3600 * int(hours) + 60 * int(minutes)
+    return round(datetime.fromisoformat(name).replace(tzinfo=UTC).timestamp())

@@ -48,8 +48,7 @@ class DerivedTable:
         folder : str or Path
             New; an existing folder is never written into.
         context : str or Path, optional
-            GeoJSON file or OpenStreetMap extract drawn beneath the map; its names of places and
-            streets name the hexagons.
+            GeoJSON file drawn beneath the map; its names of places and streets name the hexagons.
 
         Raises
         ------

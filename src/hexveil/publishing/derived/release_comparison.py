@@ -1,7 +1,7 @@
 """Comparison of two releases cell by cell from their noisy numbers alone: nothing is spent.
 
 Changes, their intervals and p-values: cell_changes.py. Cells are called changed under a false
-discovery rate over all pairs (false_discoveries.py).
+discovery rate over all pairs.
 
 Covered is the noise of publication, with clipping and weights: the interval is about the averages
 of the records that were read. Not covered is which vehicles happened to report: two days of the
@@ -20,7 +20,8 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
-from hexveil.publishing.derived.cell_changes import find_changes
+from hexveil.model.statistic_terms import column_of
+from hexveil.publishing.derived.cell_changes import find_changes, find_discoveries
 from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_compare
 from hexveil.publishing.derived.cell_pairs import (
     check_comparable,
@@ -40,13 +41,11 @@ from hexveil.publishing.derived.derived_columns import (
     sources_by_column,
 )
 from hexveil.publishing.derived.derived_table import DerivedTable
-from hexveil.publishing.derived.false_discoveries import find_discoveries
 from hexveil.publishing.derived.presence.open_cells import (
     empty_chances,
     limits_of_statistic,
     map_numbers,
 )
-from hexveil.publishing.derived.presence.statistic_names import column_of
 from hexveil.publishing.derived.release_source import ReleaseSource, open_source
 from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.report.manifest_view import ManifestView, noun

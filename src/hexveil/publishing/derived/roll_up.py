@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
+from hexveil.model.statistic_terms import column_of
 from hexveil.publishing.derived.cell_averages import average_cells
 from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_average
 from hexveil.publishing.derived.cell_pairs import check_names, check_open
@@ -33,7 +34,6 @@ from hexveil.publishing.derived.presence.map_roll_up import (
     statistic_to_roll_up,
 )
 from hexveil.publishing.derived.presence.open_cells import USERS, limits_of_statistic
-from hexveil.publishing.derived.presence.statistic_names import column_of
 from hexveil.publishing.derived.release_source import open_columns, open_source
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.report.manifest_view import ManifestView, noun

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 GOOD, CAUTION = 10, 4
 """A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""
-Z95 = 1.959964
 AS_WELL = 0.9
 """Part of the error of one number for all cells from which on a map says no more: estimates that
 borrow from all cells are never off by more than one number, so that only nearly as much shows."""

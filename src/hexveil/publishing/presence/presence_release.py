@@ -15,27 +15,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import execute, replay
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.planning.presence.counted_request import predict_accuracy
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
-from hexveil.publishing.presence.presence_table import decode_outputs, released_table
-from hexveil.publishing.presence.request_identity import PRIVACY_UNIT, identify, request_name
+from hexveil.publishing.presence.request_identity import PRIVACY_UNIT, request_name
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    import pyarrow as pa
-
     from hexveil.ledger import Ledger
     from hexveil.mechanisms.contract import Outputs, PrivateSums, StagedPlan
     from hexveil.mechanisms.presence.loss_shares import AddedSquares, LossShares
-    from hexveil.model.private_pairs import PairBlocks
-    from hexveil.planning.presence.counted_request import AnyRequest
 
 ANY_UNIT = b"any unit, present or not"
 
@@ -77,69 +69,6 @@ class BookedStages:
     stages: StagedPlan
     shares: LossShares | AddedSquares
     delta: Fraction
-
-
-@dataclass(frozen=True, eq=False)
-class PresenceRelease:
-    """Released numbers of every cell of the declared grid. Public.
-
-    Attributes
-    ----------
-    table : pyarrow.Table
-        A row per cell: its name, whether it is open, and numbers, null where it is closed.
-    facts : mapping of str to str
-        The request.
-    epsilon : Fraction
-        Loss of any unit.
-    is_replay : bool
-        Whether the ledger had these numbers before, so that nothing was drawn.
-    """
-
-    table: pa.Table
-    facts: dict[str, str]
-    epsilon: Fraction
-    is_replay: bool
-
-
-def release_with_presence(
-    pairs: PairBlocks,
-    request: AnyRequest,
-    *,
-    source: str,
-    ledger: Ledger,
-    accept_noise: bool = False,
-) -> PresenceRelease:
-    """Book the loss, draw the noise once, return the release.
-
-    The same request of the same source gets the same numbers again, at no cost.
-
-    Parameters
-    ----------
-    pairs : PairBlocks
-        PRIVATE.
-    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
-    source : str
-        Public name of the records; another edition of them has another name.
-    ledger : Ledger
-    accept_noise : bool
-        Release even a map that is predicted to have nothing to say.
-
-    Raises
-    ------
-    InputError
-        If the map is predicted to have nothing to say, or the account promises something else;
-        nothing is spent.
-    BudgetError
-        If any unit would lose more than the budget allows; nothing is spent.
-    """
-    refusal = predict_accuracy(request).refusal
-    if refusal is not None and not accept_noise:
-        raise InputError(f"{refusal} Or accept the noise (accept_noise=True).")
-    facts, plan = identify(request, source), request.allocation()
-    booked = BookedStages(plan, plan.shares, plan.delta)
-    outputs, is_replay = book_and_draw(PresenceSums(pairs), booked, facts, ledger)
-    table = released_table(request, decode_outputs(request, outputs))
-    return PresenceRelease(table, facts, request.epsilon, is_replay)
 
 
 def book_and_draw(

@@ -20,11 +20,15 @@ from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.weighted.weighted_variance import SHOWN
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
-from hexveil.publishing.verification.cell_stage_checks import check_cell_stages
+from hexveil.publishing.verification.recomputed_losses import (
+    TOLERANCE,
+    recompute_losses,
+    share_of_noise,
+)
 from hexveil.report.promise import probability_factor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from hexveil.base.arrays import Floats
     from hexveil.publishing.verification.release_statements import (
@@ -33,11 +37,7 @@ if TYPE_CHECKING:
     )
 
     Json = dict[str, Any]
-from hexveil.publishing.verification.recomputed_losses import (
-    TOLERANCE,
-    recompute_losses,
-    share_of_noise,
-)
+
 
 FACTOR_FIELD = "probability_factor"
 """Field of the guarantee that holds e to the power of the epsilon spent."""
@@ -253,3 +253,35 @@ def _is_whole(numbers: Floats) -> bool:
 
 def _is_close(numbers: Floats, expected: Floats | float) -> bool:
     return bool(np.allclose(numbers, expected, rtol=TOLERANCE, atol=1e-300))
+
+
+def check_cell_stages(
+    manifest: Mapping[str, Any],
+    step: Mapping[str, Any],
+    tolerance: float,
+    epsilon_tolerance: float,
+) -> Iterator[str]:
+    """Yield contradictions between the stages of cells, a manifest's step, and the loss spent."""
+    spent, cells = manifest["losses"]["max"], manifest["cells"]
+    losses = [float(Fraction(stage["epsilon"])) for stage in step["stages"]]
+    names = {stage["stage"] for stage in step["stages"]}
+    if len(names) < len(losses) or any(
+        not 1 <= stage["cells"] <= len(cells) for stage in step["stages"]
+    ):
+        yield "a stage of cells occurs twice, or in a number of cells that there are not."
+    slack = epsilon_tolerance * (1 + len(losses))
+    # Stages may cost different units most: each costs at most the total, together no less.
+    if max(losses, default=0.0) > spent + slack or sum(losses) < spent - slack:
+        yield "the stages of cells do not fit the epsilon spent."
+    if not all(_is_within_scale(cell, tolerance) for cell in cells):
+        yield "a range that a cell's stages released is reversed, or has more noise than is stated."
+
+
+def _is_within_scale(cell: Mapping[str, Any], tolerance: float) -> bool:
+    """Return whether the noise fitted to a released range is at most the largest there can be."""
+    (statistic,) = cell["noised"]
+    found = statistic.get("released_range")
+    if found is None:
+        return True
+    largest = statistic["scale"] * (1.0 + tolerance)
+    return bool(found["lower"] <= found["upper"] and found["scale"] <= largest)

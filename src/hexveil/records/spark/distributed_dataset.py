@@ -28,7 +28,7 @@ from hexveil.records.spark.frames import (
     from_arrow,
     map_batches,
 )
-from hexveil.records.spark.remote_session import sent_to_tasks
+from hexveil.records.spark.session import sent_to_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,19 +49,17 @@ _CHANGED = (
 )
 
 
-def distribute(counted: CountedRecords, room: int = BLOCK_PAIRS) -> Dataset:
+def distribute(counted: CountedRecords) -> Dataset:
     """Return the data set of counted records without fetching its pairs.
 
     Parameters
     ----------
     counted : CountedRecords
         Cells, units and rule counts are on the driver, the pairs in Spark.
-    room : int
-        Pairs of a block.
     """
     rules = counted.request.rules
     n_bins = 0 if rules.bins is None else rules.bins.n_bins
-    packing = _Packing(room // (ROOM_OF_BINS if n_bins else 1), rules.scale, n_bins)
+    packing = _Packing(BLOCK_PAIRS // (ROOM_OF_BINS if n_bins else 1), rules.scale, n_bins)
     stored = counted.store()
     try:
         per_unit = collect(stored.groupBy("unit").agg(F.count(F.lit(1)).alias("pairs")))

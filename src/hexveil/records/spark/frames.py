@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from hexveil.records.spark.error_translation import translate_errors
-from hexveil.records.spark.remote_session import checkpoint_folder
+from hexveil.records.spark.session import checkpoint_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -40,7 +40,7 @@ from hexveil.records.spark.counting import (
 )
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
-from hexveil.records.spark.remote_session import sent_to_tasks
+from hexveil.records.spark.session import sent_to_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

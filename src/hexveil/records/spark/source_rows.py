@@ -26,7 +26,7 @@ from hexveil.records.spark.frames import (
     with_arrow_types,
 )
 from hexveil.records.spark.parquet import PATH, local_parquet, remote_parquet
-from hexveil.records.spark.remote_session import n_cores, n_partitions
+from hexveil.records.spark.session import n_cores, n_partitions
 from hexveil.records.spark.settings import task_memory
 from hexveil.records.spark.tasks import RECORDS, TaskInput
 

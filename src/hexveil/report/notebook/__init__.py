@@ -1,1 +1,1 @@
-"""Pictures of a release for notebooks: inline SVG, and axes of matplotlib."""
+"""Pictures of a release for notebooks: axes of matplotlib, and the page of a notebook."""

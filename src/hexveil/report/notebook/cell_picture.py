@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.report.clipping_text import CUT_OFF, describe_known_end
+from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.geography.projection import centred_projection, unwrapped_rings
 from hexveil.report.payload import round_ends, slot_text
 
@@ -72,8 +72,6 @@ class CellPicture(ReadOnlyArrays):
         Ends of the intervals; the value itself where the column has none.
     quality : tuple of str
         Grade of each cell: "good", "caution", "cut off" or "noise".
-    descriptions : tuple of str
-        Cell, number, interval and grade in words.
     scale : tuple of float
         Ends of the colour scale.
     outlines : tuple of ndarray of float, shape (n_corners, 2), or None
@@ -81,8 +79,6 @@ class CellPicture(ReadOnlyArrays):
     others : tuple of ndarray of float
         Outlines of hexagons without a number: those that the release has in other slots alone, or
         closed ones.
-    others_note : str
-        What these are.
     """
 
     title: str
@@ -92,11 +88,9 @@ class CellPicture(ReadOnlyArrays):
     low: Floats
     high: Floats
     quality: tuple[str, ...]
-    descriptions: tuple[str, ...]
     scale: tuple[float, float]
     outlines: tuple[Floats, ...] | None = None
     others: tuple[Floats, ...] = ()
-    others_note: str = ""
 
     @property
     def has_intervals(self) -> bool:
@@ -110,13 +104,6 @@ class CellPicture(ReadOnlyArrays):
         Shape (n_cells,).
         """
         return np.asarray(self.high - self.value >= self.value - self.low)
-
-    @property
-    def extent(self) -> tuple[float, float, float, float]:
-        """West, east, south and north end of all outlines, in metres."""
-        corners = np.concatenate([*(self.outlines or ()), *self.others])
-        (west, south), (east, north) = corners.min(axis=0), corners.max(axis=0)
-        return float(west), float(east), float(south), float(north)
 
 
 def picture_of(
@@ -162,13 +149,11 @@ def picture_of(
         low=low[rows],
         high=high[rows],
         quality=tuple(quality[row] for row in rows),
-        descriptions=(),
         # Of all slots: equal colours mean equal numbers in each of them.
         scale=round_ends(value[_counted(value, quality)]),
         outlines=outlines,
         others=others,
     )
-    picture = replace(picture, descriptions=_descriptions(picture, view, column))
     return picture if is_mapped else as_bars(picture, table["records"].to_numpy()[rows])
 
 
@@ -282,26 +267,6 @@ def _label(view: ManifestView, column: PlottedColumn) -> str:
     return f"{column.name}{unit}"
 
 
-def _descriptions(
-    picture: CellPicture, view: ManifestView, column: PlottedColumn
-) -> tuple[str, ...]:
-    """Return each cell with its number, and where there are any its interval and its grade."""
-    texts = []
-    lowest, highest = view.limits if column.statistic else (-np.inf, np.inf)
-    for row, (name, value) in enumerate(zip(picture.names, picture.value, strict=True)):
-        ends = float(picture.low[row]), float(picture.high[row])
-        unknown = ends[0] <= lowest, ends[1] >= highest
-        if picture.quality[row] == CUT_OFF and any(unknown) and column.key in _GRADED:
-            texts.append(f"{name}: {describe_known_end(view.interval(*ends), unknown)}")
-            continue
-        amount = view.amount(float(value)) if column.statistic else f"{value:,.0f}"
-        text = f"{name}: {amount}"
-        if ends[0] < ends[1]:
-            text += " ({} to {})".format(*view.interval(*ends))
-        texts.append(f"{text}, {picture.quality[row]}" if column.key in _GRADED else text)
-    return tuple(texts)
-
-
 def as_bars(
     picture: CellPicture, records: NDArray[np.int64] | Floats, most: str = "records"
 ) -> CellPicture:
@@ -324,5 +289,4 @@ def as_bars(
         low=picture.low[rows],
         high=picture.high[rows],
         quality=tuple(picture.quality[row] for row in rows),
-        descriptions=tuple(picture.descriptions[row] for row in rows),
     )

@@ -6,6 +6,7 @@ one begins no formula.
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,17 +26,31 @@ DOT = "#0072B2"
 
 def draw_axes(picture: CellPicture, axes: Axes | None = None) -> Axes:
     """Draw the picture on axes, new ones without any, and return them."""
-    import matplotlib.pyplot as plt  # noqa: PLC0415  an extra, loaded where it draws
-
     if axes is None:
-        size = (7.0, 5.5) if picture.outlines else (7.0, 1.2 + 0.25 * len(picture.names))
-        axes = plt.subplots(figsize=size, layout="constrained")[1]
+        import matplotlib.pyplot as plt  # noqa: PLC0415  an extra, loaded where it draws
+
+        axes = plt.subplots(figsize=_size(picture), layout="constrained")[1]
     if picture.outlines is None:
         _draw_intervals(picture, axes)
     else:
         _draw_hexagons(picture, axes)
     axes.set_title(picture.title, parse_math=False)
     return axes
+
+
+def draw_png(picture: CellPicture) -> bytes:
+    """Return the picture as a PNG file."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  as above
+
+    figure, file = Figure(figsize=_size(picture), layout="constrained"), io.BytesIO()
+    draw_axes(picture, figure.subplots())
+    figure.savefig(file, format="png")
+    return file.getvalue()
+
+
+def _size(picture: CellPicture) -> tuple[float, float]:
+    """Return width and height in inches: of a map, or of a row for each label."""
+    return (7.0, 5.5) if picture.outlines else (7.0, 1.2 + 0.25 * len(picture.names))
 
 
 def _draw_hexagons(picture: CellPicture, axes: Axes) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hexveil.report.manifest_view import ManifestView
 
 
-QUALITY, CLOSED = "quality", "closed"
+QUALITY = "quality"
 
 
 def presence_picture(
@@ -84,16 +84,10 @@ def presence_picture(
         low=low[shown],
         high=high[shown],
         quality=tuple(str(grades[row]) for row in shown),
-        descriptions=tuple(
-            f"{names[row]}: {_amounts(value[row], low[row], high[row], has_unit, view)}"
-            + (f", {grades[row]}" if is_graded else "")
-            for row in shown
-        ),
         # Of all slots: equal colours mean equal numbers in each of them.
         scale=round_ends(value[_counted(has_number, grades)]),
         outlines=outlines_of(table, shown)[0] if is_mapped else None,
         others=outlines_of(table, closed)[0] if is_mapped else (),
-        others_note=CLOSED,
     )
     if is_mapped:
         return picture
@@ -118,14 +112,6 @@ def _counted(has_number: NDArray[np.bool_], grades: list[str]) -> NDArray[np.boo
     """Return the cells that make the colour scale: noise would stretch it."""
     is_signal = has_number & (np.array(grades) != NOISE)
     return is_signal if is_signal.any() else has_number
-
-
-def _amounts(value: float, low: float, high: float, has_unit: bool, view: ManifestView) -> str:
-    """Return a number with its interval and unit of measure."""
-    if has_unit:
-        ends = " ({} to {})".format(*view.interval(low, high)) if low < high else ""
-        return view.amount(value) + ends
-    return f"{value:,.4g}" + (f" ({low:,.4g} to {high:,.4g})" if low < high else "")
 
 
 def _title(table: pa.Table, subject: str, slot: str | None, n_closed: int) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import html
 from typing import TYPE_CHECKING
 
 from hexveil.base.html_tables import html_table, paragraph
+from hexveil.base.optional_packages import is_installed
 from hexveil.report.notebook.cell_picture import picture_of
+from hexveil.report.notebook.matplotlib_drawing import draw_png
 from hexveil.report.notebook.presence_picture import presence_picture
-from hexveil.report.notebook.svg_drawing import draw_svg
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,9 +80,12 @@ def _framed(table: pa.Table, draw: Callable[[], CellPicture]) -> str:
     # Counted before any outline is computed: a notebook shows a large release at once.
     if "hexagon" in table.column_names and len(table["hexagon"].unique()) > MAX_HEXAGONS:
         return paragraph("Too many hexagons for a notebook: .plot() draws them.")
+    if not is_installed("matplotlib"):
+        return paragraph('A picture needs matplotlib: pip install "hexveil[plots]"')
     picture = draw()
-    caption = picture.title
+    image = base64.b64encode(draw_png(picture)).decode()
     n_slots = len(table["slot"].unique()) if "slot" in table.column_names else 1
-    if n_slots > 1:
-        caption += f" (one of {n_slots} slots: .plot(slot=...))"
-    return f"{paragraph(caption)}{draw_svg(picture)}"
+    return (
+        f'<img src="data:image/png;base64,{image}" alt="{html.escape(picture.title)}">'
+        + paragraph(f"One of {n_slots} slots: .plot(slot=...)") * (n_slots > 1)
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
+from hexveil.model.statistic_terms import column_of
 from hexveil.publishing.derived.presence.open_cell_averages import (
     GroupWeights,
     add_units,
@@ -22,7 +23,6 @@ from hexveil.publishing.derived.presence.open_cells import (
     published_noise,
     unit_numbers,
 )
-from hexveil.publishing.derived.presence.statistic_names import column_of
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN
 from hexveil.report.manifest_view import is_share, noun
 

@@ -24,7 +24,6 @@ ACCOUNTED = (
     "clip-user-printed",
     "delta",
     "equal-split",
-    "means",
     "per-cell",
     "root",
     "squares",
@@ -328,7 +327,7 @@ MUTANTS = {
     },
     # Moves stated at half.
     "half of the moves of a mean": _at_the_door(
-        "hexveil.mechanisms.clipped.clipped_mean:_half_quanta_moved", "means"
+        "hexveil.mechanisms.clipped.clipped_mean:_half_quanta_moved", "per-cell"
     ),
     "half of the moves of a variance": _at_the_door(
         "hexveil.mechanisms.clipped.clipped_variance:_steps_moved", "variance"

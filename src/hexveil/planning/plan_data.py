@@ -7,7 +7,7 @@ statistic).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
 Loss of a user: the sum over its cells and statistics of its own sensitivity / scale (ERRATA 3;
-proof in accounting/privacy_loss.py). For the mean that is kept / r, r the noise scale counted in
+accounting/moves.py). For the mean that is kept / r, r the noise scale counted in
 records (scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a
 user is charged that step in each of its cells as well (mechanisms/clipped/clipped_variance.py).
 """

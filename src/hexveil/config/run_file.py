@@ -263,7 +263,7 @@ class Planning(Section):
     clipping_range: RangeMode | None = _field(
         '"bounds"; "private" estimates a range privately, and weights users; "per-cell" one for '
         'each cell, for means alone; "auto" chooses by users times epsilon: "private" from 25 of '
-        'the map, "per-cell" from 40 of a cell, else "bounds".',
+        'the map, "per-cell" from 25 of a cell, else "bounds".',
         "auto",
     )
     range_share: Exact | None = _field("Share of epsilon for the clipping range.")

@@ -282,7 +282,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         privately, from a small share of ε, projects user means to it, and weighs users so that the
         predicted error is small (docs/understand/clipping-range.md); within `epsilon`, by the joint
         method. "per-cell" gives each cell a range by a first noisy look at it, for means. "auto"
-        is "private" from 25 users times ε on, "per-cell" for means of several cells from 40 for
+        is "private" from 25 users times ε on, "per-cell" for means of several cells from 25 for
         each on, and "bounds" below and above 1,000 for each; with targets, bounds of the caller's
         own or another method or objective it is "bounds".
     range_share : number, optional

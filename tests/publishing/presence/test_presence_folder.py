@@ -14,6 +14,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence import pooled_ranges
+from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.presence.presence_table import grade_counts, grade_estimates
@@ -88,6 +89,17 @@ def made(tmp_path_factory):
     released.append(hv.release(dataset, plan, ledger=book, accept_noise=True))
     assert 0 < book.spent - spent < 3
     return released
+
+
+def test_a_map_with_nothing_to_say_is_refused(tmp_path):
+    """A grid too fine for the declared fleet is refused before anything is booked."""
+    dataset = hv.read(records(), **OPTIONS | {"cells": hv.Cells(8, None, area=BOX)})
+    with pytest.warns(GridTooFineWarning, match="coarser grid"):
+        plan = hv.plan(dataset, epsilon=1, fleet=hv.FleetDeclaration(40))
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="pure", budget=9)
+    with pytest.raises(InputError, match=r"coarser grid.*accept_noise"):
+        hv.release(dataset, plan, ledger=book)
+    assert book.spent == 0
 
 
 def problems(tmp_path, table, manifest):

@@ -58,9 +58,9 @@ MIN_RANGE_SHARE, MAX_RANGE_SHARE = Fraction(1, 50), Fraction(1, 5)
 MIN_RANK_PRECISION = 32
 """The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
 of the bounds: else one of the many points beyond all user means would often be chosen."""
-USERS_OF_MAP, USERS_OF_CELL, MOST_USERS_OF_CELL = 25, 40, 1000
-"""Users times epsilon below which a range is mostly noise; from which, a cell, ranges of cells are
-found; and above which, a cell, the bounds are no worse. docs/understand/clipping-range.md."""
+LEAST_USERS, MOST_USERS = 25, 1000
+"""Users times epsilon of a map, or of a cell, that find its range; and of a cell above which the
+bounds are no worse. Measured: docs/understand/clipping-range.md."""
 HERMITE = np.polynomial.hermite_e.hermegauss(31)
 
 
@@ -210,10 +210,10 @@ def resolve_range(
     if request.clipping_range != "auto":
         return request.clipping_range
     users, cells = occupancy.n_users * (epsilon or Fraction(0)), occupancy.n_cells
-    if users < USERS_OF_MAP or users > MOST_USERS_OF_CELL * cells:
+    if users < LEAST_USERS or users > MOST_USERS * cells:
         return "bounds"
     several = cells > 1 and request.noised == ("mean",)
-    return "per-cell" if several and users >= USERS_OF_CELL * cells else "private"
+    return "per-cell" if several and users >= LEAST_USERS * cells else "private"
 
 
 def check_share(share: Fraction) -> Fraction:

@@ -18,8 +18,6 @@ from hexveil.planning.allocation import PerCellRange, range_kind
 from hexveil.planning.clipping_range import cell_ranges
 from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
 from hexveil.planning.comparison.method_comparison import compare_ranges
-from planning.test_saving import cell_of, edited, refused, word
-from publishing.setting import small_city
 from strategies import occupancies
 
 CROWD = hv.Occupancy.from_dense(1 + np.random.default_rng(3).poisson(1.0, (400, 6)))
@@ -161,28 +159,3 @@ def test_clipping_ranges_are_compared():
     assert "the mean alone" in troubles["per-cell"]
     assert troubles["bounds"] is None
     assert compare_ranges(planned(clipping_range="bounds", objective="max")) == []
-
-
-# ---- saved plans ----
-
-FORGED = [
-    ("pairs.parquet", cell_of("weight", 0, -1), "weights that no plan has"),
-    ("pairs.parquet", cell_of("weight", 1, 1), "states a loss that the rows"),
-    ("pairs.parquet", lambda table: table.drop_columns(["weight"]), "lacks a field"),
-    ("cells.parquet", cell_of("noise_records", 1, 0.0), "without noise|states a loss"),
-    ("plan.json", word("plan", "cell_ranges", "histogram_loss", to="-1"), "must be above 0"),
-    ("plan.json", word("plan", "cell_ranges", "histogram_loss", to="1/99"), "states a loss"),
-    ("plan.json", word("plan", "cell_ranges", "spread_epsilon", to="-1/9"), "shares of epsilon"),
-    ("plan.json", word("plan", "cell_ranges", "first_share", to="1"), "shares of epsilon"),
-    ("plan.json", word("plan", "cell_ranges", "first_share", to="half"), "lacks a field"),
-    ("plan.json", word("request", "clipping_range", to="private"), "do not fit together"),
-    ("plan.json", word("request", "statistics", to=["mean", "sd"]), "do not fit together|lacks"),
-]
-
-
-@pytest.mark.parametrize(("file", "change", "message"), FORGED)
-def test_ranges_that_no_plan_has_are_refused(file, change, message, tmp_path):
-    """Weights and shares are checked as if a stranger had written them."""
-    folder = planned(small_city(), bounds=None, epsilon=8).save(tmp_path / "plan")
-    edited(folder, file, change, sealed=True)
-    refused(folder, message)

@@ -36,7 +36,7 @@ from hexveil.planning.optimizers.user_factors import (
     InverseScales,
     clipping_problem,
 )
-from hexveil.planning.serialization.plan_codec import arrays_of, encode
+from hexveil.planning.serialization.plan_codec import encode, pack_decisions
 from strategies import occupancies
 
 BOUNDS = (0, 60)
@@ -279,10 +279,11 @@ def test_users_are_suppressed_as_at_hand(name, fetched, monkeypatch):
         planned(one, method="clip-user", **SUPPRESSED[name])
         for one in (whole, distributed(whole, 40))
     )
-    rows, others = arrays_of(here), arrays_of(there)
-    dropped = rows.pop("dropped")
-    assert others.pop("dropped_cell").tolist() == whole.cell[dropped].tolist()
-    assert others.pop("dropped_user").tolist() == whole.user[dropped].tolist()
+    rows, others = pack_decisions(here)[1], pack_decisions(there)[1]
+    suppressed = "allocation.suppressed_pairs"
+    dropped = rows.pop(suppressed)
+    assert others.pop(f"{suppressed}.cell").tolist() == whole.cell[dropped].tolist()
+    assert others.pop(f"{suppressed}.user").tolist() == whole.user[dropped].tolist()
     for key, row in rows.items():
         np.testing.assert_array_equal(others[key], row, key)
     np.testing.assert_array_equal(there.losses(), here.losses())

@@ -10,8 +10,10 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import Meter, Outputs, PrivateSums, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PerCell
+from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
+from hexveil.planning.serialization.codec import pack_bytes
 from hexveil.publishing.ledger_journal import LedgerJournal
 from hexveil.publishing.verification import verify
 from publishing.releases import forge_manifest, problems_after, said
@@ -116,11 +118,10 @@ def test_saved_and_stored_plans_come_back(mechanism, tmp_path):
 def test_stages_that_differ_from_the_stored_plan_are_refused():
     """Another digest is named, and is no damage of the ledger."""
     plan = planned(fleet(), "Levy(gamma=1)")
-    words, arrays = plan_codec._unpacked(plan_codec.encode(plan))
-    allocation = plan_codec.allocation_from(words, arrays, plan.problem)
-    plan_codec.check_stages(allocation, words)
+    words, arrays = plan_codec.pack_decisions(plan)
+    words["allocation"]["clipping"]["stages"] = "0" * 64
     with pytest.raises(InputError, match="come out otherwise in this version"):
-        plan_codec.check_stages(allocation, words | {"stages": "0" * 64})
+        plan_codec.decode(pack_bytes(words, arrays), plan)
 
 
 @pytest.mark.parametrize("mechanism", ["Foresight()", "Auto(trials=16)"])
@@ -154,11 +155,11 @@ def test_stored_plans_make_no_choice_again(mechanism, monkeypatch):
 def test_choices_that_a_mechanism_never_makes_are_refused(mechanism, choice):
     """A stranger's plan can choose only among what the mechanism itself may choose."""
     plan = planned(fleet(), mechanism)
-    words, arrays = plan_codec._unpacked(plan_codec.encode(plan))
+    saved, cost = SavedStages.of(plan.allocation.clipping), plan.cell_epsilon
     with pytest.raises(InputError, match="has a choice that"):
-        plan_codec.allocation_from(words | {"choices": [choice] * 3}, arrays, plan.problem)
+        dataclasses.replace(saved, choices=(choice,) * 3).allocate(plan.problem, cost)
     with pytest.raises(InputError, match="one choice of a mechanism for each cell"):
-        plan_codec.allocation_from(words | {"choices": []}, arrays, plan.problem)
+        dataclasses.replace(saved, choices=()).allocate(plan.problem, cost)
 
 
 @pytest.mark.parametrize(("mechanism", "n_tried"), [("Levy(gamma=1)", 1), ("Foresight()", 1)])

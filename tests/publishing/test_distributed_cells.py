@@ -13,6 +13,7 @@ from hexveil.mechanisms.cell_blocks import block_questions
 from hexveil.mechanisms.contract import LaplaceNoise, MemoryJournal, Meter, NoisyMax, execute
 from hexveil.mechanisms.registry import REGISTRY
 from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
@@ -74,7 +75,9 @@ def test_blocks_plan_measure_and_decode_as_one_machine(mechanism):
         assert there.table.equals(here.table)
         assert there.users.equals(here.users)
         assert (there.cell_epsilon, there.l0_epsilon) == (here.cell_epsilon, here.l0_epsilon)
-        assert plan_codec.arrays_of(there).keys() == plan_codec.arrays_of(here).keys()
+        assert (
+            plan_codec.pack_decisions(there)[1].keys() == plan_codec.pack_decisions(here)[1].keys()
+        )
         integers, rows, numbers, found = run(data, there)
         assert_same(integers, given)
         assert list(rows) == list(outputs)
@@ -186,11 +189,11 @@ def test_refusals_of_blocks_are_those_of_one_machine(monkeypatch):
         said.append(str(refused.value))
     assert said[0] == said[1]
     plan = planned(there, "Auto(trials=2)")
-    words, arrays = plan_codec._unpacked(plan_codec.encode(plan))
+    saved, cost = SavedStages.of(plan.allocation.clipping), plan.cell_epsilon
     with pytest.raises(InputError, match="has a choice that"):
-        plan_codec.allocation_from(words | {"choices": ["[1]"] * 3}, arrays, plan.problem)
+        dataclasses.replace(saved, choices=("[1]",) * 3).allocate(plan.problem, cost)
     with pytest.raises(InputError, match="come out otherwise in this version"):
-        plan_codec.check_stages(plan.allocation, words | {"stages": "0" * 64})
+        dataclasses.replace(saved, stages="0" * 64).allocate(plan.problem, cost)
     monkeypatch.setattr(block_questions, "MOST_SCORES", 64)
     with pytest.raises(InputError, match=r"66 candidates together.* fewer candidates"):
         planned(there, "AKMV(candidates=21)")

@@ -369,7 +369,7 @@ def test_a_plan_that_was_booked_is_read_back():
         made = hv.plan(there, advise=False, **ASKED[name])
         read = plan_codec.decode(plan_codec.encode(made), made)
         assert plan_codec.encode(read) == plan_codec.encode(made)
-        sizes = {array.size for array in plan_codec.arrays_of(made).values()}
+        sizes = {array.size for array in plan_codec.pack_decisions(made)[1].values()}
         assert sizes == {there.occupancy.n_cells, there.occupancy.n_users}
         np.testing.assert_array_equal(read.losses(), made.losses())
 
@@ -417,8 +417,8 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     assert pq.read_metadata(folder / "pairs.parquet").num_rows == dropped
     assert ("suppressed" in name) == (dropped > 0)
     read = hv.Plan.load(folder, there.occupancy)
-    for key, array in plan_codec.arrays_of(made).items():
-        np.testing.assert_array_equal(plan_codec.arrays_of(read)[key], array, key)
+    for key, array in plan_codec.pack_decisions(made)[1].items():
+        np.testing.assert_array_equal(plan_codec.pack_decisions(read)[1][key], array, key)
     np.testing.assert_array_equal(read.losses(), made.losses())
     with pytest.raises(InputError, match=r"hv.Plan.load\(folder, dataset.occupancy\)"):
         hv.Plan.load(folder)

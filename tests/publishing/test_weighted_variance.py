@@ -275,19 +275,6 @@ def test_a_variance_alone_pays_for_its_mean(book, tmp_path, statistics):
     assert found == pytest.approx(true_variance(dataset, samples), rel=0.4)
 
 
-@pytest.mark.slow
-def test_a_loaded_plan_releases_the_same_request(book, tmp_path):
-    """Saved, loaded and released it is the same request: the same numbers at no cost."""
-    dataset, _ = fleet(300)
-    plan = planned(dataset)
-    first = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    again = hv.release(
-        dataset, hv.Plan.load(plan.save(tmp_path / "plan")), ledger=book, accept_noise=True
-    )
-    assert again.replayed
-    assert again.table.equals(first.table)
-
-
 def projected(dataset, plan, pair, shares):
     """Return Σ p min(q, r²) - (Σ p clip(mean) - middle)² of each cell in value units, by floats."""
     occupancy, scale = dataset.occupancy, dataset.public.lattice

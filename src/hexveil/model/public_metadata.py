@@ -72,6 +72,11 @@ class ValueLattice:
                 "could overflow; use a coarser quantum."
             )
 
+    def check(self) -> None:
+        """Refuse bounds that do not rise: a stranger may have written them."""
+        if self.lower >= self.upper:
+            raise InputError("the bounds of its values do not rise.")
+
     @classmethod
     def of(cls, bounds: object, quantum: Number) -> ValueLattice:
         """Build a lattice from bounds and quantum as written by a caller."""

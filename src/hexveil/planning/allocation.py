@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.contributions import contributed_totals
+from hexveil.accounting.error_model import has_single_record
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms import ThresholdMechanism
+from hexveil.model.factored_weights import WEIGHT_RESOLUTION, FactoredWeights
+from hexveil.model.suppressed_pairs import SuppressedPairs
 
 if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
+    from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
+    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.suppressed_pairs import Suppressed
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
@@ -22,6 +29,11 @@ if TYPE_CHECKING:
         ClippingRangeMode,
         PrivateClippingRange,
     )
+    from hexveil.planning.request import Request
+
+MAX_ERROR = 1e6
+"""Predicted errors are below this, in spans."""
+BOUND_KINDS = (None, "loss", "max error", "mean error")
 
 
 @dataclass(frozen=True)
@@ -142,6 +154,121 @@ class PlanAllocation(ReadOnlyArrays):
         """Suppressed pairs as the further column of each pair; no column where none are."""
         return () if self.suppressed_pairs is None else (self.suppressed_pairs,)
 
+    def check_against(self, occupancy: Occupancy, request: Request) -> None:
+        """Refuse decisions that no plan has: a stranger may have written them.
+
+        Each array and number is checked by itself and against the others. Losses are computed
+        from what is left, so that what passes can cost a user much, but never more than is stated.
+
+        Raises
+        ------
+        InputError
+            Naming the field, and the first row of an array.
+        """
+        self._check_sizes(occupancy)
+        pairs = (
+            ("mean", self.contribution_cap, self.noise_scale_records),
+            ("variance", self.variance_cap, self.variance_noise),
+        )
+        for name, cap, noise in pairs:
+            refuse_rows(cap < 0, f"the {name} keeps fewer than 0 records")
+            refuse_rows(~(np.isfinite(noise) & (noise >= 0)), f"the {name}'s noise is no scale")
+            if name in request.noised:
+                # Sums divided by contributing samples keep the one record of a cell for both.
+                is_printed = self.normaliser == "contributions" and name == "variance"
+                known = has_single_record(occupancy) & is_printed
+                silent = (noise == 0) & (cap > 0) & ~known
+                refuse_rows(silent, f"the {name} keeps records without noise")
+        factor = self.contribution_factor
+        refuse_rows(~((factor >= 0) & (factor <= 1)), "a user's factor is not from 0 to 1")
+        if self.cell_epsilon is not None and self.cell_epsilon <= 0:
+            raise InputError("allocation.cell_epsilon must be above 0.")
+        if self.bound_kind not in BOUND_KINDS:
+            raise InputError(f"allocation.bound_kind {self.bound_kind!r} is the kind of no bound.")
+        if self.normaliser == "contributions":
+            self._check_contributions(occupancy)
+        self._check_kind(occupancy, request)
+
+    def _check_sizes(self, occupancy: Occupancy) -> None:
+        """Refuse arrays without an entry for each cell, user or pair."""
+        cells, users = occupancy.n_cells, occupancy.n_users
+        per_cell = [self.contribution_cap, self.noise_scale_records, self.variance_cap]
+        sizes = [(array.size, cells) for array in (*per_cell, self.variance_noise)]
+        sizes += [(self.contribution_factor.size, users)]
+        match self.suppressed_pairs:
+            case SuppressedPairs(n_cells=n_cells, n_users=n_users):
+                sizes += [(n_cells, cells), (n_users, users)]
+            case np.ndarray() as dropped:
+                sizes += [(dropped.size, occupancy.n_pairs)]
+        match self.clipping:
+            case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
+                if isinstance(ranged.weight, FactoredWeights):
+                    sizes += [(ranged.weight.factor.size, users), (ranged.weight.total.size, cells)]
+                else:
+                    sizes += [(ranged.weight.size, occupancy.n_pairs)]
+            case CellMechanisms(predicted_error=predicted):
+                sizes += [(predicted.size, cells)]
+        if any(size != needed for size, needed in sizes):
+            raise InputError("it was made for other cells or users: an array has another length.")
+
+    def _check_contributions(self, occupancy: Occupancy) -> None:
+        """Refuse sums divided by contributing samples where these are none, or not whole."""
+        cap = self.contribution_cap
+        filled = occupancy.map_cells(contributed_totals, (cap,), (), self.suppressed) > 0
+        is_plain = isinstance(self.clipping, WithinBounds)
+        same = np.array_equal(cap, self.variance_cap)
+        if not (filled.all() and is_plain and same and (self.contribution_factor == 1).all()):
+            raise InputError("it has a cell to which nothing contributes, or parts of records do.")
+
+    def _check_kind(self, occupancy: Occupancy, request: Request) -> None:
+        """Refuse a plan of another kind than was requested, or for other statistics."""
+        noised, known = request.noised, has_single_record(occupancy)
+        stages = request.method in ("per-cell", "equal-split") and not isinstance(
+            request.mechanism, ThresholdMechanism
+        )
+        # The variance of one record is known, so that such a map needs no range.
+        has_constants_alone = noised == ("variance",) and bool(known.all())
+        kinds: dict[str, tuple[type[Clipping], ...]] = {
+            "bounds": (CellMechanisms if stages else WithinBounds,),
+            "private": (WithinBounds,) if has_constants_alone else (PrivateRange,),
+            "per-cell": (PerCellRange,),
+            "auto": (WithinBounds, PrivateRange, PerCellRange),
+        }
+        fits = isinstance(self.clipping, kinds[request.clipping_range])
+        has_noise = True
+        match self.clipping:
+            case CellMechanisms(predicted_error=predicted):
+                refuse_rows(
+                    ~((predicted >= 0) & (predicted < MAX_ERROR)),
+                    "a predicted error is none that a plan has",
+                )
+                has_noise = noised == ("mean",)
+            case PrivateRange(range=ranged):
+                self._check_noised(ranged.weight, occupancy)
+                fits &= (ranged.radius is not None) == ("variance" in noised)
+                alike = (self.variance_noise > 0) == known
+                has_noise = "variance" not in noised or not alike.any()
+            case PerCellRange(plan=ranges):
+                self._check_noised(ranges.weight, occupancy)
+                fits &= noised == ("mean",)
+        if not fits:
+            raise InputError("its interval and its request do not fit together.")
+        if not has_noise:
+            raise InputError("it has a cell without noise for its variance.")
+
+    def _check_noised(self, weight: Weights, occupancy: Occupancy) -> None:
+        """Refuse cells without weights or noise, and weights that leave 64 bits with sums."""
+        if isinstance(weight, FactoredWeights):
+            is_sound, weighed = weight.is_sound(), np.asarray(1)
+        else:
+            is_sound = bool((weight >= 0).all() and 0 < int(weight.max()) <= WEIGHT_RESOLUTION)
+            cell = occupancy.local().cell
+            weighed = np.bincount(cell, weights=weight, minlength=occupancy.n_cells)
+        if not is_sound:
+            raise InputError("it has weights that no plan has.")
+        if not (weighed > 0).all() or not (self.noise_scale_records > 0).all():
+            raise InputError("it has a cell without weights or without noise.")
+
     def with_noise_scaled(self, times: float) -> PlanAllocation:
         """Return the same rows with all noise times a factor, rounded up."""
         cell_epsilon = self.cell_epsilon
@@ -155,6 +282,12 @@ class PlanAllocation(ReadOnlyArrays):
             noise_scale_records=_up(self.noise_scale_records * times),
             variance_noise=_up(self.variance_noise * times),
         )
+
+
+def refuse_rows(wrong: Bools, fault: str) -> None:
+    """Raise InputError with a fault and the first row that has it, if any has."""
+    if wrong.any():
+        raise InputError(f"{fault} in row {int(np.argmax(wrong))}.")
 
 
 def full_factors(occupancy: Occupancy) -> Floats:

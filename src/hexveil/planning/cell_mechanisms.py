@@ -23,6 +23,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.per_cell_allocation import PerCell, PerCellAllocation
 from hexveil.mechanisms.single_cell.cell_allocation import STUDY_SPAN, CellAllocation
@@ -75,27 +76,55 @@ def allocate_equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAll
     return _allocation(problem, cells, predicted_errors(cells))
 
 
-def rebuild(
-    problem: PlanningProblem,
-    cell_epsilon: Fraction,
-    choices: tuple[str, ...],
-    predicted_error: Floats,
-) -> PlanAllocation:
-    """Return the allocation of a stored plan: its stages from the counts, its stored predictions.
+class OtherStagesError(InputError):
+    """Stages come out otherwise than when a plan was saved or booked."""
 
-    See `check_digest`.
 
-    Raises
-    ------
-    InputError
-        If the choices are not one for each cell, of those that the mechanism makes.
+@dataclasses.dataclass(frozen=True, eq=False)
+class SavedStages(ReadOnlyArrays):
+    """Saved stages of all cells: their choices and a digest; the stages follow from the counts.
+
+    Attributes
+    ----------
+    stages : str
+        Their digest.
+    choices : tuple of str
+    predicted_error : ndarray of float, shape (n_cells,)
     """
-    if len(choices) != problem.occupancy.n_cells:
-        raise InputError("it does not have one choice of a mechanism for each cell.")
-    cells = PerCell(_mechanism(problem)).allocate_chosen(
-        map_problem(problem), cell_epsilon, choices
-    )
-    return _allocation(problem, cells, predicted_error)
+
+    stages: str
+    choices: tuple[str, ...]
+    predicted_error: Floats
+
+    @classmethod
+    def of(cls, clipping: CellMechanisms) -> SavedStages:
+        """Return choices and digest of stages."""
+        cells = clipping.cells
+        return cls(digest(cells), tuple(cells.choices), clipping.predicted_error)
+
+    def allocate(self, problem: PlanningProblem, cell_epsilon: Fraction | None) -> PlanAllocation:
+        """Return the allocation: its stages from the counts, its stored predictions.
+
+        Raises
+        ------
+        InputError
+            If the choices are not one for each cell, of those that the mechanism makes, or the
+            stages are others than those that were saved.
+        """
+        if len(self.choices) != problem.occupancy.n_cells:
+            raise InputError("it does not have one choice of a mechanism for each cell.")
+        if cell_epsilon is None or cell_epsilon <= 0:
+            raise InputError("allocation.cell_epsilon must be above 0.")
+        cells = PerCell(_mechanism(problem)).allocate_chosen(
+            map_problem(problem), cell_epsilon, self.choices
+        )
+        if digest(cells) != self.stages:
+            raise OtherStagesError(
+                "the stages of this plan come out otherwise in this version of hexveil than in "
+                "that of the plan; release it with that version, or plan under another edition and "
+                "pay again."
+            )
+        return _allocation(problem, cells, self.predicted_error)
 
 
 def _mechanism(problem: PlanningProblem) -> CellMechanism:
@@ -236,19 +265,3 @@ def _public_numbers(value: Any) -> Iterator[bytes]:  # noqa: ANN401  fields of a
         # Fractions and doubles have exact texts.
         number = float(value) if isinstance(value, float) else value
         yield json.dumps([type(number).__name__, str(number)]).encode()
-
-
-def check_digest(cells: PlannedCells, stored: str) -> None:
-    """Refuse stages that differ from those of a stored plan.
-
-    Raises
-    ------
-    InputError
-        If they do.
-    """
-    if digest(cells) != stored:
-        raise InputError(
-            "the stages of this plan come out otherwise in this version of hexveil than in that "
-            "of the plan; release it with that version, or plan under another edition and pay "
-            "again."
-        )

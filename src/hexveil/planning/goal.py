@@ -15,12 +15,11 @@ import numpy as np
 
 from hexveil.base.items import items_of
 from hexveil.base.rational import decimal_text, to_fraction
-from hexveil.planning.columns.column_codec import columns_goal
 from hexveil.planning.columns.column_plan import ColumnPlans
-from hexveil.planning.distribution.distribution_codec import distribution_goal
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from fractions import Fraction
 
     from hexveil.base.arrays import Floats
@@ -36,33 +35,54 @@ def goal(plan: Plan | DistributionPlan | ColumnPlans) -> dict[str, str]:
     The prior of a constant's error is left out: it judges a plan and decides nothing in it.
     """
     if isinstance(plan, ColumnPlans):
-        return columns_goal(plan, {column: goal(own) for column, own in plan.plans.items()})
+        return _columns_goal(plan)
     if isinstance(plan, DistributionPlan):
-        return distribution_goal(plan)
+        return _distribution_goal(plan)
     requested = plan.request
+    plain = ("method", "objective", "error", "clipping_range")
+    numbers = ("split", "epsilon", "range_share")
+    is_joint = requested.method == "joint"
+    # Arrays by digest: a target per cell would make the text as long as the map.
+    targets = {name: _digest(one) for name, one in (requested.target or {}).items()}
     return {
         "statistics": json.dumps(requested.statistics),
-        "method": requested.method,
         # The joint plan ignores the mechanism: two spellings of one goal must not be paid twice.
-        "mechanism": "joint"
-        if requested.method == "joint"
-        else mechanism_text(requested.mechanism),
-        "objective": requested.objective,
-        "error": requested.error,
-        "split": _exact(requested.split),
-        "epsilon": _exact(requested.epsilon),
-        # Pure requests have no such field: those of earlier versions stay what they were.
-        **({"delta": decimal_text(requested.delta)} if requested.delta else {}),
-        # Arrays by digest: a target per cell would make the text as long as the map.
-        "targets": json.dumps(
-            {name: _digest(one) for name, one in (requested.target or {}).items()}
-        ),
-        "clipping_range": requested.clipping_range,
-        "range_share": _exact(requested.range_share),
+        "mechanism": "joint" if is_joint else mechanism_text(requested.mechanism),
+        **{name: getattr(requested, name) for name in plain},
+        **{name: _exact(getattr(requested, name)) for name in numbers},
+        **_delta(requested.delta),
+        "targets": json.dumps(targets),
         **printed_options(requested),
-        "edition": "none" if requested.edition is None else json.dumps(requested.edition),
+        "edition": _edition(requested.edition),
         "bounds": _digest(plan.lower, plan.upper),
         "occupancy": plan.occupancy.fingerprint,
+    }
+
+
+def _distribution_goal(plan: DistributionPlan) -> dict[str, str]:
+    return {
+        "statistics": json.dumps(plan.statistics),
+        "epsilon": decimal_text(plan.requested_epsilon),
+        "weights": _weights(plan.weights),
+        "estimator": plan.requested_estimator,
+        **_delta(plan.delta),
+        "edition": _edition(plan.edition),
+        "bins": "none" if plan.facts.bins is None else plan.facts.bins.identity(),
+        "occupancy": plan.occupancy.fingerprint,
+    }
+
+
+def _columns_goal(plan: ColumnPlans) -> dict[str, str]:
+    goals = {column: goal(column_plan) for column, column_plan in plan.plans.items()}
+    for column_goal in goals.values():
+        # A column's part of ε is a number that a prediction found.
+        column_goal.pop("epsilon")
+    return {
+        "epsilon": _exact(plan.requested_epsilon),
+        "weights": _weights(plan.weights),
+        "edition": _edition(plan.edition),
+        # In whichever order columns are named, the request is the same.
+        "columns": json.dumps(goals, sort_keys=True),
     }
 
 
@@ -107,6 +127,19 @@ def _argument(value: object, field: dataclasses.Field[Any]) -> object:
         return decimal_text(number) if isinstance(field.default, str) else float(number)
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return float(cast("int", value)) if is_whole and "float" in str(field.type) else value
+
+
+def _delta(delta: Fraction) -> dict[str, str]:
+    # Pure requests have no such field: those of earlier versions stay what they were.
+    return {"delta": decimal_text(delta)} if delta else {}
+
+
+def _weights(weights: Mapping[str, Fraction]) -> str:
+    return json.dumps({name: str(weight) for name, weight in sorted(weights.items())})
+
+
+def _edition(edition: str | None) -> str:
+    return "none" if edition is None else json.dumps(edition)
 
 
 def _exact(number: Fraction | None) -> str:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.planning import lower_bounds
+from hexveil.planning.allocation import refuse_rows
+from hexveil.planning.approximate.delta_request import check_delta_request
+from hexveil.planning.cell_mechanisms import SavedStages
+from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.plan_data import PlanData
-from hexveil.planning.serialization import plan_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +24,35 @@ if TYPE_CHECKING:
 
 class Plan(PlanData):
     """Plan of a release: clipping and noise of each cell, and the loss of each user."""
+
+    @classmethod
+    def from_saved(cls, **fields: Any) -> Plan:  # noqa: ANN401  as of the class
+        """Return the plan of fields that a stranger may have written.
+
+        Raises
+        ------
+        InputError
+            If no plan has these.
+        """
+        occupancy, request, allocation = (
+            fields[name] for name in ("occupancy", "request", "allocation")
+        )
+        lower, upper = fields["lower"], fields["upper"]
+        per_cell = lower, upper, *(request.target or {}).values()
+        if any(array.shape != (occupancy.n_cells,) for array in per_cell):
+            raise InputError("it was made for other cells: bounds or targets have another length.")
+        rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
+        refuse_rows(~rise, "bounds do not rise")
+        if not 0 < fields["baseline_error"] < np.inf:
+            raise InputError("its baseline error must be above 0 and finite.")
+        if request.delta:
+            # What a δ goes with may be less than what the words of a plan say.
+            check_delta_request(request)
+        if isinstance(allocation.clipping, SavedStages):
+            problem = PlanningProblem(occupancy, upper - lower, request, fields.get("facts"))
+            allocation = allocation.clipping.allocate(problem, allocation.cell_epsilon)
+        allocation.check_against(occupancy, request)
+        return cls(**fields | {"allocation": allocation})
 
     def with_lower_bound(self) -> Plan:
         """Return the plan with the lower bound of its error or loss computed and stored.
@@ -56,6 +91,8 @@ class Plan(PlanData):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
+        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
+
         return plan_folder.save(self, folder)
 
     @staticmethod
@@ -78,4 +115,6 @@ class Plan(PlanData):
         StorageError
             If a file cannot be read.
         """
+        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
+
         return plan_folder.load(folder, Plan, occupancy)

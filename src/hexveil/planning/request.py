@@ -116,6 +116,29 @@ class Request(ReadOnlyArrays):
     exempt: ExemptCell = "smallest"
     delta: Fraction = PURE
 
+    def check(self) -> None:
+        """Refuse options that no request has: a stranger may have written them.
+
+        Raises
+        ------
+        InputError
+            Naming the option.
+        """
+        if statistics(self.statistics, self.error) != self.statistics:
+            raise InputError("request.statistics are not in the order of a plan.")
+        for name in ("split", "epsilon", "range_share", "cell_epsilon"):
+            number = getattr(self, name)
+            if number is not None and number <= 0:
+                raise InputError(f"request.{name} must be above 0.")
+        for name, goal in (self.target or {}).items():
+            if name not in ("mean", "variance", "sum") or not (goal > 0).all():
+                raise InputError(f"request.target of {name!r} must be above 0 in each cell.")
+        if not 0 <= self.delta < 1:
+            raise InputError("request.delta must be from 0 to below 1.")
+        limits = self.epsilon, self.target, self.cell_epsilon
+        if sum(limit is not None for limit in limits) != 1:
+            raise InputError("it must ask for either a loss or targets.")
+
     @property
     def law(self) -> NoiseLaw:
         """Law of the noise of the cells."""

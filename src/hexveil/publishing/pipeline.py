@@ -22,17 +22,12 @@ from hexveil.mechanisms.noise import VettedNoise
 from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.presence.presence_plan import PresencePlan
+from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.columns.column_manifest import build_columns_manifest
 from hexveil.publishing.columns.column_release import ColumnReleases, with_column_costs
 from hexveil.publishing.distribution.distribution_manifest import build_distribution_manifest
 from hexveil.publishing.distribution.distribution_table import decode_release
-from hexveil.publishing.distribution.releasable_plans import (
-    decode_decisions,
-    encode_decisions,
-    encoding_version,
-    stages_of,
-    sums_of,
-)
+from hexveil.publishing.distribution.releasable_plans import stages_of, sums_of
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
@@ -213,7 +208,7 @@ def _book_and_draw(
                 hashed,
                 privacy_unit=unit_of(dataset.public),
                 facts=request,
-                plan=book.plan_of(name) or encode_decisions(plan),
+                plan=book.plan_of(name) or plan_codec.encode(plan),
                 delta=plan.delta,
                 id_space=dataset.public.id_space,
                 missing_values=dataset.public.identity.get("drop_values", ""),
@@ -327,14 +322,14 @@ def booked_plan(
     encoded = ledger.plan_of(name)
     if encoded is None:
         return None
-    booking, version = ledger.find(name), encoding_version(encoded, plan)
+    booking, version = ledger.find(name), plan_codec.made_by(encoded)
     # Stages measured so far are of that version's arithmetic: another one could not go on.
     if booking is not None and booking.state == "measured" and version != hexveil_version():
         raise InputError(
             f"hexveil {version} has drawn noise for some stages of this release; finish it with "
             "that version, or abandon it (hexveil ledger resolve)."
         )
-    return decode_decisions(encoded, plan)
+    return plan_codec.decode(encoded, plan)
 
 
 def hexveil_version() -> str:

@@ -1,6 +1,5 @@
 """Target errors and baseline errors of several value columns: each its own, the sum exact."""
 
-import json
 import shutil
 from fractions import Fraction
 
@@ -11,7 +10,6 @@ import pytest
 import hexveil as hv
 from forged_columns import changed_manifest
 from hexveil.base.errors import BudgetError, InputError
-from hexveil.planning.distribution.distribution_folder import digest
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
 
@@ -172,17 +170,6 @@ def test_the_goal_is_released_saved_and_answered_again(dataset, plan, table, tmp
     shutil.copytree(folder, forged)
     changed_manifest(forged, ".", lambda m: m["columns"][0]["targets"][0].update(largest=1.0))
     assert "targets is not that of the release of all columns" in " ".join(find_problems(forged))
-
-
-def test_saved_columns_ask_for_one_kind_of_goal(dataset, plan, tmp_path):
-    """A stranger's folder with an ε for all, whose columns ask for errors, is refused."""
-    file = plan.save(tmp_path / "plan") / "plan.json"
-    words = json.loads(file.read_text())
-    words["request"] |= {"epsilon": "9", "weights": {"pm25": "1", "no2.air": "1"}}
-    words.pop("digest")
-    file.write_text(json.dumps(words | {"digest": digest(words)}))
-    with pytest.raises(InputError, match="its columns ask for errors and the whole for epsilon"):
-        hv.ColumnPlans.load(tmp_path / "plan", dataset)
 
 
 def test_targets_that_constants_meet_cost_nothing_in_their_column(dataset, tmp_path):

@@ -116,7 +116,7 @@ def load_reviewed(folder: Path, dataset: ReleasableDataset) -> ReleasablePlan:
     """Return a saved plan that is loaded with its records."""
     if isinstance(dataset, ColumnDatasets):
         return ColumnPlans.load(folder, dataset)
-    if plan_folder.is_distribution(plan_folder.read_words(folder)):
+    if plan_folder.kind_of(plan_folder.read_words(folder)) == "DistributionPlan":
         return DistributionPlan.load(folder, dataset)
     return Plan.load(folder, dataset.occupancy)
 

@@ -82,6 +82,12 @@ class CellRangePlan(ReadOnlyArrays):
     weight: Weights
     outputs: CellRangeOutputs | None = None
 
+    def check(self) -> None:
+        """Refuse numbers that no plan has: a stranger may have written them."""
+        shares = self.spread_epsilon >= 0 and 0 < self.first_share < 1
+        if self.histogram_loss <= 0 or not shares or self.outputs is not None:
+            raise InputError("its ranges have shares of epsilon, or outputs, that no plan has.")
+
     @property
     def epsilon(self) -> Fraction:
         """Loss of every user by the stages that look at the whole map, without a δ."""

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 
+MAX_WIDTH = 1e6
+"""Widths, errors and radii of a range are below this, in spans."""
 PRIOR_SD = 1.0 / 8.0
 """Standard deviation of user means, as a part of the span."""
 WITHIN_CELL_SHARE = math.sqrt(0.5)
@@ -111,6 +113,19 @@ class PrivateClippingRange(ReadOnlyArrays):
     votes: tuple[int, ...] = ()
     total: int = 0
     radius: Fraction | None = None
+
+    def check(self) -> None:
+        """Refuse numbers that no plan has: a stranger may have written them."""
+        (low, high), numbers = self.quantiles, (self.width, self.clipping_error)
+        sane = 0 < low < high < 1 and 1 <= self.widening < MAX_WIDTH and self.width > 0
+        if not sane or not all(0 <= number < MAX_WIDTH for number in numbers):
+            raise InputError("its interval has quantiles or a width that no plan has.")
+        if self.epsilon <= 0:
+            raise InputError("the epsilon of its interval must be above 0.")
+        if self.radius is not None and not 1 <= self.radius < MAX_WIDTH:
+            raise InputError("its interval has a radius that no plan has.")
+        if (self.ends, self.span_quanta, self.votes, self.total) != (None, None, (), 0):
+            raise InputError("its interval has the outputs of a release, which no plan has.")
 
     def ends_in_units(self, lower: float, span: float) -> tuple[float, float]:
         """Return the ends that were found in value units, for records of these bounds."""

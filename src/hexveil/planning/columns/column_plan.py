@@ -12,25 +12,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import added_epsilon
 from hexveil.base.errors import InputError
-from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
 from hexveil.model.column_facts import ColumnFacts
-from hexveil.planning.columns import saved_columns
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.parts_booking import PartsBooking
 from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresencePlan
-from hexveil.planning.serialization.words import optional
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.model.column_facts import DeclaredColumns
@@ -181,11 +178,9 @@ class ColumnPlans(PlansByColumn):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        weights = {name: decimal_text(weight) for name, weight in self.weights.items()}
-        requested = self.requested_epsilon
-        request = {"epsilon": optional(decimal_text, requested), "weights": weights}
-        figures = {"epsilon": decimal_text(self.epsilon), "figures": self.to_json()}
-        return saved_columns.save(folder, self.plans, request | {"edition": self.edition}, figures)
+        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
+
+        return plan_folder.save(self, folder)
 
     @staticmethod
     def load(folder: str | Path, source: ColumnFacts | HasColumns) -> ColumnPlans:
@@ -207,12 +202,42 @@ class ColumnPlans(PlansByColumn):
         facts = getattr(source, "public", source)
         if not isinstance(facts, ColumnFacts):
             raise InputError("a plan of several value columns is loaded with their records.")
-        fields, stated = saved_columns.read(folder, facts)
-        # A stranger's ε can be beyond all doubles: its loss is infinite, and refused.
-        with np.errstate(over="ignore"):
-            plan = ColumnPlans(**fields)
-            saved_columns.check_stated(Path(folder), stated, plan.epsilon, plan.epsilon_limit)
-        return plan
+        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
+
+        return plan_folder.load(folder, ColumnPlans, facts)
+
+    @classmethod
+    def from_saved(cls, **fields: Any) -> ColumnPlans:  # noqa: ANN401  as of the class
+        """Return the plan of fields that a stranger may have written; see `check`."""
+        columns, plans = fields["facts"].columns, fields["plans"]
+        if set(plans) != set(columns):
+            raise InputError("it was made for other value columns than were read.")
+        return cls(**fields | {"plans": {column: plans[column] for column in columns}})
+
+    def check(self) -> None:
+        """Refuse fields that no plan of these records has: a stranger may have written them.
+
+        Raises
+        ------
+        InputError
+            Naming what does not fit.
+        """
+        plans, requested = self.plans, self.requested_epsilon
+        for column, facts in self.facts.columns.items():
+            if plans[column].occupancy.fingerprint != facts.occupancy.fingerprint:
+                raise InputError(f"its plan of {column} was made for other records.")
+        if len({plan.statistics for plan in plans.values()}) > 1:
+            raise InputError("its columns have different statistics.")
+        if len({plan.delta for plan in plans.values()}) > 1:
+            raise InputError("its columns promise different deltas.")
+        # A column asks for errors, or for its part of the whole: all alike.
+        if any(bool(targets_of(plan)) != (requested is None) for plan in plans.values()):
+            raise InputError("its columns ask for errors and the whole for epsilon, or conversely.")
+        weighed = set() if requested is None else set(plans)
+        if set(self.weights) != weighed or any(w <= 0 for w in self.weights.values()):
+            raise InputError("its weights are not one number above 0 for each column.")
+        if self.epsilon > self.epsilon_limit:
+            raise InputError("its loss is above the epsilon that it was asked for.")
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data; all of it is public."""

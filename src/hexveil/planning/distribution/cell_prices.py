@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.bin_noise import PARTS
 from hexveil.mechanisms.distribution.priced_weights import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy, Pairs
 
 
+LARGEST_FLOOR = 2**62
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 FLOOR_QUANTILES = (0.0, 0.1, 0.25, 0.5)
 BETWEEN_USERS = 0.05
@@ -54,6 +56,13 @@ class PricedCells(ReadOnlyArrays):
     prices: Ints
     floor: int
     error: float
+
+    def check(self) -> None:
+        """Refuse numbers that no plan has: a stranger may have written them."""
+        if not ((self.prices >= 1) & (self.prices <= PARTS)).all():
+            raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")
+        if not 0 <= self.floor <= LARGEST_FLOOR or not 0 <= self.error < np.inf:
+            raise InputError("its floor or its predicted error is none that a plan has.")
 
 
 def choose_prices(occupancy: Occupancy, law: BinNoise) -> PricedCells:

@@ -30,8 +30,8 @@ from hexveil.mechanisms.distribution.fine_bin_scores import (
     PooledRankScores,
 )
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.model.statistic_terms import Quantile, Share
-from hexveil.planning.distribution import distribution_folder
+from hexveil.model.statistic_terms import Quantile, Share, parse_statistics
+from hexveil.planning.approximate.delta_request import check_population
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
     BinPlan,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.model.statistic_terms import Estimator, Term
     from hexveil.planning.moments.public_source import HasPublicMetadata
     from hexveil.planning.plan import Plan
@@ -105,6 +105,57 @@ class DistributionPlan(PartsBooking):
         plans = [plan for plan in (self.moment_plan, self.score_plan) if plan is not None]
         if any(plan.delta != self.delta for plan in plans):
             raise InputError("all parts of a plan have one delta.")
+
+    def check(self) -> None:
+        """Refuse fields that no plan of these records has: a stranger may have written them.
+
+        Raises
+        ------
+        InputError
+            Naming what does not fit.
+        """
+        if parse_statistics(self.statistics) != (self.moments, self.terms) or not self.terms:
+            raise InputError("it has no quantile, share or histogram, or not in order.")
+        if self.facts.bins is None:
+            raise InputError("the records have no bins; read them with the plan's statistics.")
+        for term in self.terms:
+            if isinstance(term, Share):
+                term.edge(self.facts.lattice)
+        if self.delta:
+            check_population(self.occupancy, self.delta)
+        self._check_part(self.moment_plan, self.moments, self.facts.lattice)
+        if self.score_plan is not None:
+            self._check_part(self.score_plan, ("mean",), SCORE_LATTICE)
+        self._check_component()
+        if self.epsilon > self.requested_epsilon:
+            raise InputError("its loss is above the epsilon that it was asked for.")
+
+    def _check_component(self) -> None:
+        """Refuse parts of ε, prices and a share that no plan has."""
+        epsilons = [*self.weights.values(), self.requested_epsilon]
+        match self.component:
+            case IndicatorPlan(share=share):
+                if self.terms != (share,):
+                    raise InputError("an indicator measures the single share that was asked for.")
+            case RankPlan(shape_epsilon=shape_epsilon):
+                epsilons += [shape_epsilon]
+            case BinPlan(priced, shape_epsilon, bin_epsilon):
+                epsilons += [shape_epsilon, bin_epsilon]
+                if priced.prices.size != self.occupancy.n_cells:
+                    raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")
+        if min(epsilons) <= 0:
+            raise InputError("a weight or a part of its epsilon is not above 0.")
+
+    def _check_part(
+        self, part: Plan | None, statistics: tuple[str, ...], lattice: ValueLattice
+    ) -> None:
+        """Refuse a plan of a part for other statistics, bounds or records."""
+        if (() if part is None else part.statistics) != statistics:
+            raise InputError("its means and variances are not those that were asked for.")
+        if part is not None and (part.facts is None or part.facts.lattice != lattice):
+            raise InputError("its means or scores have other bounds.")
+        if part is not None and part.occupancy.fingerprint != self.occupancy.fingerprint:
+            raise InputError("its means or scores were made for other records.")
 
     def __repr__(self) -> str:
         return (
@@ -232,7 +283,9 @@ class DistributionPlan(PartsBooking):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        return distribution_folder.save(self, folder)
+        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
+
+        return plan_folder.save(self, folder)
 
     @staticmethod
     def load(folder: str | Path, source: PublicMetadata | HasPublicMetadata) -> DistributionPlan:
@@ -254,7 +307,9 @@ class DistributionPlan(PartsBooking):
         _, facts = public_side(source)
         if facts is None:
             raise InputError("a plan of distributions is loaded with the records as read.")
-        return distribution_folder.load(folder, facts, DistributionPlan)
+        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
+
+        return plan_folder.load(folder, DistributionPlan, facts)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data; all of it is public."""

@@ -1,0 +1,64 @@
+"""Plans of every kind come back to the bit, also those that were written in format 1."""
+
+import base64
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.planning.goal import goal
+from hexveil.planning.serialization import plan_codec
+from planning.former_kinds import KINDS, planned, records_of
+
+WRITTEN = json.loads(gzip.decompress(Path(__file__).with_name("former_plans.json.gz").read_bytes()))
+"""Folder, ledger bytes, losses and goal of each kind, as hexveil wrote them in format 1."""
+
+
+def folder_of(files, path):
+    """Write the files of a plan's folder as they were written."""
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".json"):
+            (path / name).write_text(json.dumps(content))
+        else:
+            columns = {
+                column: pa.array(values, type=pa.type_for_alias(kind))
+                for column, (kind, values) in content.items()
+            }
+            pq.write_table(pa.table(columns), path / name)
+    return path
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_plan_written_before_is_the_same_plan(name, tmp_path):
+    """Folder and ledger bytes give the losses that were booked, and the request that it was."""
+    written, records = WRITTEN[name], records_of(name)
+    like = planned(name, records)
+    folder = folder_of(written["folder"], tmp_path / "plan")
+    source = records.occupancy if type(like) is hv.Plan else records
+    loaded = type(like).load(folder, source)
+    kept = plan_codec.decode(base64.b85decode(written["ledger"]), like)
+    for plan in (loaded, kept):
+        assert plan.booked_losses.tolist() == written["losses"]
+        assert goal(plan) == written["goal"] == goal(like)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_plan_comes_back_to_the_bit(name, tmp_path):
+    """From folder and ledger alike: the same decisions, losses and request."""
+    records = records_of(name)
+    plan = planned(name, records)
+    source = records.occupancy if type(plan) is hv.Plan else records
+    loaded = type(plan).load(plan.save(tmp_path / "plan"), source)
+    # What is not given by the plan of the same goal is what comes back.
+    kept = plan_codec.decode(plan_codec.encode(plan), planned(name, records))
+    assert plan_codec.encode(kept) == plan_codec.encode(plan)
+    for again in (loaded, kept):
+        assert np.array_equal(again.booked_losses, plan.booked_losses)
+        assert goal(again) == goal(plan)
+        assert (again.epsilon, again.statistics) == (plan.epsilon, plan.statistics)

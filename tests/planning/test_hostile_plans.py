@@ -1,0 +1,261 @@
+"""One table of hostile edits of saved plans: whatever a stranger writes, no plan gets cheaper.
+
+Digests are no secret, so that every edit is sealed by one that fits. What is refused is one
+sentence; what loads has the losses that were saved.
+"""
+
+import copy
+import json
+import re
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.planning.serialization import plan_codec
+from hexveil.planning.serialization.codec import pack_bytes
+from hexveil.planning.serialization.plan_tables import TABLES, digest
+from planning.former_kinds import KINDS, planned, records_of
+
+VALUES = (None, True, -1, 0, 2**70, 1e308, "x", "0", "-1", "1e999", "1/0", [], ["x"], {}, {"is": 1})
+NUMBERS = (float("nan"), float("inf"), -1.0, 0.0, 1e300)
+WHOLE = (-1, 0, 2**62)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Return the records, the plan and the folder of each kind."""
+    place, made = tmp_path_factory.mktemp("plans"), {}
+    for name in KINDS:
+        records = records_of(name)
+        plan = planned(name, records)
+        made[name] = records, plan, plan.save(place / name)
+    return made
+
+
+def read(folder):
+    """Return the words of a plan's folder and its tables by file name."""
+    words = json.loads((folder / "plan.json").read_text("utf-8"))
+    files = [name for name in TABLES if (folder / name).exists()]
+    return words, {name: pq.read_table(folder / name) for name in files}
+
+
+def write(folder, words, tables, *, sealed=True):
+    """Write words and tables into a plan's folder, with the digest that fits them."""
+    for name, table in tables.items():
+        pq.write_table(table, folder / name)
+    if sealed:
+        words = {name: word for name, word in words.items() if name != "digest"}
+        words["digest"] = digest(json.loads(json.dumps(words)), tables)
+    (folder / "plan.json").write_text(json.dumps(words))
+
+
+def load(folder, records, plan):
+    """Return the plan of a folder, or the sentence that refuses it."""
+    source = records.occupancy if isinstance(plan, hv.Plan) else records
+    try:
+        return type(plan).load(folder, source)
+    except hv.InputError as error:
+        text = str(error)
+        assert str(folder) in text
+        assert text.endswith((".", "?"))
+        assert "\n" not in text
+        return text
+
+
+def leaves(words, path=()):
+    """Yield the path of every word, of the objects too."""
+    items = {}
+    if isinstance(words, (dict, list)):
+        items = words if isinstance(words, dict) else dict(enumerate(words))
+    for name, word in items.items():
+        yield (*path, name)
+        yield from leaves(word, (*path, name))
+
+
+def changed(words, path, *to):
+    """Return words with another one at a path, or without the one that is there."""
+    words = copy.deepcopy(words)
+    around = words
+    for name in path[:-1]:
+        around = around[name]
+    if to:
+        around[path[-1]] = to[0]
+    else:
+        del around[path[-1]]
+    return words
+
+
+def hostile_words(words):
+    """Yield the words of a plan, each time with one of another kind, missing, or added."""
+    for number, path in enumerate(leaves(words["plan"], ("plan",))):
+        yield changed(words, path)
+        # Every value meets every kind of field somewhere: all of each would take a minute.
+        for value in VALUES[number % 5 :: 5]:
+            yield changed(words, path, value)
+        if isinstance(path[-1], str):
+            yield changed(words, (*path[:-1], "other"), "x")
+
+
+def same(plan, loaded):
+    """Return whether a loaded plan costs each unit what the saved one does."""
+    return np.array_equal(plan.booked_losses, loaded.booked_losses)
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("cell ranges", "targets", "stages")]
+
+
+@pytest.mark.parametrize("name", ["range", "bins", "columns", *SLOW])
+def test_words_of_a_stranger_are_refused_or_cost_the_same(folders, name, tmp_path):
+    """Each word of plan.json is replaced, removed and joined by another one."""
+    records, plan, folder = folders[name]
+    words, tables = read(folder)
+    copied, refused = shutil.copytree(folder, tmp_path / "plan"), 0
+    for edited in hostile_words(words):
+        write(copied, edited, tables)
+        loaded = load(copied, records, plan)
+        refused += isinstance(loaded, str)
+        assert isinstance(loaded, str) or same(plan, loaded), edited
+    assert refused > 50
+
+
+def hostile_tables(tables):
+    """Yield the tables of a folder with a number that no plan has, a missing row or column."""
+    for file, table in tables.items():
+        yield {**tables, file: table.slice(1)}
+        yield {**tables, file: table.slice(0, 0)}
+        for place, column in enumerate(table.schema):
+            yield {**tables, file: table.drop_columns([column.name])}
+            kinds = {pa.float64(): NUMBERS, pa.int64(): WHOLE, pa.string(): ("x", None)}
+            for value in kinds.get(column.type, (None,)):
+                values = [*table[column.name].to_pylist()[:-1], value]
+                edited = table.set_column(place, column.name, pa.array(values, column.type))
+                yield {**tables, file: edited}
+            yield {**tables, file: table.set_column(place, column.name, pa.nulls(table.num_rows))}
+
+
+@pytest.mark.parametrize("name", ["range", *SLOW])
+def test_tables_of_a_stranger_are_refused_or_cost_the_same(folders, name, tmp_path):
+    """Each column of each table has NaN, negative, huge and missing numbers in turn."""
+    records, plan, folder = folders[name]
+    words, tables = read(folder)
+    copied = shutil.copytree(folder, tmp_path / "plan")
+    for edited in hostile_tables(tables):
+        write(copied, words, edited)
+        loaded = load(copied, records, plan)
+        assert isinstance(loaded, str) or same(plan, loaded)
+
+
+def test_an_edit_is_noticed(folders, tmp_path):
+    """Without a digest that fits, any change of any content is named as an edit."""
+    records, plan, folder = folders["range"]
+    words, tables = read(folder)
+    copied = shutil.copytree(folder, tmp_path / "plan")
+    for edited in [*hostile_words(words)][::7]:
+        write(copied, edited, tables, sealed=False)
+        assert edited == words or "was edited after" in load(copied, records, plan)
+    for edited in [*hostile_tables(tables)][::3]:
+        write(copied, words, edited, sealed=False)
+        assert edited == tables or "was edited after" in load(copied, records, plan)
+
+
+@pytest.mark.parametrize("name", ["range", "ranks", "bins", *SLOW])
+def test_a_damaged_row_of_the_ledger_is_one_sentence(folders, name):
+    """Words that no plan has are a damaged ledger, or a plan of the same records."""
+    _, plan, _ = folders[name]
+    words, arrays = plan_codec.pack_decisions(plan)
+    for edited in hostile_words({"plan": words}):
+        try:
+            decoded = plan_codec.decode(pack_bytes(edited["plan"], arrays), plan)
+        except (hv.StorageError, hv.InputError) as error:
+            assert "restore the ledger" in str(error) or "come out otherwise" in str(error)  # noqa: PT017
+        else:
+            assert decoded.booked_losses.shape == plan.booked_losses.shape
+
+
+ALLOCATION, FACTS = ("plan", "allocation"), ("plan", "facts")
+RANGE = (*ALLOCATION, "clipping", "range")
+REFUSED = [
+    ("bounds", ("figures", "epsilon"), "1/8", "states a loss that the rows"),
+    ("bounds", ("occupancy", "fingerprint"), "0", "fingerprint of other counts"),
+    ("bounds", ("plan", "request", "method"), "magic", "request.method is 'magic', not joint or"),
+    ("bounds", ("plan", "request", "mechanism"), "Nothing()", "there is no 'Nothing'"),
+    ("bounds", ("plan", "request", "epsilon"), None, "either a loss or targets"),
+    ("bounds", ("plan", "request", "epsilon"), "-1", "request.epsilon must be above 0"),
+    ("bounds", (*FACTS, "privacy_unit"), "family", "not user or user-day or user-week"),
+    ("bounds", (*FACTS, "lattice", "quantum"), "0.7", "not a multiple of the quantum"),
+    ("bounds", (*FACTS, "lattice", "lower"), "61", "bounds of its values do not rise"),
+    ("bounds", (*FACTS, "cells", "grid", "timezone"), "Asia/Nowhere", "timezone .* not known"),
+    ("bounds", ("plan", "colour"), "red", "colour is no field"),
+    ("delta", ("plan", "request", "method"), "clip-user", "delta works"),
+    ("range", (*ALLOCATION, "clipping"), {"is": "WithinBounds"}, "do not fit together"),
+    ("range", (*RANGE, "quantiles"), ["0.9", "0.1"], "quantiles or a width"),
+    ("range", (*RANGE, "radius"), "1/2", "a radius that no plan has"),
+    ("cell ranges", (*ALLOCATION, "clipping", "plan", "first_share"), "2", "shares of epsilon"),
+    ("stages", (*ALLOCATION, "clipping", "stages"), "0", "come out otherwise in this version"),
+    ("stages", (*ALLOCATION, "clipping", "choices"), ["0"], "one choice of a mechanism for each"),
+    ("bins", ("plan", "component", "priced", "prices"), [1], "its prices are not one"),
+    ("bins", ("plan", "component", "bin_epsilon"), "30", "above the epsilon"),
+    ("bins", ("plan", "requested_epsilon"), "3.9", "above the epsilon"),
+    ("bins", ("plan", "terms"), [], "no quantile, share or histogram"),
+    ("bins", ("plan", "moment_plan", "digest"), "0", "another one than was saved"),
+    ("bins", ("plan", "moment_plan", "folder"), "../bounds", "another one than was saved"),
+    ("bins", ("records", "fingerprint"), "0", "who reported how"),
+    ("bins", ("records", "bins"), "1", "counted by"),
+    ("ranks with delta", ("plan", "delta"), "0", "all parts of a plan have one delta"),
+    ("indicator", ("plan", "component", "share"), "share<21", "the single share"),
+    ("columns", ("plan", "requested_epsilon"), "0.5", "above the epsilon"),
+    ("columns", ("plan", "weights"), {"speed": "1"}, "weights are not one"),
+    ("columns", ("plan", "plans", "speed", "folder"), "column_2", "another one than was saved"),
+    ("columns with targets", ("plan", "requested_epsilon"), "9", "or conversely"),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "word", "message"), REFUSED)
+def test_a_refusal_says_what_is_wrong(folders, name, path, word, message, tmp_path):
+    """Where it matters, the sentence names the field or the part, and what it must be."""
+    records, plan, folder = folders[name]
+    words, tables = read(folder)
+    copied = shutil.copytree(folder, tmp_path / "plan")
+    write(copied, changed(words, path, word), tables)
+    assert re.search(message, load(copied, records, plan))
+
+
+NOISE, CAP, FACTOR, WEIGHT, VARIANCE = (
+    f"allocation.{name}"
+    for name in (
+        "noise_scale_records", "contribution_cap", "contribution_factor", "clipping.range.weight",
+        "variance_noise",
+    )
+)  # fmt: skip
+ROWS = [
+    ("bounds", "cells", NOISE, 0.0, "the mean keeps records without noise in row"),
+    ("bounds", "cells", NOISE, float("nan"), "noise is no scale in row 0"),
+    ("bounds", "cells", NOISE, None, "empty places in the column allocation"),
+    ("bounds", "cells", CAP, -1, "keeps fewer than 0 records in row 0"),
+    ("bounds", "cells", "lower", 60.0, "bounds do not rise in row 0"),
+    ("bounds", "cells", "cell", "nowhere", "names of cells do not fit"),
+    ("bounds", "users", FACTOR, 1.5, "factor is not from 0 to 1 in row 0"),
+    ("bounds", "users", "user", 5, "does not number users in order"),
+    ("bounds", "users", "loss", 0.0, "states a loss that the rows"),
+    ("bounds", "pairs", "n", 0, "counts must be 1 or above"),
+    ("range", "pairs", WEIGHT, 2**60, "weights that no plan has"),
+    ("range", "cells", VARIANCE, 0.0, "the variance keeps records without noise"),
+    ("targets", "cells", "request.target.mean", float("nan"), "request.target of 'mean'"),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "column", "value", "message"), ROWS)
+def test_a_row_that_no_plan_has_is_named(folders, name, file, column, value, message, tmp_path):
+    """Arrays are checked row by row, and the sentence names the first row that is wrong."""
+    records, plan, folder = folders[name]
+    words, tables = read(folder)
+    copied, table = shutil.copytree(folder, tmp_path / "plan"), tables[f"{file}.parquet"]
+    values = pa.array([value, *table[column].to_pylist()[1:]], table.schema.field(column).type)
+    place = table.column_names.index(column)
+    edited = {f"{file}.parquet": table.set_column(place, column, values)}
+    write(copied, words, tables | edited)
+    assert re.search(message, load(copied, records, plan))

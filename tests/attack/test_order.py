@@ -33,7 +33,9 @@ def reading(source, grid):
 
 def everything(ds):
     """Return all facts, sums, units and the plan of a data set, to the last bit."""
-    plan = hv.plan(ds, epsilon=1, statistics=("mean", "variance"), advise=False)
+    plan = hv.plan(
+        ds, epsilon=1, statistics=("mean", "variance"), advise=False, clipping_range="bounds"
+    )
     return {
         "rules": dict(ds.public.rules),
         "occupancy": (ds.occupancy.fingerprint, ds.occupancy.n.tolist()),

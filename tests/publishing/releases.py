@@ -16,7 +16,7 @@ from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.verification import verify
 
 PLANS = {
-    "means": {"epsilon": 2},
+    "means": {"epsilon": 2, "clipping_range": "bounds"},
     "per-cell": {"epsilon": 2, "method": "per-cell"},
     "clip-user": {"epsilon": 2, "method": "clip-user"},
     "clip-user-printed": {"cell_epsilon": 4, "method": "clip-user", "clip_user": "printed"},

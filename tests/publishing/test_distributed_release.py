@@ -291,14 +291,15 @@ def test_bins_in_blocks_that_cost_more_than_was_booked_are_not_drawn(counted, pa
 @pytest.mark.parametrize(
     ("epsilon", "statistics", "kind"),
     [
-        ("0.05", "mean", WithinBounds),
-        ("0.5", "mean", PerCellRange),
-        ("0.05", BOTH, WithinBounds),
+        ("0.04", "mean", WithinBounds),
+        ("0.5", "mean", PrivateRange),
+        ("2", "mean", PerCellRange),
+        ("0.04", BOTH, WithinBounds),
         ("2", BOTH, PrivateRange),
     ],
 )
 def test_the_default_plan_is_that_of_pairs_at_hand(epsilon, statistics, kind):
-    """Ranges of cells where users suffice and bounds would say little; bounds elsewhere."""
+    """Ranges of cells where users suffice, one range of fewer, bounds of few."""
     counts = np.random.default_rng(9).poisson(0.15, (600, 30))
     counts[counts.sum(axis=1) == 0, 0] = 1
     n = counts.T[counts.T > 0]
@@ -465,7 +466,7 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
 def test_constants_read_no_block(tmp_path):
     """A plan without noise asks for no sum and costs nothing."""
     there = distributed_dataset(records(), 30)
-    made = hv.plan(there, advise=False, epsilon=2)
+    made = hv.plan(there, advise=False, epsilon=2, clipping_range="bounds")
     nothing = np.zeros(8)
     rows = replace(
         made.allocation, contribution_cap=nothing.astype(np.int64), noise_scale_records=nothing

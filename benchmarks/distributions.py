@@ -50,7 +50,6 @@ from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.distribution.tilted_shapes import quantiles
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.model.statistic_terms import Quantile, Share, parse_statistics
 from hexveil.planning.distribution.plan_distribution import plan_distribution
 from hexveil.publishing.distribution.distribution_decoding import decode_distribution
@@ -274,7 +273,7 @@ def measure(
     decoded = []
     for run in range(runs):
         source = SimulatedNoise(np.random.default_rng([SEED, run]), 1)
-        meter = (UnitSquareMeter if plan.delta else Meter)(allocation.losses())
+        meter = Meter(allocation.losses(), squared=bool(plan.delta))
         outputs = execute(allocation, sums, source, MemoryJournal(), meter)
         decoded.append(decode_distribution(plan, outputs))
     rows = []

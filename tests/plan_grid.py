@@ -37,21 +37,15 @@ def moves(dense, factor):
     p = dense / total
     most = np.where(2 * dense < total, p * (1 - p), 0.25 * (1 - (total % 2) / total**2))
     whole = np.where(dense > 0, factor[:, :, None], 1.0).min(axis=1, keepdims=True) == 1.0
-    return np.where(whole & (dense > 0), most, half * (1.0 - half)), whole
+    return np.where(whole & (dense > 0), most, half * (1.0 - half))
 
 
 def losses(dense, factor, mean, variance):
     """Return the largest loss of a user; rates have shape (n_plans, n_cells)."""
-    dense = np.asarray(dense)
-    total = dense.sum(axis=0)
-    x, (moved, whole) = shares(dense, factor), moves(dense, factor)
+    x, moved = shares(dense, factor), moves(dense, factor)
     a, c = mean[:, None, :], variance[:, None, :]
-    plain = np.where(x > 0, a * x, 0.0) + np.where(moved > 0, c * moved, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.minimum(x, (1.0 + a / c) / 2.0)
-        joint = a * z + c * z * (1.0 - z)
-    both = whole & (2 * dense > total + 1) & (a > 0) & (c > 0)
-    return np.where(both, np.minimum(plain, joint), plain).sum(axis=2).max(axis=1)
+    charged = np.where(x > 0, a * x, 0.0) + np.where(moved > 0, c * moved, 0.0)
+    return charged.sum(axis=2).max(axis=1)
 
 
 def mean_room(dense, factor, target):

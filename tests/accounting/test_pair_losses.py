@@ -1,11 +1,9 @@
 """Losses of (cell, user) pairs, by hand: three users in three cells, the last without noise."""
 
-import math
-
 import numpy as np
 import pytest
 
-from hexveil.accounting import privacy_loss as module
+from hexveil.accounting import moves
 from hexveil.accounting.contributions import (
     clipped_by_caps,
     effective_users,
@@ -17,18 +15,11 @@ from hexveil.accounting.contributions import (
     sums_per_cell,
     threshold_shares,
 )
-from hexveil.accounting.privacy_loss import (
-    VARIANCE_LATTICE,
-    LossParameters,
-    bisect_factors,
-    composed_losses,
-    count_charged_cells,
-    loss_at,
-    max_pair_loss,
-    pair_losses,
-    user_losses,
-)
-from hexveil.model.occupancy import CellSlice
+from hexveil.accounting.moves import PairMoves
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, bisect_factors, loss_at
+from hexveil.mechanisms.clipped.clipped_mean import mean_moves, unrounded_mean_moves
+from hexveil.mechanisms.clipped.clipped_variance import variance_moves
+from hexveil.model.occupancy import CellSlice, LocalOccupancy
 
 PAIRS = CellSlice(
     cell=np.array([0, 0, 1, 1, 2, 2]),
@@ -40,116 +31,112 @@ PAIRS = CellSlice(
 )
 TOTAL = np.array([4, 4, 2])
 FACTOR = np.array([1.0, 0.5, 1.0])
-ALL, NONE = np.ones(3, dtype=bool), np.zeros(3, dtype=bool)
-MEAN = LossParameters(
-    records=TOTAL,
-    cap=np.array([2, 2, 1]),
-    noise=np.array([4.0, 8.0, 0.0]),
-    span_quanta=np.zeros(3),
-    variance_cap=np.zeros(3, dtype=np.int64),
-    variance_noise=np.zeros(3),
-    unclipped=NONE,
-    variance_unclipped=NONE,
-    publishes_mean=ALL,
-    publishes_variance=NONE,
-)
+COUNTED = LocalOccupancy(PAIRS.cell, PAIRS.user, PAIRS.n, 3, 3)
+CAP, NOISE, NO_QUANTA = np.array([2, 2, 1]), np.array([4.0, 8.0, 0.0]), np.zeros(3)
+MEAN = unrounded_mean_moves(CAP, NOISE)
 MEAN_LOSSES = [0.5, 0.125, 0.25, 0.25, 0.0, 0.0]
-VARIANCE = MEAN._replace(
-    variance_cap=np.array([3, 2, 1]),
-    variance_noise=np.array([0.5, 0.25, 0.0]),
-    variance_unclipped=np.array([True, False, False]),
-    publishes_mean=NONE,
-    publishes_variance=ALL,
-)
-EXACTLY = {"rel": 0, "abs": 1e-15}
+VARIANCE = np.array([3, 2, 1]), np.array([0.5, 0.25, 0.0])
+PLAIN = np.array([True, False, False])
+NEARLY = {"rel": 0, "abs": 2 * VARIANCE_LATTICE}
+
+
+def stated(*statistics, factor=FACTOR, dropped=()):
+    """Return the moves of these statistics."""
+    return PairMoves(COUNTED, statistics, (factor,), dropped)
+
+
+def variances(plain):
+    """Return the moves of variances, of cells of which nothing is put at the middle."""
+    return variance_moves(TOTAL, *VARIANCE, plain)
 
 
 @pytest.fixture(params=[1, 4, 1 << 20])
 def blocks(request, monkeypatch):
     """Compute so many pairs at a time."""
-    monkeypatch.setattr(module, "BLOCK_PAIRS", request.param)
+    monkeypatch.setattr(moves, "BLOCK_PAIRS", request.param)
 
 
 @pytest.mark.usefixtures("blocks")
 def test_a_mean_costs_the_records_kept_over_its_noise():
     """The loss is f min(m, t) / noise, and 0 in a cell without noise, which shows a constant."""
-    assert pair_losses(PAIRS, *MEAN, FACTOR).tolist() == MEAN_LOSSES
+    assert stated(MEAN).per_pair(moves.losses).tolist() == MEAN_LOSSES
 
 
-def test_parts_of_records_are_kept_in_whole_quanta():
-    """Half a record of three quanta is one quantum."""
-    losses = pair_losses(PAIRS, *MEAN._replace(span_quanta=np.full(3, 3.0)), FACTOR)
-    assert losses.tolist() == pytest.approx([0.5, 1 / 12, *MEAN_LOSSES[2:]], **EXACTLY)
+def test_records_are_moved_in_whole_half_quanta():
+    """Of three quanta: half a record is moved by two half quanta, not by three."""
+    width = np.full(3, 3)
+    whole = mean_moves(width, CAP, width.astype(float), 6 * NOISE)
+    losses = stated(whole).per_pair(moves.losses)
+    assert losses.tolist() == [0.5, 2 / 24, *MEAN_LOSSES[2:]]
 
 
 @pytest.mark.usefixtures("blocks")
 def test_a_dropped_pair_costs_nothing():
     """Nothing of it is read; all other pairs cost the same."""
     dropped = np.array([False, False, True, False, False, False])
-    losses = pair_losses(PAIRS, *MEAN, FACTOR, dropped)
+    losses = stated(MEAN, dropped=(dropped,)).per_pair(moves.losses)
     assert losses.tolist() == [0.5, 0.125, 0.0, 0.25, 0.0, 0.0]
-    variance = pair_losses(PAIRS, *VARIANCE, FACTOR)
-    kept = pair_losses(PAIRS, *VARIANCE, FACTOR, dropped)
+    variance = stated(variances(PLAIN)).per_pair(moves.losses)
+    kept = stated(variances(PLAIN), dropped=(dropped,)).per_pair(moves.losses)
     assert kept.tolist() == [*variance[:2], 0.0, *variance[3:]]
 
 
 def test_a_variance_costs_its_sensitivity_over_its_noise():
-    """Exact where nothing is put at the middle, else by share; each user pays for the lattice."""
-    losses = pair_losses(PAIRS, *VARIANCE, FACTOR)
+    """Exact where nothing is put at the middle, else by share; each user pays for a step."""
+    losses = stated(variances(PLAIN)).per_pair(moves.losses)
     plain = [0.25 / 0.5, 3 / 16 / 0.5, 0.25 / 0.25, 0.25 / 0.25]
-    expected = [*(loss + VARIANCE_LATTICE for loss in plain), 0.0, 0.0]
-    assert losses.tolist() == pytest.approx(expected, **EXACTLY)
+    # These are whole numbers of steps, to which one is added.
+    assert losses.tolist() == [*(loss + VARIANCE_LATTICE for loss in plain), 0.0, 0.0]
 
 
 def test_a_share_below_a_half_moves_a_variance_by_its_product():
     """Where something is put at the middle: s (1 - s) for the share that is kept."""
-    losses = pair_losses(PAIRS, *VARIANCE._replace(variance_unclipped=NONE), FACTOR)
-    expected = [0.25 / 0.5 + VARIANCE_LATTICE, 0.125 * 0.875 / 0.5 + VARIANCE_LATTICE]
-    assert losses[:2].tolist() == pytest.approx(expected, **EXACTLY)
+    losses = stated(variances(np.zeros(3, dtype=bool))).per_pair(moves.losses)
+    assert losses[:2].tolist() == pytest.approx([0.25 / 0.5, 0.125 * 0.875 / 0.5], **NEARLY)
 
 
-@pytest.mark.parametrize(
-    ("noise", "joint"),
-    [
-        # b = 1, c = 1/2: both are moved most by all three records, z = 3/4.
-        (4.0, 0.75 + 0.75 * 0.25 / 0.5),
-        # b = 4: z = (1 + c/b) / 2 = 9/16 costs most.
-        (16.0, 0.5625 / 4 + 0.5625 * 0.4375 / 0.5),
-    ],
-)
-def test_who_has_more_than_half_of_a_cell_moves_mean_and_variance_together(noise, joint):
-    """Not both by their most; where something is put at the middle, the sum is charged."""
-    first = np.array([True, False, False])
-    asked = VARIANCE._replace(
-        cap=np.array([3, 2, 1]),
-        noise=np.array([noise, 8.0, 0.0]),
-        publishes_mean=ALL,
-        unclipped=first,
-    )
-    losses = pair_losses(PAIRS, *asked, np.ones(3))
-    assert losses[0] == pytest.approx(joint + VARIANCE_LATTICE, **EXACTLY)
-    assert losses[1] == pytest.approx(1 / noise + 0.375 + VARIANCE_LATTICE, **EXACTLY)
-    apart = pair_losses(PAIRS, *asked._replace(unclipped=NONE), np.ones(3))
-    assert apart[0] == pytest.approx(3 / noise + 0.5 + VARIANCE_LATTICE, **EXACTLY)
-    assert apart[1:].tolist() == losses[1:].tolist()
+def test_mean_and_variance_are_charged_apart():
+    """Each by its most, also to a user of more than half of a cell."""
+    mean = unrounded_mean_moves(VARIANCE[0], NOISE)
+    losses = stated(mean, variances(PLAIN), factor=np.ones(3)).per_pair(moves.losses)
+    expected = [3 / 4 + 0.5 + VARIANCE_LATTICE, 1 / 4 + 0.375 + VARIANCE_LATTICE]
+    assert losses[:2].tolist() == expected
 
 
 @pytest.mark.usefixtures("blocks")
 def test_losses_of_users_and_of_cells():
     """A user loses the sum of its pairs, rounded up; a cell's claim is that of its worst user."""
-    losses = user_losses(PAIRS, *MEAN, FACTOR)
-    assert (losses >= [0.75, 0.125, 0.25]).all()
-    assert losses.tolist() == pytest.approx([0.75, 0.125, 0.25], rel=1e-13)
-    assert count_charged_cells(PAIRS, *MEAN, FACTOR).tolist() == [2, 1, 1]
-    worst = max_pair_loss(PAIRS, *MEAN, FACTOR)
-    assert worst.tolist() == [0.5, 0.25, 0.0]
-    composed = composed_losses(PAIRS, worst, *MEAN, FACTOR)
-    assert composed.tolist() == pytest.approx([0.75, 0.5, 0.25], rel=1e-13)
+    made = stated(MEAN)
+    up, down = (made.per_user(moves.losses, up=one) for one in (True, False))
+    assert (up > [0.75, 0.125, 0.25]).all()
+    assert (down < [0.75, 0.125, 0.25]).all()
+    assert up.tolist() == pytest.approx(down.tolist(), rel=1e-13)
+    assert made.charged_cells().tolist() == [2, 1, 1]
+    assert made.claimed(moves.losses).tolist() == pytest.approx([0.75, 0.5, 0.25], rel=1e-13)
+
+
+def test_squares_of_moves_add_up_over_cells_and_statistics():
+    """The square of each ratio; where few steps are moved, what a lattice may cost."""
+    means = stated(MEAN).per_user(moves.squares, up=True)
+    assert means.tolist() == pytest.approx([0.5**2 + 0.25**2, 0.125**2, 0.25**2], rel=1e-12)
+    both = stated(MEAN, variances(PLAIN)).per_pair(moves.squares)
+    assert both[0] == pytest.approx(0.5**2 + 0.5**2, rel=1e-8)
+    few = mean_moves(np.ones(3, dtype=np.int64), CAP, NO_QUANTA, 2 * NOISE)
+    lattice = stated(few, factor=np.ones(3)).per_user(moves.squares, up=True)
+    assert lattice[1] == pytest.approx(512 * 2 / 8**2, rel=1e-12)
+
+
+def test_other_noise_at_the_door_is_charged_at_its_scales():
+    """The meter takes scales of noised cells alone; none at all is an infinite loss."""
+    at_the_door = stated(MEAN).at([MEAN.scale[:2] / 2])
+    assert at_the_door.per_pair(moves.losses).tolist() == [2 * one for one in MEAN_LOSSES]
+    silent = stated(MEAN).at([np.zeros(2)])
+    assert silent.per_user(moves.losses, up=False).tolist() == [np.inf] * 3
 
 
 def test_clipped_records_are_those_above_the_cap():
     """Per cell: 3 - 2 and 1 - 1/2, nothing, and half a record."""
-    clipped = clipped_by_caps(PAIRS, MEAN.cap, MEAN.span_quanta, FACTOR)
+    clipped = clipped_by_caps(PAIRS, CAP, NO_QUANTA, FACTOR)
     assert clipped.tolist() == [1.5, 0.0, 0.5]
 
 
@@ -191,17 +178,6 @@ def test_a_factor_found_by_halving_uses_up_the_loss(loss):
     assert used == pytest.approx(min(loss, 0.75 + 0.5 + 0.5 * (0.25 + 0.25)), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("loss", "factor"), [(9.0, 1.0), (1.1875, 1.0), (1.0625, 1 - math.sqrt(0.5) / 3), (1.0, 2 / 3)]
-)
-def test_the_least_charge_lets_a_factor_be_larger(loss, factor):
-    """The joint formula charges a majority z + 2 z (1 - z) of its share z, not z + 2/4."""
-    one = CellSlice(*(np.array([x]) for x in (0, 0, 3)), 1, 1, np.array([0, 1]))
-    rates = np.array([1.0]), np.array([2.0])
-    found = bisect_factors(one, np.array([4]), *rates, np.ones(1), loss=loss, lower_bound=True)
-    assert found.tolist() == pytest.approx([factor], rel=1e-12)
-
-
 def test_the_least_charge_counts_cells_without_a_variance():
     """There a share costs its rate of the mean: a half at rate 2 adds the factor itself."""
     two = CellSlice(*(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1, np.array([0, 1, 2]))
@@ -210,21 +186,14 @@ def test_the_least_charge_counts_cells_without_a_variance():
     assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("total", "n", "mean", "loss", "factor"),
-    [
-        # Above z = (1 + 1/4) / 2 the joint formula charges no more: 2.5 z - 2 z² = 0.77 at 0.55.
-        (4, 3, 0.5, 0.77, 0.55 / 0.75),
-        # Two of three records move a variance by 2/9, which is less than the joint formula's.
-        (3, 2, 0.1, 0.52, 1.0),
-    ],
-)
-def test_the_least_charge_is_the_least_of_both_formulas(total, n, mean, loss, factor):
-    """The joint formula at its largest z, or both statistics by their most."""
-    one = CellSlice(*(np.array([x]) for x in (0, 0, n)), 1, 1, np.array([0, 1]))
-    rates = np.array([mean]), np.array([2.0])
-    found = bisect_factors(one, np.array([total]), *rates, np.ones(1), loss=loss, lower_bound=True)
-    assert found.tolist() == pytest.approx([factor], rel=1e-12)
+def test_the_least_charge_is_that_of_plain_data():
+    """Two of three records move a variance by 2/9, less than the bound of any share."""
+    one = CellSlice(*(np.array([x]) for x in (0, 0, 2)), 1, 1, np.array([0, 1]))
+    rates = np.array([0.1]), np.array([2.0])
+    found = bisect_factors(one, np.array([3]), *rates, np.ones(1), loss=0.52, lower_bound=True)
+    assert found.tolist() == [1.0]
+    fewer = bisect_factors(one, np.array([3]), *rates, np.ones(1), loss=0.51, lower_bound=True)
+    assert fewer[0] < 1.0
 
 
 def test_shares_of_thresholds():

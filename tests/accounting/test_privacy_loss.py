@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attack.exact_cases import dataset_of
 from distributed_blocks import distributed
+from examples import examples
 from hexveil import Baseline, InputError, Occupancy, plan, theory
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from strategies import occupancies
@@ -289,7 +291,10 @@ def test_distributed_pairs_lose_the_same(drawn, room):
 @pytest.mark.parametrize("statistics", [("mean",), ("variance",), ("mean", "variance")])
 @given(occupancies(users=5, cells=3))
 def test_a_plan_books_this_loss(statistics, occupancy):
-    """Where nothing is clipped a plan books this loss, and a step of the lattice per variance."""
+    """Where nothing is clipped a plan books this loss, and at most a step for each variance.
+
+    Of both statistics it books the sum, of users of more than half of a cell more than this loss.
+    """
     made = plan(
         occupancy,
         bounds=(0, 4),
@@ -305,7 +310,26 @@ def test_a_plan_books_this_loss(statistics, occupancy):
     loss = theory.privacy_loss(occupancy, *scales, 4.0)
     rounded = np.zeros(occupancy.n_cells) if scales[1] is None else scales[1] < np.inf
     steps = VARIANCE_LATTICE * np.bincount(occupancy.user, rounded[occupancy.cell])
-    assert made.losses() == pytest.approx(loss + steps, rel=1e-12)
+    assert (made.losses() >= loss * (1 - 1e-9)).all()
+    alike = ~holds_more_than_half(occupancy) | (len(statistics) == 1)
+    assert (made.losses() <= (loss + steps) * (1 + 1e-9))[alike].all()
+
+
+@examples(10)
+@given(occupancies(users=5, cells=3), st.sampled_from([("mean",), ("variance",), ("mean", "sd")]))
+def test_the_accountant_agrees_with_this_loss(occupancy, statistics):
+    """A plan of records books whole moves: at most a hair more, and equal to one in 10,000."""
+    counts = np.zeros((occupancy.n_users, occupancy.n_cells), dtype=int)
+    counts[occupancy.user, occupancy.cell] = occupancy.n
+    dataset = dataset_of(counts, 8)
+    made = plan(dataset, epsilon=4, method="per-cell", mechanism=Baseline(), advise=False,
+                statistics=statistics)  # fmt: skip
+    scales = {name: np.where(one.noised, one.scale, np.inf)
+              for name, one in made.error_models.items()}  # fmt: skip
+    loss = theory.privacy_loss(occupancy, scales.get("mean"), scales.get("variance"), 4.0)
+    small = ~holds_more_than_half(occupancy) | (len(scales) == 1)
+    assert (made.losses() >= loss * (1 - 1e-9)).all()
+    assert made.losses()[small] == pytest.approx(loss[small], rel=1e-4)
 
 
 TWO_CELLS = Occupancy.from_dense([[2, 1], [1, 0]])

@@ -18,7 +18,20 @@ from publishing import test_cell_range_release
 
 LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
 CHARGED = "loses .* and is charged"
-LARGE = "attack.test_exact_law:test_who_holds_most_of_a_cell_is_charged_enough"
+DOOR = "attack.test_kinds_at_the_door:test_a_unit_loses_what_it_is_charged_and_no_more"
+ACCOUNTED = (
+    "clip-user",
+    "clip-user-printed",
+    "delta",
+    "equal-split",
+    "per-cell",
+    "root",
+    "squares",
+    "targets",
+    "variance",
+)
+"""Kinds of releases that booking and meter charge by the same statement of moves."""
+TIMES = "a unit loses .* times its charge"
 STAGES = "publishing.test_cell_range_release:test_a_"
 STOPPED = f"{STAGES}release_that_stops_between_stages_goes_on_from_what_is_stored"
 MIDWAY = f"{STAGES}draw_that_stops_midway_is_lost_and_paid_again"
@@ -110,6 +123,11 @@ def found(place):
 def halved(real):
     """Return the same function with half of what it returned."""
     return lambda *given, **more: real(*given, **more) / 2
+
+
+def halved_property(real):
+    """Return the same property with half of what it was."""
+    return property(lambda self: real.fget(self) / 2)
 
 
 def doubled(real):
@@ -237,9 +255,9 @@ def all_the_way(_):
     return joint
 
 
-def nothing(_):
-    """Return a charge of nothing."""
-    return 0.0
+def one_less(real):
+    """Return moves without the step that a floor may add."""
+    return lambda *given: np.maximum(real(*given) - 1.0, 0.0)
 
 
 # ---- the list ----
@@ -260,6 +278,10 @@ def print_nothing(*_):
     """Record nothing."""
 
 
+def _at_the_door(place, kind):
+    return Mutant(place, halved, DOOR, {"kind": kind}, TIMES)
+
+
 def _rounded(module, killer, **given):
     return Mutant(f"hexveil.mechanisms.{module}:round_up", down, killer, given)
 
@@ -267,7 +289,10 @@ def _rounded(module, killer, **given):
 MUTANTS = {
     # Sensitivity halved, or noise for half of it: in each mechanism.
     "noise of half the sensitivity of a mean": _law(
-        "hexveil.mechanisms.clipped.clipped_mean:laplace_scales", halved, "joint", metered=True
+        "hexveil.mechanisms.clipped.clipped_mean:ClippedMean.scales",
+        halved_property,
+        "joint",
+        metered=True,
     ),
     "a mean twice as steep": _law(
         "hexveil.mechanisms.clipped.clipped_mean:ClippedMean.measure", doubled, "per-cell"
@@ -276,7 +301,9 @@ MUTANTS = {
         "hexveil.mechanisms.clipped.clipped_variance:_steps", doubled, "joint, variance"
     ),
     "half the charge of a variance": _law(
-        "hexveil.accounting.privacy_loss:variance_sensitivity_bound", halved, "joint, variance"
+        "hexveil.mechanisms.clipped.clipped_variance:variance_sensitivity_bound",
+        halved,
+        "joint, variance",
     ),
     "noise of half the sensitivity of a weighted mean": _law(
         "hexveil.mechanisms.weighted.weighted_mean:WeightedMean.scales",
@@ -292,6 +319,18 @@ MUTANTS = {
     ),
     "noise of half the sensitivity of the pooled histogram": _law(
         "hexveil.mechanisms.distribution.bin_noise:round_up", halved, "private", metered=True
+    ),
+    # Losses stated at half, by booking and meter alike.
+    **{
+        f"half of each loss: {kind}": _at_the_door("hexveil.accounting.moves:quotient", kind)
+        for kind in ACCOUNTED
+    },
+    # Moves stated at half.
+    "half of the moves of a mean": _at_the_door(
+        "hexveil.mechanisms.clipped.clipped_mean:_half_quanta_moved", "per-cell"
+    ),
+    "half of the moves of a variance": _at_the_door(
+        "hexveil.mechanisms.clipped.clipped_variance:_steps_moved", "variance"
     ),
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
@@ -331,13 +370,12 @@ MUTANTS = {
     "both statistics charged together without the limit": Mutant(
         "hexveil.accounting.privacy_loss:joint_loss",
         all_the_way,
-        LARGE,
-        {"name": "per-cell, both, baseline"},
-        CHARGED,
+        "accounting.test_privacy_loss:test_user_of_more_than_half",
+        {"own": 8, "total": 8, "ratio": 0.05},
     ),
     "the step of a variance not charged": Mutant(
-        "hexveil.accounting.privacy_loss:VARIANCE_LATTICE",
-        nothing,
+        "hexveil.mechanisms.clipped.clipped_variance:_steps_moved",
+        one_less,
         "publishing.test_clipped_variance:test_the_step_of_the_lattice_is_charged",
     ),
     # The rules of reading.

@@ -49,7 +49,7 @@ def variances(**rows):
 
 
 def whole(dataset):
-    """Return a plan that keeps all records, for which mean and variance have a joint bound."""
+    """Return a plan that keeps all records of both statistics."""
     rows = {
         "contribution_factor": np.ones(4),
         "noise_scale_records": np.array([6.5, 9.0, 4.0]),

@@ -21,6 +21,7 @@ import hexveil as hv
 from accounting.test_gaussian_loss import law
 from examples import examples
 from hexveil import Occupancy
+from hexveil.accounting import moves as accountant
 from hexveil.accounting.gaussian_composition import (
     calibrated_square,
     epsilons_of_squares,
@@ -34,10 +35,10 @@ from hexveil.mechanisms.cell_ranges import gaussian_looks
 from hexveil.mechanisms.cell_ranges.gaussian_looks import root_down, weighted_sum
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, NoisyMax, Outputs, Separate
+from hexveil.mechanisms.meter import Meter
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.sensitivity_report import SquaredMoves
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.approximate import gaussian_allocation
@@ -339,11 +340,12 @@ def test_no_user_exceeds_delta_in_a_private_range(share, statistics, least):
     assert least * float(DELTA) <= worst <= float(DELTA)
 
 
-def largest_cell_alone(pairs, squares, shared=0.0):
+def largest_cell_alone(user, terms, n_users, *, up):
     """Return each user's largest square by one cell: not the L2 norm over its cells."""
-    by_user = np.zeros(pairs.n_users)
-    np.maximum.at(by_user, pairs.user, squares[0])
-    return by_user + shared
+    assert up
+    by_user = np.zeros(n_users)
+    np.maximum.at(by_user, user, terms[0])
+    return by_user
 
 
 def too_much(request):
@@ -359,7 +361,7 @@ def nothing(_):
 def meter_whole_path(plan):
     """Meter all stages of a plan, on some path of outputs."""
     stages, earlier = stages_of(plan), Outputs()
-    meter = UnitSquareMeter(plan.booked_losses)
+    meter = Meter(plan.booked_losses, squared=True)
     while (stage := stages.next_stage(earlier)) is not None:
         meter.authorise(stage.noise(earlier), stage.sensitivity(earlier))
         row = np.arange(stage.entries)[None]
@@ -368,24 +370,24 @@ def meter_whole_path(plan):
         earlier = earlier.extended(stage.name, stage.entries, row)
 
 
-def first_alone(terms):
+def first_alone(moved, real=accountant.squares):
     """Return the squares of means: variances are not counted."""
-    return terms[0]
+    return real(list(moved)[:1])
 
 
 TWINS = {
     "variances that are not counted": (
-        plan_losses.unit_squares, "added_squares", first_alone, "bounds"
+        accountant, "squares", first_alone, "bounds"
     ),
     "one cell in place of the norm": (
-        plan_losses.unit_squares, "sum_of_squares", largest_cell_alone, "bounds"
+        accountant, "add_up", largest_cell_alone, "bounds"
     ),
     "a conversion that promises too little": (
         gaussian_allocation, "square_to_spend",
         too_much, "bounds",
     ),
     "choices that are not counted": (
-        plan_losses.unit_squares, "range_square", nothing, "private"
+        plan_losses, "range_square", nothing, "private"
     ),
 }  # fmt: skip
 
@@ -437,12 +439,12 @@ def test_a_meter_of_squares_refuses_what_no_square_limits():
     """Laplace noise is charged as a pure stage; Gaussian noise needs moves; its own kind passes."""
     moves = Separate.of_one_entry(np.array([1000]))
     gaussian, laplace = GaussianNoise(np.array([5000.0])), LaplaceNoise(np.array([5000.0]))
-    UnitSquareMeter(np.array([0.05])).authorise((gaussian,), (SquaredMoves(moves),))
-    UnitSquareMeter(np.array([0.07])).authorise((laplace,), (moves,))
+    Meter(np.array([0.05]), squared=True).authorise((gaussian,), (SquaredMoves(moves),))
+    Meter(np.array([0.07]), squared=True).authorise((laplace,), (moves,))
     for request, report, room in ((gaussian, moves, 9.0), (laplace, SquaredMoves(moves), 9.0),
                                   (gaussian, SquaredMoves(moves), 0.039)):  # fmt: skip
         with pytest.raises(HexveilError, match="more than was booked"):
-            UnitSquareMeter(np.array([room])).authorise((request,), (report,))
+            Meter(np.array([room]), squared=True).authorise((request,), (report,))
 
 
 # ---- ranges of single cells ----
@@ -476,7 +478,7 @@ def test_two_looks_cost_what_was_booked_in_whatever_ranges(seed):
     dataset, plan = looks_plan()
     stages, rng = stages_of(plan), np.random.default_rng(seed)
     n_users = dataset.occupancy.n_users
-    meter, squares = UnitSquareMeter(plan.booked_losses), np.zeros(n_users)
+    meter, squares = Meter(plan.booked_losses, squared=True), np.zeros(n_users)
     for stage, earlier in paths_of_looks(stages, rng):
         requests, reports = stage.noise(earlier), stage.sensitivity(earlier)
         meter.authorise(requests, reports)
@@ -524,7 +526,7 @@ def test_looks_at_all_of_the_square_each_are_refused(monkeypatch):
     """Two looks with the noise of one, each, cost more than was booked."""
     _, plan = looks_plan()
     monkeypatch.setattr(gaussian_looks, "root_down", lambda share: Fraction(1))  # noqa: ARG005
-    meter = UnitSquareMeter(plan.booked_losses)
+    meter = Meter(plan.booked_losses, squared=True)
     costs = [
         (stage.noise(outputs), stage.sensitivity(outputs))
         for stage, outputs in paths_of_looks(stages_of(plan), np.random.default_rng(3))

@@ -161,11 +161,15 @@ def test_the_exact_loss_is_within_the_papers(occupancy, epsilon):
 @pytest.mark.parametrize("cells", [1, 7, 40])
 @pytest.mark.parametrize("cell_epsilon", ["0.1", "1", "3"])
 def test_a_user_of_all_cells_loses_all_of_k_epsilon(cells, cell_epsilon):
-    """In exact numbers K ε: what is booked, rounded up, reaches that and never passes it."""
+    """In exact numbers K ε: what is booked, rounded up, never passes it.
+
+    It reaches that but for the last step of each variance, which a floor may leave out.
+    """
     plan = printed(hv.Occupancy.from_dense([[1] * cells] * 4), cell_epsilon)
     claimed = cells * Fraction(cell_epsilon)
     assert plan.l0_epsilon == claimed
-    assert claimed * (1 - Fraction(1, 2**40)) <= plan.epsilon <= claimed
+    steps = Fraction(cells, 2**30)
+    assert claimed * (1 - Fraction(1, 2**40)) - steps <= plan.epsilon <= claimed
 
 
 def facts_of(table, width=2):

@@ -1,6 +1,7 @@
 """A release of pairs that stay elsewhere is the release of the same pairs at hand."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,6 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, SPREAD_POINTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
-from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.suppressed_pairs import SuppressedPairs
 from hexveil.planning.allocation import (
@@ -118,7 +118,7 @@ def at_hand(plan, whole):
 def run(dataset, plan):
     """Return what a plan gives the noise source, with the scales, and its outputs."""
     allocation, source = allocation_of(plan, dataset.public.lattice), Exactly()
-    meter = UnitSquareMeter if plan.delta else Meter
+    meter = partial(Meter, squared=bool(plan.delta))
     sums, booked = private_sums(dataset), allocation.losses()
     outputs = execute(allocation, sums, source, MemoryJournal(), meter(booked))
     if plan.delta:
@@ -190,7 +190,7 @@ def distribution_at_hand(plan, whole):
 def noised(dataset, plan):
     """Return the whole numbers that a plan of a distribution gives the noise source."""
     allocation, source = plan.allocation(), Exactly()
-    meter = UnitSquareMeter if plan.delta else Meter
+    meter = partial(Meter, squared=bool(plan.delta))
     sums, booked = sums_of(dataset, plan), allocation.losses()
     execute(allocation, sums, source, MemoryJournal(), meter(booked))
     if plan.delta:

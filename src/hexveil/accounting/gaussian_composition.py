@@ -63,6 +63,8 @@ DIGITS = 9
 """Digits of calibrated numbers: fewer than those in which processors differ."""
 FIGURE_POINTS = 65
 """Points between which losses of units are interpolated, for figures."""
+CHOICES = 2
+"""Private choices of a range: its ends, of equal loss."""
 LARGE = 16.0
 """ε from which the bound μ² <= 8 ε is taken."""
 
@@ -94,6 +96,20 @@ def square_of_pure(epsilon: float) -> float:
         is_enough = math.erfc(x) <= tail if epsilon > 1.0 else math.erf(x) >= wanted
         low, high = (low, middle) if is_enough else (middle, high)
     return high * high * (1.0 + MARGIN)
+
+
+def range_square(epsilon: Fraction, choices: int = CHOICES) -> float:
+    """Return the square of μ of choices of equal loss that are purely private together.
+
+    Examples
+    --------
+    >>> round(range_square(Fraction("0.1")) / square_of_pure(0.05), 6)
+    2.0
+    """
+    if not epsilon:
+        return 0.0
+    each = square_of_pure(math.nextafter(round_up(epsilon / choices), math.inf))
+    return math.nextafter(choices * each, math.inf)
 
 
 @lru_cache(maxsize=64)

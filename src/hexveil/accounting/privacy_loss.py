@@ -1,4 +1,4 @@
-"""Privacy loss of a unit over a whole release: the one home of the formula, with its proof.
+"""Privacy loss of a unit over a whole release of plain means and variances, with its proof.
 
 Source: ERRATA 3, which replaces COMP Theorem II.3 (cells counted) by the sum over a user's own
 sensitivities.
@@ -21,10 +21,12 @@ If z >= U/2, the higher of the two means is at least z and the lower at most U -
 variances are at most z (U - z), and so is their difference. If z < U/2, the variances differ by at
 most U²/4 and the loss is below that of z = U/2 in the same formula. So the loss is at most the
 largest z/b_mean + z (U - z)/b_var for z up to p U: a concave function, largest at
-z = min(p U, (U + b_var/b_mean)/2). The plain sum is charged where that is smaller.
+z = min(p U, (U + b_var/b_mean)/2). The plain sum is the loss where that is smaller. `privacy_loss`
+states this joint bound; a plan books the plain sum, which is never less.
 
-What a release rounds is charged as well: variances are published in steps, and a step costs each
-user of the cell `VARIANCE_LATTICE` more (mechanisms/clipped/clipped_variance.py).
+What a release rounds is charged as well, where a plan books it (accounting/moves.py): variances are
+published in steps, and a step costs each user of the cell `VARIANCE_LATTICE` more
+(mechanisms/clipped/clipped_variance.py).
 
 The functions of pairs take some pairs (`hexveil.model.occupancy.Pairs`), arrays with an entry per
 cell and arrays with an entry per user. So they serve pairs in memory and, mapped over blocks, pairs
@@ -33,26 +35,20 @@ that are spread over machines.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.contributions import (
-    contributed_records,
     record_shares,
     sum_terms_per_user,
-    whole_records,
 )
 from hexveil.accounting.error_model import variance_sensitivity_bound
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.errors import InputError
 from hexveil.base.rational import sum_upper_bounds
-from hexveil.model.occupancy import BLOCK_PAIRS, CellSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike, NDArray
 
     from hexveil.base.arrays import Floats, Ints
@@ -112,9 +108,17 @@ def privacy_loss(
     mean_b = _checked_scales(mean_scale, occupancy, "mean_scale")
     variance_b = _checked_scales(variance_scale, occupancy, "variance_scale")
     if mean_sensitivity is None and variance_sensitivity is None:
-        parameters = _unclipped_release(occupancy, mean_b, variance_b, span)
-        losses = partial(user_losses, on_lattice=False)
-        return np.asarray(occupancy.map_users(losses, parameters, (np.ones(occupancy.n_users),)))
+        # Converting a scale takes at most two roundings. Two ulps less than the exact scale is a
+        # loss that is a hair larger, never smaller.
+        smaller = 1.0 - 2.0**-51
+        cells = (
+            occupancy.records_per_cell,
+            np.full(occupancy.n_cells, np.inf) if mean_b is None else mean_b / span * smaller,
+            np.full(occupancy.n_cells, np.inf)
+            if variance_b is None
+            else variance_b / span**2 * smaller,
+        )
+        return np.asarray(occupancy.map_users(_unclipped_losses, cells))
     # The joint formula holds for plain statistics alone: what is stated otherwise is added up.
     pairs = occupancy.local()
     total = pairs.records_per_cell[pairs.cell]
@@ -124,33 +128,20 @@ def privacy_loss(
         (variance_sensitivity, span**2 * variance_share(pairs.n, total), variance_b),
     ):
         if scale is not None:
-            terms += _ratio(_checked_sensitivities(stated, default, pairs), scale[pairs.cell])
+            terms += _checked_sensitivities(stated, default, pairs) / scale[pairs.cell]
     return compose_losses(pairs.user, terms, pairs.n_users)
 
 
-def _unclipped_release(
-    occupancy: Occupancy, mean_scale: Floats | None, variance_scale: Floats | None, span: float
-) -> LossParameters:
-    """Return the parameters of a release of plain means and variances."""
-    n_cells, total = occupancy.n_cells, occupancy.records_per_cell
-    everywhere, largest = np.ones(n_cells, dtype=bool), occupancy.largest_count
-    # Converting a scale takes at most three roundings. Two ulps less than the exact scale is a
-    # loss that is a hair larger, never smaller.
-    smaller = 1.0 - 2.0**-51
-    return LossParameters(
-        records=total,
-        cap=largest,
-        noise=np.zeros(n_cells) if mean_scale is None else mean_scale * total / span * smaller,
-        span_quanta=np.zeros(n_cells),
-        variance_cap=largest,
-        variance_noise=np.zeros(n_cells)
-        if variance_scale is None
-        else variance_scale / span**2 * smaller,
-        unclipped=everywhere,
-        variance_unclipped=everywhere,
-        publishes_mean=np.full(n_cells, mean_scale is not None),
-        publishes_variance=np.full(n_cells, variance_scale is not None),
-    )
+def _unclipped_losses(pairs: Pairs, records: Ints, mean: Floats, variance: Floats) -> Floats:
+    """Return each user's loss by plain means and variances at scales for bounds of width 1."""
+    total, mean, variance = records[pairs.cell], mean[pairs.cell], variance[pairs.cell]
+    share = pairs.n / total
+    terms = share / mean + variance_share(pairs.n, total) / variance
+    # Up to ceil(N/2) records the plain sum is attained, so that nothing smaller would be true.
+    large = np.flatnonzero(2 * pairs.n > total + 1)
+    together = joint_loss(share[large], mean[large], variance[large])
+    terms[large] = np.minimum(terms[large], together)
+    return compose_losses(pairs.user, terms, pairs.n_users)
 
 
 def _checked_sensitivities(
@@ -178,125 +169,6 @@ def _checked_scales(scales: ArrayLike | None, occupancy: Occupancy, name: str) -
     return array
 
 
-# ---- of pairs, and of users by blocks of pairs ----
-
-
-class LossParameters(NamedTuple):
-    """Parameters of a pair's privacy loss, one entry per cell each.
-
-    Attributes
-    ----------
-    records : ndarray of int64
-        Records of each cell.
-    cap : ndarray of int64
-        Contribution cap of the mean.
-    noise : ndarray of float
-        Noise scale of the mean, in records.
-    span_quanta : ndarray of float
-        Quanta in the bounds; 0 where contributions need not be whole.
-    variance_cap, variance_noise : ndarray
-        Cap and noise scale of the variance, for bounds of width 1.
-    unclipped, variance_unclipped : ndarray of bool
-        Whether all records contribute in full, to the mean and to the variance.
-    publishes_mean, publishes_variance : ndarray of bool
-        Whether the statistic is requested.
-    """
-
-    records: Ints
-    cap: Ints
-    noise: Floats
-    span_quanta: Floats
-    variance_cap: Ints
-    variance_noise: Floats
-    unclipped: NDArray[np.bool_]
-    variance_unclipped: NDArray[np.bool_]
-    publishes_mean: NDArray[np.bool_]
-    publishes_variance: NDArray[np.bool_]
-
-
-N_PARAMETERS = len(LossParameters._fields)
-
-
-def pair_losses(pairs: Pairs, *given: NDArray[Any], on_lattice: bool = True) -> Floats:
-    """Return the loss that each pair adds to its user's, not yet rounded up.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    *given
-        The fields of `LossParameters`, the users' factors and, if any are, which pairs are dropped.
-    on_lattice : bool
-        Whether variances are rounded to their lattice, as those of a release are.
-    """
-    terms, lattice = np.empty(pairs.n.size), VARIANCE_LATTICE if on_lattice else 0.0
-    for begin in range(0, terms.size, BLOCK_PAIRS):
-        rows = slice(begin, begin + BLOCK_PAIRS)
-        columns = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
-        block = CellSlice(*columns, pairs.n_cells, pairs.n_users, start=np.zeros(0, dtype=np.int64))
-        suppressed = (array[rows] for array in given[N_PARAMETERS + 1 :])
-        terms[rows] = _block_losses(block, lattice, *given[: N_PARAMETERS + 1], *suppressed)
-    return terms
-
-
-def _block_losses(pairs: Pairs, lattice: float, *given: NDArray[Any]) -> Floats:
-    """Return the losses of a block of pairs that fits a processor's cache."""
-    cells, factor = LossParameters(*given[:N_PARAMETERS]), given[N_PARAMETERS]
-    stay = np.logical_not(given[N_PARAMETERS + 1]) if len(given) > N_PARAMETERS + 1 else 1.0
-    terms, quanta = np.zeros(pairs.n.size), cells.span_quanta
-    publishes_mean, publishes_variance = cells.publishes_mean.any(), cells.publishes_variance.any()
-    if publishes_mean:
-        contribution = contributed_records(pairs, cells.cap, quanta, factor) * stay
-        terms += _ratio(contribution, cells.noise[pairs.cell])
-    if publishes_variance:
-        # A variance is a ratio of whole numbers for all factors that are multiples of 2^-30, so
-        # that its contributions need not be whole quanta.
-        contribution = (
-            contributed_records(pairs, cells.variance_cap, np.zeros_like(quanta), factor) * stay
-        )
-        terms += _variance_losses(pairs, cells, contribution, lattice)
-    publishes_both = publishes_mean and publishes_variance
-    return _majority_losses(pairs, cells, terms, lattice) if publishes_both else terms
-
-
-def _ratio(sensitivity: Floats, scale: Floats) -> Floats:
-    """Return moved/scale; 0 where nothing moves, and in cells without noise: constants."""
-    noised = (scale > 0) & (sensitivity > 0)
-    return np.divide(sensitivity, scale, out=np.zeros_like(scale), where=noised)
-
-
-def _variance_losses(
-    pairs: Pairs, cells: LossParameters, contribution: Floats, lattice: float
-) -> Floats:
-    cell = pairs.cell
-    total, noise = cells.records[cell], cells.variance_noise[cell]
-    bound = variance_sensitivity_bound(contribution / total)
-    # COMP Proposition III.1 is below the bound for odd N, but its proof is of plain data: with one
-    # clipped record anywhere in the cell only the bound holds.
-    sensitivity = np.where(cells.variance_unclipped[cell], variance_share(pairs.n, total), bound)
-    charged = np.where((noise > 0) & (contribution > 0), lattice, 0.0)
-    return np.asarray(_ratio(sensitivity, noise) * (contribution > 0) + charged)
-
-
-def _majority_losses(
-    pairs: Pairs, cells: LossParameters, separate: Floats, lattice: float
-) -> Floats:
-    """Return the losses by both statistics, those of majority users by the joint formula.
-
-    Only where nothing of the cell is put at the middle: the proof is of plain data.
-    """
-    mean, variance = cells.noise / cells.records, cells.variance_noise
-    is_unclipped = (mean > 0) & (variance > 0) & cells.unclipped & cells.variance_unclipped
-    # Up to ceil(N/2) records the plain sum is attained, so that nothing smaller would be true.
-    large = np.flatnonzero(is_unclipped[pairs.cell] & (2 * pairs.n > cells.records[pairs.cell] + 1))
-    if not large.size:
-        return separate
-    cell = pairs.cell[large]
-    together = joint_loss(pairs.n[large] / cells.records[cell], mean[cell], variance[cell])
-    losses = separate.copy()
-    losses[large] = np.minimum(separate[large], together + lattice)
-    return losses
-
-
 def joint_loss(reach: Floats, mean_scale: Floats, variance_scale: Floats) -> Floats:
     """Return max over z <= reach of z/b_mean + z (1 - z)/b_var, for bounds of width 1.
 
@@ -310,58 +182,10 @@ def joint_loss(reach: Floats, mean_scale: Floats, variance_scale: Floats) -> Flo
     return np.asarray(z / mean_scale + z * (1.0 - z) / variance_scale)
 
 
-def apply_to_contributed(
-    pairs: Pairs, *given: NDArray[Any], work: Callable[..., Any], before: int = 0
-) -> Any:  # noqa: ANN401  what the work returns
-    """Apply a function of losses to counts of contributed samples, by which sums are divided.
-
-    A pair that contributes nothing is charged nothing, whatever its count is here.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    *given
-        As the function takes them.
-    work : callable
-    before : int
-        Arrays before those of `pair_losses`.
-    """
-    cap = LossParameters(*given[before : before + N_PARAMETERS]).cap
-    samples = whole_records(pairs, cap, *given[before + N_PARAMETERS + 1 :])
-    columns = pairs.cell, pairs.user, np.maximum(samples, 1)
-    return work(CellSlice(*columns, pairs.n_cells, pairs.n_users, pairs.start), *given)
-
-
 def compose_losses(user: Ints, terms: Floats, n_users: int) -> Floats:
     """Return each user's loss from those of its pairs, rounded up."""
     # Each term was made by a few correctly rounded operations: eight ulps cover them.
     return sum_upper_bounds(user, terms * (1.0 + 2.0**-49), n_users)
-
-
-def user_losses(pairs: Pairs, *given: NDArray[Any], on_lattice: bool = True) -> Floats:
-    """Return each user's loss, rounded up; see `pair_losses`."""
-    terms = pair_losses(pairs, *given, on_lattice=on_lattice)
-    return compose_losses(pairs.user, terms, pairs.n_users)
-
-
-def count_charged_cells(pairs: Pairs, *given: NDArray[Any]) -> Ints:
-    """Return in how many cells each user loses anything; see `pair_losses`."""
-    losses = pair_losses(pairs, *given) > 0
-    return np.bincount(pairs.user[losses], minlength=pairs.n_users)
-
-
-def max_pair_loss(pairs: Pairs, *given: NDArray[Any]) -> Floats:
-    """Return the largest term of a user in each cell; see `pair_losses`."""
-    return np.asarray(np.maximum.reduceat(pair_losses(pairs, *given), pairs.start[:-1]))
-
-
-def composed_losses(pairs: Pairs, claimed: Floats, *given: NDArray[Any]) -> Floats:
-    """Return each user's loss if each of its cells claims `claimed`; see `pair_losses`."""
-    terms = pair_losses(pairs, *given)
-    for begin in range(0, terms.size, BLOCK_PAIRS):
-        rows = slice(begin, begin + BLOCK_PAIRS)
-        terms[rows] = np.where(terms[rows] > 0, claimed[pairs.cell[rows]], 0.0)
-    return sum_upper_bounds(pairs.user, terms, pairs.n_users)
 
 
 # ---- at inverse noise scales, for the search ----
@@ -419,10 +243,6 @@ def bisect_factors(
 def _min_charge(x: Floats, maximum: Floats, mean: Floats, variance: Floats) -> Floats:
     """Return a lower bound on a pair's charge, whether or not its cell is reduced.
 
-    Where nothing of a cell is put at the middle a plan charges COMP Proposition III.1 (`maximum`)
-    and, of both statistics, no more than the joint formula.
+    Where nothing of a cell is put at the middle that is COMP Proposition III.1 (`maximum`).
     """
-    with np.errstate(divide="ignore"):
-        together = joint_loss(x, 1.0 / mean, 1.0 / variance)
-    separate = mean * x + variance * np.minimum(variance_sensitivity_bound(x), maximum)
-    return np.asarray(np.where(variance > 0, np.minimum(separate, together), mean * x))
+    return np.asarray(mean * x + variance * np.minimum(variance_sensitivity_bound(x), maximum))

@@ -11,7 +11,7 @@ Sensitivity: each stage states, from public facts and earlier outputs, by how ma
 each user can move each number that it noises.
 Loss: given the earlier outputs, a stage costs a user Σ moved/scale for discrete Laplace noise and 2
 moved/scale for permute-and-flip. Discrete Gaussian noise has no pure loss: where δ > 0 is promised,
-another `Authority` adds up squares of μ (`square_meter`; `presence.loss_shares`). Losses add up
+the meter adds up squares of μ (`meter`). Losses add up
 along every path of outputs, also where a path was chosen by outputs (adaptive composition with an
 odometer: Rogers, Roth, Ullman and Vadhan, 2016). `Allocation.losses` bounds them over all paths,
 and that is booked.
@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.estimates import (
     Decoded,
     EstimateGrid,
@@ -38,8 +37,8 @@ from hexveil.mechanisms.estimates import (
     ProvenError,
     StatisticError,
 )
+from hexveil.mechanisms.meter import UNMETERED, Authority, Meter, Unmetered
 from hexveil.mechanisms.sensitivity_report import (
-    ULP,
     GaussianNoise,
     LaplaceNoise,
     NoiseRequest,
@@ -202,68 +201,6 @@ class MemoryJournal:
         """Draw and keep a row."""
         self.rows[name] = draw()
         return self.rows[name]
-
-
-class Authority(Protocol):
-    """Right to draw: a `Meter` for a release, `UNMETERED` for a study."""
-
-    def authorise(
-        self, requests: tuple[NoiseRequest, ...], reports: tuple[SensitivityReport, ...]
-    ) -> None:
-        """Raise HexveilError if these draws would cost a user more than was booked."""
-
-
-class Meter:
-    """Privacy loss added up from the scales that go to the noise source, against the booking.
-
-    Parameters
-    ----------
-    booked : ndarray of float, shape (n_users,)
-        In epsilon.
-    """
-
-    def __init__(self, booked: Floats) -> None:
-        self._booked, self._spent = booked, np.zeros_like(booked)
-
-    def authorise(
-        self, requests: tuple[NoiseRequest, ...], reports: tuple[SensitivityReport, ...]
-    ) -> None:
-        """Add the losses of a stage; refuse above the booking.
-
-        Raises
-        ------
-        HexveilError
-            If a user would certainly lose more than was booked for it.
-        """
-        for request, report in zip(requests, reports, strict=True):
-            loss = report.loss_lower_bound(request, self._booked.size)
-            # Losses of a whole stage come with its first request: nothing is added by the others.
-            if loss.any():
-                # A sum of doubles, rounded down.
-                self._spent = (self._spent + loss) * (1.0 - ULP)
-        refuse_overspending(self._spent, self._booked)
-
-
-def refuse_overspending(spent: Floats, booked: Floats) -> None:
-    """Raise HexveilError if a unit would certainly lose more than was booked for it."""
-    # Not (spent > booked): a loss that is not a number is refused, too.
-    if not (spent <= booked).all():
-        raise HexveilError(
-            "this release would cost a unit more than was booked for it, so no noise was "
-            "drawn: its plan was changed after its loss was computed. Plan again."
-        )
-
-
-class Unmetered:
-    """A study books nothing: its noise is simulated, and nothing of it is released."""
-
-    def authorise(
-        self, requests: tuple[NoiseRequest, ...], reports: tuple[SensitivityReport, ...]
-    ) -> None:
-        """Accept every draw."""
-
-
-UNMETERED = Unmetered()
 
 
 def execute(

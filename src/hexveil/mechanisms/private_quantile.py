@@ -228,7 +228,8 @@ class PrivateQuantile(DrawnRow):
 
     def losses(self) -> Floats:
         """Return each user's loss, whatever is chosen; rounded up."""
-        return np.asarray(self.entries * (2.0 * self.user_votes / self.scale) * ROUND_UP)
+        each = Separate.of_one_entry(self.user_votes).loss_upper_bound(NoisyMax(self.scale))
+        return np.asarray(self.entries * each)
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return a permute-and-flip per choice."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.gaussian_loss import MIN_DEVIATION
+from hexveil.accounting.moves import ULP, add_up, quotient, squares
 from hexveil.accounting.noise_law import GAUSSIAN
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-
-
-ULP = 2.0**-52
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,19 +115,20 @@ class Separate:
 
     def terms(self, request: NoiseRequest) -> Floats:
         """Return the loss of each coordinate."""
-        # A scale of zero is an infinite loss, which the meter refuses.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if isinstance(request, NoisyMax):
-                return np.asarray(2.0 * self.by / np.float64(request.scale))
-            if isinstance(request, GaussianNoise):
-                # No pure loss limits it, so that the meter of a pure promise refuses it.
-                return np.full(self.by.size, np.inf)
-            scales = np.atleast_2d(request.scales)[0]
-            return np.asarray(self.by / scales[self.entry])
+        if isinstance(request, GaussianNoise):
+            # No pure loss limits it, so that the meter of a pure promise refuses it.
+            return np.full(self.by.size, np.inf)
+        if isinstance(request, NoisyMax):
+            return 2.0 * quotient(self.by, np.full(self.by.size, request.scale))
+        return quotient(self.by, np.atleast_2d(request.scales)[0][self.entry])
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return each user's loss, rounded down: see `SensitivityReport`."""
-        return sum_lower_bound(self.user, self.terms(request), n_users)
+        return add_up(self.user, (self.terms(request),), n_users, up=False)
+
+    def loss_upper_bound(self, request: NoiseRequest) -> Floats:
+        """Return the loss of users 0, 1, ... who all move something, rounded up: booked."""
+        return add_up(self.user, (self.terms(request),), self.user.size, up=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,14 +147,11 @@ class SquaredMoves:
         return np.full(n_users, np.inf)
 
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each user's charge as a square of μ, rounded down (unit_squares)."""
+        """Return each user's charge as a square of μ, rounded down."""
         if not is_gaussian_sound(request):
             return np.full(n_users, np.inf)
-        deviations, moves = request.deviations[self.moves.entry], self.moves
-        ratio = moves.by / deviations
-        stage = sum_lower_bound(moves.user, ratio**2, n_users)
-        lattice = sum_lower_bound(moves.user, ratio / deviations / float(LATTICE), n_users)
-        return np.maximum(stage, lattice)
+        terms = squares([(self.moves.by, request.deviations[self.moves.entry])])
+        return add_up(self.moves.user, terms, n_users, up=False)
 
 
 def is_gaussian_sound(request: GaussianNoise) -> bool:
@@ -185,15 +180,4 @@ class AuthorisedInPart:
         terms = self.report.terms(request)
         # A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
         beyond = terms - self.unspent - 16.0 * ULP * (terms + self.unspent)
-        return sum_lower_bound(self.report.user, np.maximum(beyond, 0.0), n_users)
-
-
-def sum_lower_bound(user: Ints, terms: Floats, n_users: int) -> Floats:
-    """Return per user the sum of non-negative terms, rounded down.
-
-    A sum of k doubles in any order is off by a factor of at most (1 + ulp/2)^(k-1); each term was
-    computed by at most a dozen rounded operations.
-    """
-    total = np.bincount(user, weights=terms, minlength=n_users)
-    largest = int(np.bincount(user).max(initial=0))
-    return np.asarray(total * (1.0 - (largest + 16.0) * ULP), dtype=np.float64)
+        return add_up(self.report.user, (np.maximum(beyond, 0.0),), n_users, up=False)

@@ -84,14 +84,6 @@ class CellMechanisms(ReadOnlyArrays):
     released: tuple[ReleasedRange | None, ...] = ()
 
 
-def factored_weights(clipping: Clipping) -> FactoredWeights | None:
-    """Return the weights of pairs that stay elsewhere; None for other plans."""
-    match clipping:
-        case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
-            return ranged.weight if isinstance(ranged.weight, FactoredWeights) else None
-    return None
-
-
 Normaliser = Literal["records", "contributions"]
 
 Clipping: TypeAlias = WithinBounds | PrivateRange | PerCellRange | CellMechanisms

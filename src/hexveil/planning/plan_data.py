@@ -7,7 +7,7 @@ statistic).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
 Loss of a user: the sum over its cells and statistics of its own sensitivity / scale (ERRATA 3;
-proof in accounting/privacy_loss.py). For the mean that is kept / r, r the noise scale counted in
+accounting/moves.py). For the mean that is kept / r, r the noise scale counted in
 records (scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a
 user is charged that step in each of its cells as well (mechanisms/clipped/clipped_variance.py).
 """
@@ -95,9 +95,9 @@ class PlanData(ReadOnlyArrays):
         with np.errstate(divide="ignore", invalid="ignore"):
             models = plan_errors.error_models(problem, allocation)
             # All figures share one pass for the clipped shares, which the error models have.
-            parameters = plan_losses.loss_parameters(problem, allocation, models)
-            booked = plan_losses.booked_per_user(problem, allocation, parameters)
-            claimed = plan_losses.l0_loss(problem, allocation, parameters)
+            stated = plan_losses.stated_moves(problem, allocation, models.get("variance"))
+            booked = plan_losses.booked_per_user(problem, allocation, stated)
+            claimed = plan_losses.l0_loss(problem, allocation, stated)
         object.__setattr__(self, "error_models", MappingProxyType(models))
         losses = epsilons_of_squares(booked, self.delta) if self.delta else booked
         object.__setattr__(self, "booked_losses", read_only(booked))

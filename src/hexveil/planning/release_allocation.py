@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting import privacy_loss
-from hexveil.accounting.unit_squares import range_square
+from hexveil.accounting.gaussian_composition import range_square
+from hexveil.accounting.moves import PairMoves
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.clipped import clipped_mean
 from hexveil.mechanisms.clipped.clipped_allocation import (
     ClippedAllocation,
-    ClippedSensitivity,
     ClippedStage,
     MappedMoves,
 )
@@ -24,7 +23,6 @@ from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
 from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.distribution.bin_noise import GaussianBins, LaplaceBins
 from hexveil.mechanisms.published_cells import PublishedCells
-from hexveil.mechanisms.sensitivity_report import Separate, SquaredMoves
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
@@ -185,13 +183,10 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
     _check_rows(plan)
     lattice, rows = lattice_of(plan, scale), plan.allocation
     statistics: list[ClippedStatistic] = []
-    mean_cells = variance_cells = np.zeros(0, dtype=np.int64)
     # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
     noise = clipped_mean.laplace_scales(lattice.width, plan.noise_scale_records)
     if rows.normaliser == "contributions":
-        renormalised = _renormalised_mean(plan, lattice, noise)
-        statistics.append(renormalised)
-        mean_cells = renormalised.noised_cells
+        statistics.append(_renormalised_mean(plan, lattice, noise))
     elif "mean" in plan.error_models:
         caps = planning_problem.caps_and_quanta(plan.problem, rows, "mean")
         mean = ClippedMean(
@@ -206,7 +201,6 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
         # 64-bit overflow would wrap around silently, and with it the sensitivity.
         mean.check_room(float(plan.requested_epsilon))
         statistics.append(mean)
-        mean_cells = mean.noised_cells
     if "variance" in plan.error_models:
         variance = ClippedVariance(
             plan.occupancy,
@@ -217,34 +211,14 @@ def _clipped(plan: Plan, scale: ValueLattice) -> ClippedAllocation:
             rows.suppressed,
             plan.error_models["variance"],
             planning_problem.divisors(plan.problem, rows),
+            plan_losses.variance_unclipped(plan.problem, rows, plan.error_models["variance"]),
         )
         statistics.append(variance)
-        variance_cells = variance.noised_cells
-    if plan.delta:
-        return _approximate(plan, statistics)
-    # The arrays of the booking itself: the meter adds the losses up again from them.
-    charges = plan_losses.loss_parameters(plan.problem, rows, plan.error_models)
-    cells = lattice.width, mean_cells, variance_cells
-    losses = plan_losses.loss_function(rows, privacy_loss.user_losses)
-    report = ClippedSensitivity(plan.occupancy, *charges, *cells, losses)
-    return ClippedAllocation(ClippedStage(tuple(statistics), report), plan.losses())
-
-
-def _approximate(plan: Plan, statistics: list[ClippedStatistic]) -> ClippedAllocation:
-    """Return the same under (ε, δ): the moves of each pair, as they are measured."""
-    moved = [one for one in statistics if isinstance(one, (ClippedMean, ClippedVariance))]
-    assert len(moved) == len(statistics)  # noqa: S101  of method "joint"
-    report: SquaredMoves | MappedMoves
-    if plan.occupancy.is_local:
-        moves, begin = [], 0
-        for statistic in moved:
-            own = statistic.moves()
-            moves.append(replace(own, entry=own.entry + begin))
-            begin += statistic.noised_cells.size
-        report = SquaredMoves(Separate.side_by_side(moves, 0))
-    else:
-        factor = plan.allocation.contribution_factor
-        report = MappedMoves(plan.occupancy, factor, tuple(moved))
+    # The meter adds the losses up again from the integers of these very statistics.
+    moves = tuple(statistic.moves for statistic in statistics)
+    report = MappedMoves(
+        PairMoves(plan.occupancy, moves, (rows.contribution_factor,), rows.suppressed)
+    )
     stage = ClippedStage(tuple(statistics), report, law=plan.request.law)
     return ClippedAllocation(stage, plan.booked_losses)
 

@@ -19,7 +19,6 @@ from hexveil.base.work_share import (
 from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, rehearse, replay
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.presence.presence_plan import PresencePlan
@@ -219,7 +218,7 @@ def _book_and_draw(
         journal = LedgerJournal(book, name)
         # The vetted door is made here and nowhere else: no caller can give a release another one.
         # Squares of mu add up where noise is Gaussian, losses elsewhere.
-        meter = UnitSquareMeter(losses) if plan.delta else Meter(losses)
+        meter = Meter(losses, squared=bool(plan.delta))
         outputs = execute(allocation, sums_of(dataset, plan), VettedNoise(), journal, meter)
         book.complete(name)
     return _Draw(plan, allocation, outputs, replayed=False)

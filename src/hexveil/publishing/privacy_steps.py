@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.accounting.unit_squares import range_square
+from hexveil.accounting.gaussian_composition import range_square, square_epsilon
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE

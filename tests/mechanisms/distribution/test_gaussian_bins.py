@@ -23,9 +23,9 @@ from hexveil.mechanisms.distribution.binned_stage import BinnedStage
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
+from hexveil.mechanisms.meter import Meter
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.planning.approximate.square_parts import part_epsilon
 from hexveil.planning.columns.epsilon_shares import round_part_down
 from mechanisms.distribution.test_distribution_laws import (
@@ -127,13 +127,15 @@ def combined():
 def test_squares_of_components_add_up_and_are_metered():
     """All stages pass at what is booked, from the vetted source too; at less they are refused."""
     plan, sums = combined(), world()[5]
-    assert len(execute(plan, sums, VettedNoise(), MemoryJournal(), UnitSquareMeter(plan.losses())))
+    assert len(
+        execute(plan, sums, VettedNoise(), MemoryJournal(), Meter(plan.losses(), squared=True))
+    )
     ends = [data_set([n, 0, 0, 0][::a], [0, 1, 0, 0], [m, 0, 0, 0][::a], [0, 1, 0, 0])
             for n, m, a in ((2, 3, 1), (2, 3, -1))]  # fmt: skip
     assert 0.99 * plan.losses()[0] <= worst_square(plan, ends) <= plan.losses()[0]
     with pytest.raises(HexveilError, match="would cost a unit more"):
         execute(plan, sums, SimulatedNoise(np.random.default_rng(0), 1), MemoryJournal(),
-                UnitSquareMeter(plan.losses() * (1 - 1e-6)))  # fmt: skip
+                Meter(plan.losses() * (1 - 1e-6), squared=True))  # fmt: skip
 
 
 def scale_of_laplace(law):
@@ -165,7 +167,7 @@ def test_broken_twins_are_refused(twin, monkeypatch):
     # What is booked exceeds what was divided; or else the meter finds that more is spent.
     if plan.losses()[0] <= divided * (1 + 1e-6):
         with pytest.raises(HexveilError, match="would cost a unit more"):
-            execute(plan, sums, source, MemoryJournal(), UnitSquareMeter(plan.losses()))
+            execute(plan, sums, source, MemoryJournal(), Meter(plan.losses(), squared=True))
 
 
 def test_a_charge_for_coming_or_going_is_found():

@@ -18,7 +18,6 @@ from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, PrivateSums, execute
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.square_meter import UnitSquareMeter
 from hexveil.planning.columns.epsilon_shares import divide_epsilon
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.planning.serialization.plan_tables import digest
@@ -410,11 +409,11 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, approximate):
     assert errors["pm25"] / 100 < errors["no2.air"] / 200
     sums = ColumnSums({name: PrivateSums(one.sums.total) for name, one in dataset.datasets.items()})
     source, stages = SimulatedNoise(np.random.default_rng(1), 1), approximate.allocation()
-    execute(stages, sums, source, MemoryJournal(), UnitSquareMeter(booked))
+    execute(stages, sums, source, MemoryJournal(), Meter(booked, squared=True))
     # A twin that charges the first column alone.
     first = approximate.with_stages({"pm25": stages.component("pm25").plan}).losses()
     with pytest.raises(HexveilError, match="more than was booked"):
-        execute(stages, sums, source, MemoryJournal(), UnitSquareMeter(first))
+        execute(stages, sums, source, MemoryJournal(), Meter(first, squared=True))
     with pytest.raises(InputError, match="below 1 / 80 units"):
         hv.plan(dataset, epsilon=6, delta="0.1", statistics="mean")
 

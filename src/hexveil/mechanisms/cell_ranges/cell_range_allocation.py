@@ -207,7 +207,7 @@ class CellRangeAllocation(ReadOnlyArrays):
         `PosteriorRangeSelection` for a release.
     errors : CellRangeErrors
     booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up: what the looks, the histogram and the spread cost.
+        Loss of each user, rounded up (planning/guarantees/plan_losses.py).
     """
 
     pooled_noise: BinNoise

@@ -8,16 +8,13 @@ stage.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.accounting import privacy_loss
-from hexveil.accounting.gaussian_composition import LATTICE
+from hexveil.accounting.moves import losses, squares
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
@@ -25,20 +22,12 @@ from hexveil.mechanisms.contract import (
     LaplaceNoise,
     Values,
 )
-from hexveil.mechanisms.sensitivity_report import (
-    is_gaussian_sound,
-    noise_of_law,
-    sum_lower_bound,
-)
+from hexveil.mechanisms.sensitivity_report import is_gaussian_sound, noise_of_law
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.accounting.moves import PairMoves, StatisticMoves
     from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.accounting.privacy_loss import LossParameters
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import (
         EstimateGrid,
@@ -47,9 +36,7 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
-    from hexveil.mechanisms.sensitivity_report import GaussianNoise, SquaredMoves
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.mechanisms.sensitivity_report import GaussianNoise
 
 CELLS = "cells"
 """Name of the stage in which the cells' own numbers are drawn: the last of every release."""
@@ -78,6 +65,10 @@ class ClippedStatistic(Protocol):
     def error(self) -> ErrorModel:
         """Error model of the estimates."""
 
+    @property
+    def moves(self) -> StatisticMoves:
+        """By how many steps each pair moves its cell's integer."""
+
     def measure(self, sums: PrivateSums) -> Ints:
         """Return the integer of each noised cell, shape (batch, n_noised). PRIVATE."""
 
@@ -89,126 +80,33 @@ class ClippedStatistic(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedSensitivity(ReadOnlyArrays):
-    """Privacy loss of each user by the noise of clipped statistics, computed in blocks of pairs.
-
-    The formula is the one that was booked (accounting/privacy_loss.py), with the scales that go to
-    the noise source in place of the planned ones. Mean and variance of a cell have a joint bound.
+class MappedMoves:
+    """Sensitivity of clipped statistics in one draw, of pairs wherever they are.
 
     Attributes
     ----------
-    occupancy : Occupancy
-    charges : LossParameters
-        As planned.
-    users, suppressed : tuples of ndarray
-        Factors of users, and pairs that contribute nothing.
-    width : ndarray of int64, shape (n_cells,)
-        Width of each cell's bounds in quanta.
-    mean_cells, variance_cells : ndarray of int64
-        Cells of the entries of the request, means first.
-    losses : callable
-        The formula, as a function of pairs.
+    moves : PairMoves
+        Statistics in the order of the entries of the request.
     """
 
-    occupancy: Occupancy
-    charges: LossParameters
-    users: tuple[Floats, ...]
-    suppressed: tuple[Suppressed, ...]
-    width: Ints
-    mean_cells: Ints
-    variance_cells: Ints
-    losses: Callable[..., Floats] = privacy_loss.user_losses
+    moves: PairMoves
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return each user's loss, rounded down: see `SensitivityReport`."""
         # Anything else was never booked: the meter refuses an infinite loss.
         if not isinstance(request, LaplaceNoise) or not (request.scales > 0).all():
             return np.full(n_users, np.inf)
-        means, variances = np.split(request.scales, [self.mean_cells.size])
-        noise = np.zeros(self.width.size)
-        # Means are noised in half quanta, the formula counts records: R = 2 S r.
-        noise[self.mean_cells] = means / (2.0 * self.width[self.mean_cells])
-        variance_noise = np.zeros(self.width.size)
-        # Variances are counted in parts of their own noise b, so that the scale at the door is 2^30
-        # in every cell; b is a public number of the plan.
-        planned = self.charges.variance_noise[self.variance_cells]
-        variance_noise[self.variance_cells] = planned * (variances / STEPS)
-        parameters = self.charges._replace(noise=noise, variance_noise=variance_noise)
-        rounded_up = self.occupancy.map_users(self.losses, parameters, self.users, self.suppressed)
-        # A sum of up to as many quotients of doubles as a user has cells, each rounded up before.
-        most_cells = int(self.occupancy.cells_per_user.max())
-        return np.asarray(rounded_up * (1.0 - 2.0**-46 - most_cells * 2.0**-51))
-
-
-class MovedStatistic(Protocol):
-    """Statistic of which each pair moves its cell's integer by a known number of steps."""
-
-    @property
-    def noised_cells(self) -> Ints:
-        """Numbers of the cells that are noised."""
-
-    @property
-    def moved_by(self) -> Callable[..., Ints]:
-        """Function of pairs, `move_parameters` and factors: steps of each pair."""
-
-    def move_parameters(self) -> tuple[NDArray[Any], ...]:
-        """Return arrays with an entry per cell."""
-
-
-@dataclass(frozen=True, eq=False)
-class MappedMoves:
-    """Sensitivity of clipped statistics in one stage of Gaussian noise, in blocks of pairs.
-
-    What `SquaredMoves` says of pairs at hand, by the same whole numbers.
-
-    Attributes
-    ----------
-    occupancy : Occupancy
-    factor : ndarray of float, shape (n_users,)
-    statistics : tuple of MovedStatistic
-        In the order of the entries of the request.
-    """
-
-    occupancy: Occupancy
-    factor: Floats
-    statistics: tuple[MovedStatistic, ...]
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002
-        """Return infinity: no pure loss limits Gaussian noise."""
-        return np.full(n_users, np.inf)
+        return self._at(request.scales).per_user(losses, up=False)
 
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each user's charge as a square of μ, rounded down (unit_squares)."""
+        """Return each user's charge as a square of μ, rounded down."""
         if not is_gaussian_sound(request):
             return np.full(n_users, np.inf)
-        ends = np.cumsum([statistic.noised_cells.size for statistic in self.statistics])
-        cells: list[NDArray[Any]] = []
-        works = []
-        for statistic, own in zip(
-            self.statistics, np.split(request.deviations, ends[:-1]), strict=True
-        ):
-            deviations = np.full(self.occupancy.n_cells, np.inf)
-            deviations[statistic.noised_cells] = own
-            parameters = statistic.move_parameters()
-            cells += [deviations, *parameters]
-            works.append((statistic.moved_by, len(parameters)))
-        squares = partial(_move_squares, works=tuple(works))
-        return np.asarray(self.occupancy.map_users(squares, cells, (self.factor,)))
+        return self._at(request.deviations).per_user(squares, up=False)
 
-
-def _move_squares(
-    pairs: Pairs, *given: NDArray[Any], works: tuple[tuple[Callable[..., Ints], int], ...]
-) -> Floats:
-    """Return each user's square of μ by statistics that follow each other in `given`."""
-    stage, lattice, at = np.zeros(pairs.n.size), np.zeros(pairs.n.size), 0
-    for moved_by, size in works:
-        deviations = given[at][pairs.cell]
-        ratio = moved_by(pairs, *given[at + 1 : at + 1 + size], given[-1]) / deviations
-        stage += ratio**2
-        lattice += ratio / deviations / float(LATTICE)
-        at += 1 + size
-    sums = (sum_lower_bound(pairs.user, terms, pairs.n_users) for terms in (stage, lattice))
-    return np.asarray(np.maximum(*sums))
+    def _at(self, scales: Floats) -> PairMoves:
+        sizes = [int(np.isfinite(one.scale).sum()) for one in self.moves.statistics]
+        return self.moves.at(np.split(scales, np.cumsum(sizes)[:-1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +114,7 @@ class ClippedStage(DrawnRow):
     """Integers of all noised cells, one statistic after the other, in one draw."""
 
     statistics: tuple[ClippedStatistic, ...]
-    user_sensitivity: ClippedSensitivity | SquaredMoves | MappedMoves
+    user_sensitivity: MappedMoves
     name: str = CELLS
     law: NoiseLaw = LAPLACE
 
@@ -248,8 +146,7 @@ class ClippedAllocation(ReadOnlyArrays):
     ----------
     stage : ClippedStage
     booked : ndarray of float, shape (n_users,)
-        What is booked for each user, rounded up (accounting/privacy_loss.py; under a δ
-        accounting/unit_squares.py).
+        Loss of each user, or its square of μ, rounded up (planning/guarantees/plan_losses.py).
     """
 
     stage: ClippedStage

@@ -29,24 +29,22 @@ Source: WC Theorem III.1, ERRATA 3 and 10.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.contributions import contributed_records
+from hexveil.accounting.moves import FINE, StatisticMoves
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EstimateGrid, Separate
+from hexveil.mechanisms.contract import EstimateGrid
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.mechanisms.contract import PrivateSums
@@ -91,7 +89,10 @@ def laplace_scales(width: Ints, noise_records: Floats) -> Floats:
     """Return R of each cell, of few values (planning/optimizers/noise_quantization.py)."""
     requested = list(zip(width.tolist(), noise_records.tolist(), strict=True))
     # Exact rationals are slow, and a plan has few distinct scales: each is rounded up once.
-    scale = {(s, r): round_up(2 * s * Fraction(r)) for s, r in set(requested)}
+    # Noise that is no number is refused before it is drawn.
+    scale = {
+        (s, r): round_up(2 * s * Fraction(r)) if math.isfinite(r) else r for s, r in set(requested)
+    }
     return np.array([scale[cell] for cell in requested], dtype=np.float64)
 
 
@@ -170,22 +171,10 @@ class ClippedMean(ReadOnlyArrays):
         cells = lattice.lower, lattice.width, self.noise, self.cap, self.span_quanta
         return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.suppressed)
 
-    def moves(self) -> Separate:
-        """Return by how many half quanta each pair moves its cell's number: 2 w, where noised."""
-        pairs = self.occupancy.local()
-        by = self.moved_by(pairs, *self.move_parameters(), self.factor)
-        rows = np.flatnonzero(self.noise[pairs.cell] > 0)
-        entry = np.searchsorted(self.noised_cells, pairs.cell[rows])
-        return Separate(pairs.user[rows], entry.astype(np.int64), by[rows])
-
-    def move_parameters(self) -> tuple[NDArray[Any], ...]:
-        """Return the arrays per cell from which moves follow."""
-        return self.lattice.width, self.noise, self.cap, self.span_quanta
-
     @property
-    def moved_by(self) -> Callable[..., Ints]:
-        """Function of pairs, `move_parameters` and factors: how far each pair moves its cell."""
-        return _moved_by
+    def moves(self) -> StatisticMoves:
+        """By how many half quanta each pair moves its cell's number."""
+        return mean_moves(self.lattice.width, self.cap, self.span_quanta, self.noise)
 
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published mean of each cell from its noisy integer, in value units."""
@@ -218,13 +207,44 @@ class ClippedMean(ReadOnlyArrays):
             )
 
 
-def _moved_by(
-    pairs: Pairs, width: Ints, noise: Floats, cap: Ints, span_quanta: Floats, factor: Floats
+# ---- moves ----
+
+
+def mean_moves(width: Ints, cap: Ints, span_quanta: Floats, noise: Floats) -> StatisticMoves:
+    """Return that each pair moves its cell's number by 2 w half quanta, in noise of scale R.
+
+    Arrays have an entry per cell: see `ClippedMean`. Users' factors and dropped pairs come after.
+    """
+    return StatisticMoves.of(_half_quanta_moved, (width, cap, span_quanta), noise)
+
+
+def unrounded_mean_moves(cap: Ints, noise_records: Floats) -> StatisticMoves:
+    """Return the same of bare counts: bounds have no lattice, noise is counted in records."""
+    fractions = np.zeros(cap.size)
+    return StatisticMoves.of(_records_moved, (cap, fractions), FINE * noise_records)
+
+
+def _half_quanta_moved(
+    pairs: Pairs, width: Ints, cap: Ints, span_quanta: Floats, factor: Floats, *suppressed: Bools
 ) -> Ints:
-    """Return 2 w of each pair, 0 where its cell is not noised."""
+    records = _kept_records(pairs, cap, span_quanta, factor, *suppressed)
+    return 2 * half_widths(records, pairs.n, width[pairs.cell])
+
+
+def _records_moved(
+    pairs: Pairs, cap: Ints, span_quanta: Floats, factor: Floats, *suppressed: Bools
+) -> Floats:
+    return FINE * _kept_records(pairs, cap, span_quanta, factor, *suppressed)
+
+
+def _kept_records(
+    pairs: Pairs, cap: Ints, span_quanta: Floats, factor: Floats, *suppressed: Bools
+) -> Floats:
+    """Return the records that each pair contributes; none of pairs that are dropped."""
     records = contributed_records(pairs, cap, span_quanta, factor)
-    half = half_widths(records, pairs.n, width[pairs.cell])
-    return np.where(noise[pairs.cell] > 0, 2 * half, 0)
+    for is_suppressed in suppressed:
+        records = np.where(is_suppressed, 0.0, records)
+    return records
 
 
 def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
@@ -239,9 +259,7 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     factor: Floats,
     *suppressed: Bools,
 ) -> Ints:
-    records = contributed_records(pairs, cap, span_quanta, factor)
-    for is_suppressed in suppressed:
-        records = np.where(is_suppressed, 0.0, records)
+    records = _kept_records(pairs, cap, span_quanta, factor, *suppressed)
     # Sums of cells without noise are not looked at: these publish a constant.
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, m = pairs.cell[rows], pairs.n[rows]

@@ -28,8 +28,7 @@ that the sums are those of m real values were used: both hold for all sums that 
 Loss: floors of numbers a distance x apart differ by less than x + 1. So a user who moves V by at
 most D costs less than (2^30 D / b + 1) / 2^30 = D / b + 2^-30, and the plan books both terms (its
 LATTICE). A user who contributes nothing moves nothing. Where both statistics of a cell are
-published their losses are added, or bounded together as for unrounded statistics
-(accounting/privacy_loss.py), plus 2^-30.
+published their losses are added.
 Source: COMP Proposition III.1; ERRATA 3 and 10.
 
 Whether everything fits 64 bits is decided beforehand from public facts: no value causes an error.
@@ -45,17 +44,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
-from hexveil.accounting.privacy_loss import LossParameters, pair_losses
+from hexveil.accounting.contributions import contributed_records
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, variance_sensitivity_bound
+from hexveil.accounting.moves import StatisticMoves
+from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM
-from hexveil.mechanisms.contract import EstimateGrid, Separate
+from hexveil.mechanisms.contract import EstimateGrid
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
@@ -67,6 +66,8 @@ if TYPE_CHECKING:
 
 STEPS = 2**30
 """Lattice steps in one Laplace scale: the integer noise scale of every cell."""
+_HAIR = 1.0 + 2.0**-49
+"""More than the roundings of a number of steps, of which none may be lost to a floor."""
 NO_SQUARES = (
     "a variance needs sums of squares, which these records have not: give sum_sq with sums "
     "made elsewhere, or read the records with a coarser quantum."
@@ -91,6 +92,8 @@ class ClippedVariance(ReadOnlyArrays):
     error : ErrorModel
     divisor : ndarray of int64, shape (n_cells,)
         N; or the samples that contribute, where the others are left out and not put at the middle.
+    unclipped : ndarray of bool, shape (n_cells,)
+        Whether each user of the cell contributes all of its samples, or none and is left out.
     """
 
     occupancy: Occupancy
@@ -101,6 +104,7 @@ class ClippedVariance(ReadOnlyArrays):
     suppressed: tuple[Suppressed, ...]
     error: ErrorModel
     divisor: Ints
+    unclipped: Bools
     name: str = "variance"
 
     @property
@@ -118,36 +122,10 @@ class ClippedVariance(ReadOnlyArrays):
         """Nothing: a cell without noise is published without an integer."""
         return np.zeros(self.noise.size, dtype=np.int64)
 
-    def moves(self) -> Separate:
-        """Return by how many steps each pair moves its cell's number, where noised: module head."""
-        pairs = self.occupancy.local()
-        suppressed = [column for column in self.suppressed if isinstance(column, np.ndarray)]
-        by = self.moved_by(pairs, *self.move_parameters(), self.factor, *suppressed)
-        rows = np.flatnonzero(by > 0)
-        entry = np.searchsorted(self.noised_cells, pairs.cell[rows])
-        return Separate(pairs.user[rows], entry.astype(np.int64), by[rows])
-
-    def move_parameters(self) -> tuple[NDArray[Any], ...]:
-        """Return the arrays per cell from which moves follow."""
-        cells = self.cap.size
-        nowhere = np.zeros(cells, dtype=np.bool_)
-        return LossParameters(
-            records=self.divisor,
-            cap=self.cap,
-            noise=np.zeros(cells),
-            span_quanta=np.zeros(cells),
-            variance_cap=self.cap,
-            variance_noise=self.noise,
-            unclipped=nowhere,
-            variance_unclipped=self.error.clipped_share == 0,
-            publishes_mean=nowhere,
-            publishes_variance=~nowhere,
-        )
-
     @property
-    def moved_by(self) -> Callable[..., Ints]:
-        """Function of pairs, `move_parameters` and factors: how far each pair moves its cell."""
-        return _moved_by
+    def moves(self) -> StatisticMoves:
+        """By how many steps each pair moves its cell's number."""
+        return variance_moves(self.divisor, self.cap, self.noise, self.unclipped)
 
     def measure(self, sums: PrivateSums) -> Ints:
         """Return Y of every noised cell, shape (batch, n_noised). PRIVATE.
@@ -210,10 +188,37 @@ class ClippedVariance(ReadOnlyArrays):
             )
 
 
-def _moved_by(pairs: Pairs, *given: NDArray[Any]) -> Ints:
-    """Return the steps by which each pair moves its cell's number, 0 where it moves nothing."""
-    ratio = pair_losses(pairs, *given, on_lattice=False)
-    return np.where(ratio > 0, np.floor(STEPS * ratio).astype(np.int64) + 1, 0)
+def variance_moves(divisor: Ints, cap: Ints, noise: Floats, unclipped: Bools) -> StatisticMoves:
+    """Return by how many steps each pair moves its cell's number, in noise of 2^30 steps.
+
+    Arrays have an entry per cell: see `ClippedVariance`. Users' factors and dropped pairs come
+    after.
+    """
+    scale = np.where(noise > 0, float(STEPS), 0.0)
+    return StatisticMoves.of(_steps_moved, (divisor, cap, noise, unclipped), scale)
+
+
+def _steps_moved(
+    pairs: Pairs,
+    divisor: Ints,
+    cap: Ints,
+    noise: Floats,
+    unclipped: Bools,
+    factor: Floats,
+    *suppressed: Bools,
+) -> Floats:
+    # Contributions need not be whole quanta: see the module head.
+    kept = contributed_records(pairs, cap, np.zeros(noise.size), factor)
+    for is_suppressed in suppressed:
+        kept = np.where(is_suppressed, 0.0, kept)
+    total, scale = divisor[pairs.cell], noise[pairs.cell]
+    # COMP Proposition III.1 is below the bound for odd N, but its proof is of plain data: with one
+    # clipped record anywhere in the cell only the bound holds.
+    plain, bound = variance_share(pairs.n, total), variance_sensitivity_bound(kept / total)
+    sensitivity = np.where(unclipped[pairs.cell], plain, bound)
+    moves = (kept > 0) & (scale > 0)
+    steps = STEPS * np.divide(sensitivity, scale, out=np.zeros(kept.size), where=moves)
+    return np.where(moves, np.floor(steps * _HAIR) + 1.0, 0.0)
 
 
 def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over

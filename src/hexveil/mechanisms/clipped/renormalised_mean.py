@@ -27,7 +27,7 @@ import numpy as np
 from hexveil.accounting.contributions import whole_records
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped.clipped_mean import ROOM
+from hexveil.mechanisms.clipped.clipped_mean import ROOM, mean_moves
 from hexveil.mechanisms.contract import EstimateGrid
 from hexveil.mechanisms.stage_data import TAIL
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.accounting.moves import StatisticMoves
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import PrivateSums
@@ -84,6 +85,11 @@ class RenormalisedMean(ReadOnlyArrays):
     def constants(self) -> Ints:
         """Nothing: every cell is noised."""
         return np.zeros(self.noise.size, dtype=np.int64)
+
+    @property
+    def moves(self) -> StatisticMoves:
+        """By how many half quanta each pair moves its cell's number: 2 Γ S."""
+        return mean_moves(self.lattice.width, self.cap, np.zeros(self.noise.size), self.noise)
 
     def measure(self, sums: PrivateSums) -> Ints:
         """Return y of every cell, in half quanta, shape (batch, n_cells). PRIVATE.

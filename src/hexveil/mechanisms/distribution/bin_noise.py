@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import LATTICE, calibrated_square
+from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.accounting.gaussian_loss import MIN_DEVIATION
-from hexveil.accounting.unit_squares import ROUNDING
-from hexveil.base.rational import round_up, sum_upper_bounds
+from hexveil.accounting.moves import add_up, losses, squares
+from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, Separate
 from hexveil.mechanisms.sensitivity_report import SquaredMoves
 
@@ -86,9 +86,10 @@ class LaplaceBins:
         """Return 2 M for each group, stated at the first bin of its sum: all have one scale."""
         return Separate(user, first_bin, 2 * weight)
 
-    def losses(self, user: Ints, weight: Ints, scale: Floats, n_users: int) -> Floats:
-        """Return each unit's loss by groups of these weights and scales, rounded up."""
-        return sum_upper_bounds(user, 2.0 * weight / scale, n_users)
+    @staticmethod
+    def losses(user: Ints, weight: Ints, scale: Floats, n_users: int, *, up: bool = True) -> Floats:
+        """Return each unit's loss by groups of these weights and scales, rounded up or down."""
+        return add_up(user, losses([(2 * weight, scale)]), n_users, up=up)
 
     def sizes(self, user: Ints, priced: Ints, n_users: int) -> Ints:
         """Return each unit's size, within which its weights are limited: the sum."""
@@ -144,14 +145,11 @@ class GaussianBins:
         )))  # fmt: skip
         return SquaredMoves(moves)
 
-    def losses(self, user: Ints, weight: Ints, scale: Floats, n_users: int) -> Floats:
-        """Return each unit's square of μ by groups of these weights and scales, rounded up."""
-        ratio = weight / scale
-        steps = ratio / scale / float(LATTICE)
-        stage, lattice = (
-            sum_upper_bounds(user, 2.0 * terms * ROUNDING, n_users) for terms in (ratio**2, steps)
-        )
-        return np.maximum(stage, lattice)
+    @staticmethod
+    def losses(user: Ints, weight: Ints, scale: Floats, n_users: int, *, up: bool = True) -> Floats:
+        """Return each unit's square of μ by groups of these weights and scales, rounded."""
+        # M moves in each of two bins: see `report`.
+        return add_up(user, squares([(weight, scale)] * 2), n_users, up=up)
 
     def sizes(self, user: Ints, priced: Ints, n_users: int) -> Ints:
         """Return each unit's size, within which its weights are limited: the root of squares."""

@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.bin_noise import PARTS
+from hexveil.mechanisms.distribution.bin_noise import PARTS, GaussianBins, LaplaceBins
 from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     is_gaussian_sound,
-    sum_lower_bound,
 )
 
 if TYPE_CHECKING:
@@ -77,8 +75,12 @@ class PricedWeights(ReadOnlyArrays):
 
     def losses(self, law: BinNoise) -> Floats:
         """Return each unit's loss under this noise, in ε or as a square of μ, rounded up."""
-        work = partial(_losses, law=law)
-        return np.asarray(self.occupancy.map_users(work, (self.prices,), (self.divisor,)))
+        return self.losses_at(type(law), np.full(self.prices.size, law.scale), up=True)
+
+    def losses_at(self, law: type[BinNoise], scales: Floats, *, up: bool) -> Floats:
+        """Return the same at a scale per cell, rounded up or down."""
+        work, cells = partial(_losses, law=law, up=up), (self.prices, scales)
+        return np.asarray(self.occupancy.map_users(work, cells, (self.divisor,)))
 
 
 def weigh(pairs: Pairs, prices: Ints, divisor: Ints) -> Ints:
@@ -116,19 +118,18 @@ class PricedSensitivity(ReadOnlyArrays):
         """Return each unit's loss, rounded down; infinite unless the noise is Laplace noise."""
         if not isinstance(request, LaplaceNoise):
             return np.full(n_users, np.inf)
-        return self._of_cells(_lower_losses, np.atleast_2d(request.scales)[0])
+        return self._of_cells(LaplaceBins, np.atleast_2d(request.scales)[0])
 
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
         """Return each unit's square of μ, rounded down (`bin_noise`)."""
         if not is_gaussian_sound(request):
             return np.full(n_users, np.inf)
-        return self._of_cells(_lower_squares, request.deviations)
+        return self._of_cells(GaussianBins, request.deviations)
 
-    def _of_cells(self, work: Callable[..., Floats], scales: Floats) -> Floats:
+    def _of_cells(self, law: type[BinNoise], scales: Floats) -> Floats:
         # All bins of a cell have one scale; were one smaller, the loss would be at most that.
         smallest = scales.reshape(-1, self.n_bins).min(axis=1)
-        arguments = (self.weights.prices, smallest), (self.weights.divisor,)
-        return np.asarray(self.weights.occupancy.map_users(work, *arguments))
+        return self.weights.losses_at(law, smallest, up=False)
 
 
 def _priced(pairs: Pairs, prices: Ints) -> Ints:
@@ -144,26 +145,11 @@ def _weighed(pairs: Pairs, prices: Ints, divisor: Ints, *, work: Callable[..., A
     return work(pairs, weigh(pairs, prices, divisor))
 
 
-def _losses(pairs: Pairs, prices: Ints, divisor: Ints, *, law: BinNoise) -> Floats:
+def _losses(
+    pairs: Pairs, prices: Ints, scales: Floats, divisor: Ints, *, law: type[BinNoise], up: bool
+) -> Floats:
     weight = weigh(pairs, prices, divisor)
-    return law.losses(pairs.user, weight, np.full(weight.size, law.scale), pairs.n_users)
-
-
-def _lower_losses(pairs: Pairs, prices: Ints, scales: Floats, divisor: Ints) -> Floats:
-    # A scale of zero is an infinite loss, which the meter refuses.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = 2.0 * weigh(pairs, prices, divisor) / scales[pairs.cell]
-    return sum_lower_bound(pairs.user, terms, pairs.n_users)
-
-
-def _lower_squares(pairs: Pairs, prices: Ints, deviations: Floats, divisor: Ints) -> Floats:
-    scale = deviations[pairs.cell]
-    ratio = weigh(pairs, prices, divisor) / scale
-    stage, lattice = (
-        sum_lower_bound(pairs.user, 2.0 * terms, pairs.n_users)
-        for terms in (ratio**2, ratio / scale / float(LATTICE))
-    )
-    return np.asarray(np.maximum(stage, lattice))
+    return law.losses(pairs.user, weight, scales[pairs.cell], pairs.n_users, up=up)
 
 
 def _cell_squares(pairs: Pairs, weight: Ints) -> Floats:

@@ -14,14 +14,13 @@ Which units exist is private, so losses have a single entry: that of any unit, p
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from hexveil.accounting.moves import ULP, losses, quotient
 from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, PrivateSums
-from hexveil.mechanisms.sensitivity_report import ULP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 N_ACCOUNTS = 1
 """Entries of losses: "any unit"."""
+DOWN = 1.0 - 16.0 * ULP
+"""Less than the rounding of a loss."""
 
 
 class PresenceSums(PrivateSums):
@@ -85,10 +86,8 @@ class JointSensitivity:
             # No pure loss limits it: the meter of a pure promise refuses it.
             return np.full(n_users, np.inf)
         scale = np.min(request.scales) if isinstance(request, LaplaceNoise) else request.scale / 2
-        # A scale of zero is an infinite loss, which the meter refuses.
-        with np.errstate(divide="ignore"):
-            loss = np.float64(self.by) / scale
-        return np.full(n_users, loss * (1.0 - 16.0 * ULP))
+        (loss,) = losses([(np.array([self.by]), np.array([scale]))])
+        return np.full(n_users, loss * DOWN)
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,8 @@ class JointDistance:
         """Return infinity: an L2 distance alone limits no pure loss."""
         return np.full(n_users, np.inf)
 
-    def square_lower_bound(self, request: GaussianNoise) -> float:
-        """Return μ² of this noise, rounded down; infinite for a parameter of zero."""
-        least = float(np.min(request.deviations))
-        return float(self.by_square) / least**2 * (1.0 - 16.0 * ULP) if least > 0 else math.inf
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return μ² of this noise for any unit, rounded down; infinite for a parameter of zero."""
+        least = np.array([np.min(request.deviations)], dtype=np.float64)
+        square = quotient(quotient(np.array([self.by_square]), least), least)
+        return np.full(n_users, square * DOWN)

@@ -24,21 +24,17 @@ from hexveil.accounting.gaussian_composition import (
     square_of_pure,
 )
 from hexveil.accounting.gaussian_loss import MIN_DEVIATION
-from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.contract import GaussianNoise, Meter
-from hexveil.mechanisms.distribution.combined_stages import RenumberedUnits
-from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointDistance
+from hexveil.mechanisms.contract import Meter
+from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS
 from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
 from hexveil.mechanisms.presence.map_stage import MAX_SCALE, map_scale
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.contract import Authority, NoiseRequest, SensitivityReport
-
-ROUNDED = 1e-9
-"""Relative room that the meter leaves for the rounding of squares."""
+    from hexveil.mechanisms.contract import Authority
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,7 @@ class GaussianShares:
 
     def meter(self, booked: Floats) -> Authority:
         """Return the meter of the squares that were booked."""
-        return SquareMeter(float(booked.max()))
+        return Meter(booked, squared=True)
 
 
 @dataclass(frozen=True)
@@ -127,7 +123,7 @@ class AddedSquares:
 
     def meter(self, booked: Floats) -> Authority:
         """Return the meter of the squares that were booked."""
-        return SquareMeter(float(booked.max()))
+        return Meter(booked, squared=True)
 
 
 LossShares: TypeAlias = PureShares | GaussianShares
@@ -141,47 +137,3 @@ def loss_shares(epsilon: Fraction, delta: Fraction) -> LossShares:
 def booked_losses(shares: LossShares | AddedSquares) -> Floats:
     """Return the loss of any unit, shape (1,), rounded up: in ε, or as a square of μ."""
     return np.full(N_ACCOUNTS, round_up(shares.booked))
-
-
-class SquareMeter:
-    """Squares of μ added up from the scales that go to the noise source, against the booking.
-
-    Parameters
-    ----------
-    booked : float
-        μ² of any unit.
-    """
-
-    def __init__(self, booked: float) -> None:
-        self._booked, self._spent = booked, 0.0
-
-    def authorise(
-        self, requests: tuple[NoiseRequest, ...], reports: tuple[SensitivityReport, ...]
-    ) -> None:
-        """Add the squares of a stage; refuse above the booking.
-
-        Raises
-        ------
-        HexveilError
-            If any unit would certainly lose more than was booked.
-        """
-        for request, report in zip(requests, reports, strict=True):
-            self._spent += stage_square(request, report) * (1.0 - ROUNDED)
-        # Not (spent <= booked): a loss that is not a number is refused, too.
-        if not self._spent <= self._booked:
-            raise HexveilError(
-                "this release would cost a unit more than was booked for it, so no noise was "
-                "drawn: its plan was changed after its loss was computed. Plan again."
-            )
-
-
-def stage_square(request: NoiseRequest, report: SensitivityReport) -> float:
-    """Return μ² of a noise request, but for rounding: infinite where no square limits it."""
-    if isinstance(report, RenumberedUnits):
-        report = report.report  # of one of several value columns: any unit is any unit in each
-    if isinstance(request, GaussianNoise):
-        if not isinstance(report, JointDistance):
-            return math.inf
-        return report.square_lower_bound(request)
-    pure = float(report.loss_lower_bound(request, N_ACCOUNTS)[0])
-    return square_of_pure(pure) if math.isfinite(pure) else math.inf

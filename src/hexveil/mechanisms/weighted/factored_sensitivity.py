@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import LATTICE
+from hexveil.accounting.moves import ULP, add_up, quotient, squares
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.sensitivity_report import (
-    ULP,
     GaussianNoise,
     LaplaceNoise,
     is_gaussian_sound,
-    sum_lower_bound,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ class FactoredSquares:
         return np.full(n_users, np.inf)
 
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each user's charge as a square of μ, rounded down (unit_squares)."""
+        """Return each user's charge as a square of μ, rounded down."""
         if not is_gaussian_sound(request):
             return np.full(n_users, np.inf)
         sizes = [int(np.count_nonzero(report.measured)) for report in self.reports]
@@ -94,23 +92,19 @@ class FactoredSquares:
 
 def _squares(pairs: Pairs, weight: Ints, *cells: NDArray[Any]) -> Floats:
     """Return each user's square of μ, of pairs of widths and deviations per cell."""
-    stage, lattice = np.zeros(weight.size), np.zeros(weight.size)
-    for width, deviations in zip(cells[::2], cells[1::2], strict=True):
-        ratio = weight * width[pairs.cell] / deviations[pairs.cell]
-        stage += ratio**2
-        lattice += ratio / deviations[pairs.cell] / float(LATTICE)
-    sums = (sum_lower_bound(pairs.user, terms, pairs.n_users) for terms in (stage, lattice))
-    return np.asarray(np.maximum(*sums))
+    moved = [
+        (weight * width[pairs.cell], deviations[pairs.cell])
+        for width, deviations in zip(cells[::2], cells[1::2], strict=True)
+    ]
+    return add_up(pairs.user, squares(moved), pairs.n_users, up=False)
 
 
 def _losses(pairs: Pairs, weight: Ints, width: Ints, scales: Floats, *spent: Floats) -> Floats:
-    # A scale of zero is an infinite loss, which the meter refuses.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = weight * width[pairs.cell] / scales[pairs.cell]
+    terms = quotient(weight * width[pairs.cell], scales[pairs.cell])
     if spent:
         authorised, used = (weight * one[pairs.cell] for one in spent)
         unspent = np.where(np.isfinite(scales[pairs.cell]), authorised - used, 0.0)
         # A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
         rounding = 16.0 * ULP * (terms + authorised + used)
         terms = np.maximum(terms - unspent - rounding, 0.0)
-    return sum_lower_bound(pairs.user, terms, pairs.n_users)
+    return add_up(pairs.user, (terms,), pairs.n_users, up=False)

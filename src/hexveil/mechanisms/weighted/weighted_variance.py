@@ -30,7 +30,7 @@ distance d costs at most d / R (mechanisms/noise.py). R is 2^20 (Σ W) n rounded
 noise for a radius of 1: a cell costs at most W / (n Σ W) here and W / (n' Σ W) for its mean, n' the
 mean's noise, which is always drawn; the plan books the sum of both, and what the interval costs,
 in one sum (planning/plan.py). Under a δ noise is Gaussian, 2 B² above is B², and squares of μ add
-up (accounting/unit_squares.py). Losses add up whatever earlier outputs chose (ledger/odometer.py).
+up (accounting/moves.py). Losses add up whatever earlier outputs chose (ledger/odometer.py).
 What is used of the sums: that they are those of m real values within the bounds
 (records/feasible_sums.py), so that 0 <= q <= m max(c, S - c)², S the width of the bounds in quanta.
 The variance of a cell of one record is 0: the plan has no noise for it, charges nothing, and no

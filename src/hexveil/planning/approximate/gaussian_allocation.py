@@ -2,7 +2,7 @@
 
 Within bounds also at the least ε, for a δ, at which target errors are met.
 
-Losses are squares of μ here (accounting/unit_squares.py), and fall with the square of the noise.
+Losses are squares of μ here (accounting/moves.py), and fall with the square of the noise.
 The range takes at most `MAX_RANGE_SQUARE` of them: a choice of small pure loss ε costs 1.57 ε², so
 that the pure loss that a plan without δ gives it is often affordable.
 """
@@ -17,9 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import has_single_record
-from hexveil.accounting.gaussian_composition import calibrated_square, pure_of_square
+from hexveil.accounting.gaussian_composition import (
+    CHOICES,
+    calibrated_square,
+    pure_of_square,
+    range_square,
+)
 from hexveil.accounting.noise_law import GAUSSIAN
-from hexveil.accounting.unit_squares import CHOICES, range_square
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.mechanisms.cell_ranges.pooled_spread import distance_vote_ratio

@@ -1,7 +1,7 @@
 """Users' weights under (ε, δ): the search of `user_weights`, with squares in place of sums.
 
 For an interval of width 1 a user moves a cell's number by its weight w, and costs Σ (w/r)² over all
-cells, r the deviations of Gaussian noise (accounting/unit_squares.py). With w ∝ f p and rates
+cells, r the deviations of Gaussian noise (accounting/moves.py). With w ∝ f p and rates
 a = 1 / (r √M T), T the sum of f p in the cell, that is at most M where f² Σ (a p)² is at most 1: f
 is 1 where the norm √Σ (a p)² is at most 1, and else what brings it there. Noise is expected to be
 √(2/π) r in size. What a cell is off by is as in `user_weights`.

@@ -19,7 +19,6 @@ from hexveil.planning.clipping_range.user_weights import (
     max_bias,
     relative_weights,
     sum_weights,
-    weight_shares,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.factored_weights import Weights
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy
+    from hexveil.model.occupancy import Occupancy
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +117,6 @@ class CellRangePlan(ReadOnlyArrays):
     def totals(self, occupancy: Occupancy) -> Ints:
         """Return the sum of weights of each cell."""
         return sum_weights(occupancy, self.weight)
-
-    def shares(self, occupancy: LocalOccupancy) -> Floats:
-        """Return each pair's part of its cell's number, where pairs are at hand."""
-        return weight_shares(occupancy, self.weight)
 
     def max_bias(self, occupancy: Occupancy) -> Floats:
         """Return the most that weights make each cell off by, for a range of width 1."""

@@ -23,6 +23,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import json
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -45,6 +46,7 @@ from hexveil.planning.serialization.plan_tables import CELLS, PAIRS, TABLES, USE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from fractions import Fraction
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 PlanT = TypeVar("PlanT", bound=AnyPlan)
 _PART = re.compile(r"moments|scores|column_[1-9]\d{0,5}")
 _PARTS = {"moment_plan": "moments", "plan": "scores"}
+LOSS_DIGITS = 1e-4
+"""Part of a loss by which another version's accountant may differ."""
 GOES_WITH = (
     "This plan is for the records of this occupancy alone, read as they were read for it. For "
     "other records, such as tomorrow's, keep the goal in a run file (TOML) and plan those records."
@@ -265,7 +269,7 @@ def load(folder: str | Path, kind: type[PlanT], source: Source = None) -> PlanT:
         facts = cast("PublicMetadata | ColumnFacts", source)
         coders = _coders(None, lambda word, place: _part(path, word, facts, place))
         plan = cast("PlanT", Codec(None, {("facts",): facts}, coders).unpack(kind, words["plan"]))
-        if words["figures"]["epsilon"] != decimal_text(plan.epsilon):
+        if not _is_stated(words["figures"]["epsilon"], plan.epsilon):
             raise InputError("it states a loss that its decisions do not have.")
         return plan
 
@@ -307,11 +311,16 @@ def _plan(words: Words, tables: Tables, elsewhere: Occupancy | None) -> Plan:
         raise InputError(f"{USERS} does not number users in order.")
     if words["occupancy"]["fingerprint"] != occupancy.fingerprint:
         raise InputError(f"it states the fingerprint of other counts than {PAIRS} has.")
-    # To the bit: the same code on the same arrays makes the same doubles.
-    losses = np.array_equal(plan.losses(), numbers(tables[USERS], "loss"))
-    if not losses or words["figures"]["epsilon"] != decimal_text(plan.epsilon):
+    losses = np.allclose(plan.losses(), numbers(tables[USERS], "loss"), LOSS_DIGITS)
+    if not losses or not _is_stated(words["figures"]["epsilon"], plan.epsilon):
         raise InputError(f"it or {USERS} states a loss that the rows of the plan do not have.")
     return plan
+
+
+def _is_stated(epsilon: str, loss: Fraction) -> bool:
+    """Return whether a folder states this loss, but for late digits."""
+    numerator, _, denominator = epsilon.partition("/")
+    return math.isclose(float(numerator) / float(denominator or 1), loss, rel_tol=LOSS_DIGITS)
 
 
 def read_words(path: Path) -> Words:

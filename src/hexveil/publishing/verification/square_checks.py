@@ -2,7 +2,7 @@
 
 Per cell a folder has the units n, the records N, the width U of the bounds, the deviation r of the
 noise, the bias B and the threshold t. A unit that contributes k of its samples to a cell costs
-(k U / (N r))² there (accounting/unit_squares.py), and Σ k = N (1 - 2 B / U) over the cell's units.
+(k U / (N r))² there (accounting/moves.py), and Σ k = N (1 - 2 B / U) over the cell's units.
 Under a private range of width w a unit of weight share s costs (s w / r)², by a variance of radius
 q (s q² / r)², Σ s = 1, and every unit the squares of the range's choices besides.
 
@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import LATTICE, square_epsilon
-from hexveil.accounting.unit_squares import range_square
+from hexveil.accounting.gaussian_composition import LATTICE, range_square, square_epsilon
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
 from hexveil.publishing.verification.recomputed_losses import LATTICE_LOSS, unranged_limits
 

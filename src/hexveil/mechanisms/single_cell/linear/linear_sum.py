@@ -22,7 +22,6 @@ import numpy as np
 
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Separate, Values
-from hexveil.mechanisms.private_quantile import ROUND_UP
 from hexveil.mechanisms.single_cell.cell_allocation import check_int64
 
 if TYPE_CHECKING:
@@ -87,7 +86,8 @@ class LinearSum(DrawnRow):
 
     def losses(self) -> Floats:
         """Return each user's loss, rounded up."""
-        return np.asarray(self.user_sensitivity / self.scale * ROUND_UP)
+        moves = Separate.of_one_entry(self.user_sensitivity)
+        return moves.loss_upper_bound(LaplaceNoise(np.array([self.scale])))
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return the noise of the sum."""

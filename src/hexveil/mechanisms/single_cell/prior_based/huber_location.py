@@ -172,7 +172,8 @@ class BalancePoint(DrawnRow):
 
     def losses(self) -> Floats:
         """Return each user's loss, rounded up."""
-        return np.asarray(2.0 * self.user_sensitivity / self.scale * ROUND_UP)
+        moves = Separate.of_one_entry(self.user_sensitivity)
+        return moves.loss_upper_bound(NoisyMax(self.scale))
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return the choice."""

@@ -36,7 +36,10 @@ def folder_of(files, path):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_plan_written_before_is_the_same_plan(name, tmp_path):
-    """Folder and ledger bytes give the losses that were booked, and the request that it was."""
+    """Folder and ledger bytes give the losses that were booked, and the request that it was.
+
+    Noise of variances had steps of its own then: their losses agree to nine digits.
+    """
     written, records = WRITTEN[name], records_of(name)
     like = planned(name, records)
     folder = folder_of(written["folder"], tmp_path / "plan")
@@ -44,7 +47,7 @@ def test_a_plan_written_before_is_the_same_plan(name, tmp_path):
     loaded = type(like).load(folder, source)
     kept = plan_codec.decode(base64.b85decode(written["ledger"]), like)
     for plan in (loaded, kept):
-        assert plan.booked_losses.tolist() == written["losses"]
+        np.testing.assert_allclose(plan.booked_losses, written["losses"], rtol=4e-9)
         assert goal(plan) == written["goal"] == goal(like)
 
 

@@ -18,7 +18,6 @@ import hexveil as hv
 from hexveil import report
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.clipped import clipped_mean
 from hexveil.mechanisms.clipped.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
@@ -238,8 +237,8 @@ def test_a_plan_changed_after_its_loss_was_computed_is_not_drawn(city, plan, boo
 
 def test_scales_below_those_that_were_booked_are_refused(city, plan, book, monkeypatch, door):
     """The loss is recomputed from the scales that go to the door, whatever the plan says."""
-    real = clipped_mean.laplace_scales
-    monkeypatch.setattr(clipped_mean, "laplace_scales", lambda *given: real(*given) / 10)
+    real = ClippedMean.scales.fget
+    monkeypatch.setattr(ClippedMean, "scales", property(lambda mean: real(mean) / 10))
     with pytest.raises(HexveilError, match="more than was booked"):
         hv.release(city, plan, ledger=book, accept_noise=True)
     assert door == []

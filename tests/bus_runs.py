@@ -20,7 +20,7 @@ timeslot = "none"
 {cells}
 [plan]
 epsilon = 1
-
+{plan}
 [release]
 {release}
 [ledger]
@@ -30,8 +30,8 @@ budget = {budget}
 """
 
 
-def run_text(source="buses.parquet", *, values="", cells="", release="", budget=2):
+def run_text(source="buses.parquet", *, values="", cells="", plan="", release="", budget=2):
     """Return the text of a run file, with further lines in the sections named."""
-    sections = {"values": values, "cells": cells, "release": release}
+    sections = {"values": values, "cells": cells, "plan": plan, "release": release}
     lines = {name: f"{text}\n" if text else "" for name, text in sections.items()}
     return RUN.format(source=source, budget=budget, **lines)

@@ -10,7 +10,7 @@ import pytest
 from bus_runs import run_text
 from hexveil.cli.commands import publish_command
 
-FLEETS = {"2022-01-01": 400, "2022-01-02": 90, "2022-01-03": 400}
+FLEETS = {"2022-01-01": 400, "2022-01-02": 50, "2022-01-03": 400}
 SPAN = ("--from", "2022-01-01", "--to", "2022-01-03")
 TOWNS = [(21.0 + 0.6 * town, 72.8 + 0.04 * part) for town in range(3) for part in range(3)]
 """Three places in each of three towns: hexagons of 3 km hold one place, of 20 km a town."""

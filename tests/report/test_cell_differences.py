@@ -100,16 +100,19 @@ def release(tmp_path, columns, **options):
     ids=["raw", "estimates"],
 )
 def test_intervals_of_differences_hold_the_truth(tmp_path, options):
-    """At least nine in ten pairs: 95 percent are meant, and pairs of one map are alike."""
+    """At least nine in ten pairs of ten maps: 95 percent are meant, pairs of a map are alike."""
     columns, truth = made(11)
-    made_release = release(tmp_path, columns, **options)
-    cells = list(made_release["cell"])
-    view = ManifestView.from_manifest(made_release.manifest)
-    first, second = np.triu_indices(len(cells), 1)
-    found = ComparableNumbers.of(made_release.table, view).differ(first, second)
-    true = np.array([truth[name.split("=")[-1]] for name in cells])
-    difference = true[first] - true[second]
-    assert ((found.low <= difference) & (difference <= found.high)).mean() > 0.9
+    held = []
+    for edition in range(10):
+        made_release = release(tmp_path, columns, edition=str(edition + 1), **options)
+        cells = list(made_release["cell"])
+        view = ManifestView.from_manifest(made_release.manifest)
+        first, second = np.triu_indices(len(cells), 1)
+        found = ComparableNumbers.of(made_release.table, view).differ(first, second)
+        true = np.array([truth[name.split("=")[-1]] for name in cells])
+        difference = true[first] - true[second]
+        held.append(((found.low <= difference) & (difference <= found.high)).mean())
+    assert np.mean(held) > 0.9
     _, low, high = shown_interval(made_release.table, view)
     disjoint = (low[first] > high[second]) | (high[first] < low[second])
     assert found.is_told.sum() >= disjoint.sum()

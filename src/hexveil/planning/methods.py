@@ -25,7 +25,7 @@ from hexveil.planning.calibration import (
     calibrate_noise,
     spend_epsilon,
 )
-from hexveil.planning.clipping_range import private_range, range_allocations
+from hexveil.planning.clipping_range import range_allocations
 from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
 from hexveil.planning.guarantees.plan_losses import max_user_loss
 from hexveil.planning.optimizers import joint, per_cell
@@ -56,7 +56,7 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
         return allocate_approximate(problem)
     match problem.request.limit:
         case WithinEpsilon(epsilon):
-            kind = private_range.resolve_range(problem.request, problem.occupancy, epsilon)
+            kind = problem.request.resolve_range(problem.occupancy, epsilon)
             return _BY_RANGE[kind](problem, epsilon)
         case WithinCellEpsilon():
             return _printed_clip_user(problem)

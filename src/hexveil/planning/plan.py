@@ -15,6 +15,7 @@ from hexveil.planning.approximate.delta_request import check_delta_request
 from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.plan_data import PlanData
+from hexveil.planning.serialization.codec import FOLDERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,9 +92,8 @@ class Plan(PlanData):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
-
-        return plan_folder.save(self, folder)
+        saved: Path = FOLDERS["save"](self, folder)
+        return saved
 
     @staticmethod
     def load(folder: str | Path, occupancy: Occupancy | None = None) -> Plan:
@@ -115,6 +115,5 @@ class Plan(PlanData):
         StorageError
             If a file cannot be read.
         """
-        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
-
-        return plan_folder.load(folder, Plan, occupancy)
+        loaded: Plan = FOLDERS["load"](folder, Plan, occupancy)
+        return loaded

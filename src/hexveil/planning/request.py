@@ -19,9 +19,13 @@ from hexveil.base.read_only import ReadOnlyArrays
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
+    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
 
+LEAST_USERS, MOST_USERS = 25, 1000
+"""Users times epsilon of a map, or of a cell, that find its range; and of a cell above which the
+bounds are no worse. Measured: docs/understand/clipping-range.md."""
 Method = Literal["joint", "per-cell", "equal-split", "clip-user"]
 Objective = Literal["max", "mean"]
 ErrorKind = Literal["separate", "sum"]
@@ -182,6 +186,18 @@ class Request(ReadOnlyArrays):
             cell_epsilon=cell_epsilon,
             unfinished_stage="keep",
         )
+
+    def resolve_range(
+        self, occupancy: Occupancy, epsilon: Fraction | None
+    ) -> Literal["bounds", "private", "per-cell"]:
+        """Return the kind of range that is taken at an epsilon: "auto" goes by users times it."""
+        if self.clipping_range != "auto":
+            return self.clipping_range
+        users, cells = occupancy.n_users * (epsilon or Fraction(0)), occupancy.n_cells
+        if users < LEAST_USERS or users > MOST_USERS * cells:
+            return "bounds"
+        several = cells > 1 and self.noised == ("mean",)
+        return "per-cell" if several and users >= LEAST_USERS * cells else "private"
 
     @property
     def interval_needs(self) -> str | None:

@@ -92,7 +92,7 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
     if isinstance(request.limit, WithinErrors):
         return _within_errors(problem, request.limit.targets)
     square = square_to_spend(request)
-    match private_range.resolve_range(request, problem.occupancy, request.epsilon):
+    match request.resolve_range(problem.occupancy, request.epsilon):
         case "bounds":
             return _within_bounds(problem, square)
         case "private":

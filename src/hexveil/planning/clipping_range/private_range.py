@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
-    from hexveil.planning.request import Request
 
 
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
@@ -60,9 +59,6 @@ MIN_RANGE_SHARE, MAX_RANGE_SHARE = Fraction(1, 50), Fraction(1, 5)
 MIN_RANK_PRECISION = 32
 """The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
 of the bounds: else one of the many points beyond all user means would often be chosen."""
-LEAST_USERS, MOST_USERS = 25, 1000
-"""Users times epsilon of a map, or of a cell, that find its range; and of a cell above which the
-bounds are no worse. Measured: docs/understand/clipping-range.md."""
 HERMITE = np.polynomial.hermite_e.hermegauss(31)
 
 
@@ -216,19 +212,6 @@ def range_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> 
 def required_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
     """Return the part of ε at which a choice is as precise as `MIN_RANK_PRECISION` asks."""
     return MIN_RANK_PRECISION / (quantile * n_users * epsilon)
-
-
-def resolve_range(
-    request: Request, occupancy: Occupancy, epsilon: Fraction | None
-) -> Literal["bounds", "private", "per-cell"]:
-    """Return the kind of range that a request takes at an epsilon: "auto" by users times it."""
-    if request.clipping_range != "auto":
-        return request.clipping_range
-    users, cells = occupancy.n_users * (epsilon or Fraction(0)), occupancy.n_cells
-    if users < LEAST_USERS or users > MOST_USERS * cells:
-        return "bounds"
-    several = cells > 1 and request.noised == ("mean",)
-    return "per-cell" if several and users >= LEAST_USERS * cells else "private"
 
 
 def check_share(share: Fraction) -> Fraction:

@@ -24,6 +24,7 @@ from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.parts_booking import PartsBooking
 from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresencePlan
+from hexveil.planning.serialization.codec import FOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -178,9 +179,8 @@ class ColumnPlans(PlansByColumn):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
-
-        return plan_folder.save(self, folder)
+        saved: Path = FOLDERS["save"](self, folder)
+        return saved
 
     @staticmethod
     def load(folder: str | Path, source: ColumnFacts | HasColumns) -> ColumnPlans:
@@ -202,9 +202,8 @@ class ColumnPlans(PlansByColumn):
         facts = getattr(source, "public", source)
         if not isinstance(facts, ColumnFacts):
             raise InputError("a plan of several value columns is loaded with their records.")
-        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
-
-        return plan_folder.load(folder, ColumnPlans, facts)
+        loaded: ColumnPlans = FOLDERS["load"](folder, ColumnPlans, facts)
+        return loaded
 
     @classmethod
     def from_saved(cls, **fields: Any) -> ColumnPlans:  # noqa: ANN401  as of the class

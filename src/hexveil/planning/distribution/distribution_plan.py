@@ -44,6 +44,7 @@ from hexveil.planning.distribution.distribution_components import (
 from hexveil.planning.distribution.parts_booking import PartsBooking
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 from hexveil.planning.moments.public_source import public_side
+from hexveil.planning.serialization.codec import FOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -283,9 +284,8 @@ class DistributionPlan(PartsBooking):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
-
-        return plan_folder.save(self, folder)
+        saved: Path = FOLDERS["save"](self, folder)
+        return saved
 
     @staticmethod
     def load(folder: str | Path, source: PublicMetadata | HasPublicMetadata) -> DistributionPlan:
@@ -307,9 +307,8 @@ class DistributionPlan(PartsBooking):
         _, facts = public_side(source)
         if facts is None:
             raise InputError("a plan of distributions is loaded with the records as read.")
-        from hexveil.planning.serialization import plan_folder  # noqa: PLC0415  it knows all plans
-
-        return plan_folder.load(folder, DistributionPlan, facts)
+        loaded: DistributionPlan = FOLDERS["load"](folder, DistributionPlan, facts)
+        return loaded
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data; all of it is public."""

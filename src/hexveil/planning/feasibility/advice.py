@@ -15,7 +15,6 @@ from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, parts_of_wor
 from hexveil.model.cells import Cells
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.public_metadata import many_repeats
-from hexveil.planning.clipping_range.private_range import resolve_range
 from hexveil.planning.feasibility.grid_assessment import MIN_CELLS
 from hexveil.planning.feasibility.grids import MIN_HEXAGONS, grids_to_try, most_cells_of
 from hexveil.planning.feasibility.kept_counts import KeptCounts
@@ -123,7 +122,7 @@ def sufficient_epsilon(plan: Plan, error: float) -> float | None:
     if plan.delta or epsilon is None:
         return epsilon
     there = Fraction(str(epsilon))
-    if resolve_range(asked, occupancy, there) == resolve_range(asked, occupancy, requested):
+    if asked.resolve_range(occupancy, there) == asked.resolve_range(occupancy, requested):
         return epsilon
     other = at_loss(plan, there)
     return epsilon if other.support.mean_error <= error else _scaled_to(other, error, there)

@@ -33,7 +33,6 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
-from hexveil.planning.clipping_range.private_range import resolve_range
 from hexveil.planning.guarantees.plan_errors import error_models
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
@@ -175,7 +174,7 @@ class ErrorPredictor:
         if not self.is_fast:
             return predict_in_full(self.problem_at(epsilon))
         occupancy, requested = self.facts.occupancy, self.plan.request
-        match resolve_range(requested, occupancy, epsilon):
+        match requested.resolve_range(occupancy, epsilon):
             case "private":
                 return fast_prediction.predict_with_range(
                     occupancy, self.span, epsilon, requested.range_share

@@ -45,6 +45,9 @@ NAMES: dict[str, Any] = {}
 """Registered classes, and the names that their annotations use."""
 STAND_INS: dict[type, Callable[[Any], Any]] = {}
 """Classes in whose place an object of another, registered class is written."""
+FOLDERS: dict[str, Callable[..., Any]] = {}
+"""How plans are saved and loaded: plan_folder.py, which knows all kinds, enters its functions, so
+that no kind needs to know it."""
 INHERITED = ("occupancy", "facts")
 """Fields that are given to a whole plan are given to its parts."""
 _MISSING = dataclasses.MISSING

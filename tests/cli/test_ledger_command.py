@@ -121,7 +121,7 @@ def test_one_data_set_or_all(here, call):
 @pytest.mark.slow
 def test_a_release_stands_in_the_book(here, call):
     """A release says what is spent and left; it is listed, and the ledger hangs together."""
-    said = call("release", "run.toml", "--accept-noise")
+    said = call("release", "run.toml", "--clipping-range", "bounds", "--accept-noise")
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
     assert (
@@ -131,7 +131,18 @@ def test_a_release_stands_in_the_book(here, call):
     (one,) = told(call, "show", "run.toml")["accounts"]
     assert 0 < float(one["spent"]) <= 1
     assert (one["unit"], one["units"], one["releases"]) == ("user", 400, {"stored": 1})
-    again = json.loads(call("release", "run.toml", "--accept-noise", "--out", "b", "--json").out)
+    again = json.loads(
+        call(
+            "release",
+            "run.toml",
+            "--clipping-range",
+            "bounds",
+            "--accept-noise",
+            "--out",
+            "b",
+            "--json",
+        ).out
+    )
     assert again["replayed"] is True
     assert {name: again["ledger"][name] for name in ("spent", "left", "lifetime")} == {
         name: one[name] for name in ("spent", "left", "lifetime")
@@ -157,7 +168,7 @@ def test_a_raised_budget_is_a_weaker_promise(here, call):
     assert "33.2." in said.out
     assert Ledger("ledger.sqlite", dataset="buses").budget == Fraction(7, 2)
     assert "epsilon 3.5" in call("ledger", "history", "ledger.sqlite").out.splitlines()[-1]
-    refused = call("release", "run.toml", "--accept-noise")
+    refused = call("release", "run.toml", "--clipping-range", "bounds", "--accept-noise")
     assert refused.code == 2
     assert "set-budget changes it" in refused.err
 
@@ -191,7 +202,7 @@ def test_a_receipt_shows_an_older_copy(here, call):
     """A ledger put back hangs together by itself; a release's receipt says that it is older."""
     assert call(*INIT).code == 0
     older = (here / "ledger.sqlite").read_bytes()
-    assert call("release", "run.toml", "--accept-noise").code == 0
+    assert call("release", "run.toml", "--clipping-range", "bounds", "--accept-noise").code == 0
     check = ("ledger", "verify", "run.toml", "--receipt", "map")
     assert call(*check).code == 0
     (here / "ledger.sqlite").write_bytes(older)
@@ -199,7 +210,20 @@ def test_a_receipt_shows_an_older_copy(here, call):
     said = call(*check)
     assert said.code == 2
     assert "map is entry 7, which the ledger does not have" in said.out
-    assert call("release", "run.toml", "--accept-noise", "--out", "b", "--epsilon", "0.9").code == 0
+    assert (
+        call(
+            "release",
+            "run.toml",
+            "--clipping-range",
+            "bounds",
+            "--accept-noise",
+            "--out",
+            "b",
+            "--epsilon",
+            "0.9",
+        ).code
+        == 0
+    )
     assert "map is entry 7 with another hash" in call(*check).out
     assert call(*check, "--receipt", "b").out.count("is entry") == 1
     (here / "map" / "receipt.json").write_text("{}")
@@ -254,7 +278,7 @@ def test_one_of_several_that_wait_is_named(here, call):
 @pytest.mark.slow
 def test_an_export_has_no_unit_and_numbers_if_asked(here, call):
     """Events leave without what single units lost; published numbers on demand."""
-    assert call("release", "run.toml", "--accept-noise").code == 0
+    assert call("release", "run.toml", "--clipping-range", "bounds", "--accept-noise").code == 0
     assert told(call, "export", "run.toml", "events.json") == {"file": "events.json", "events": 7}
     plain = json.loads((here / "events.json").read_text())
     assert [one["entry"] for one in plain] == [1, 2, 3, 4, 5, 6, 7]
@@ -307,7 +331,7 @@ def test_a_lost_key_is_said_plainly(here, call):
     """Without its key the ledger can be read, and not added to."""
     assert call(*INIT).code == 0
     (here / "ledger.sqlite.key").unlink()
-    said = call("release", "run.toml", "--accept-noise")
+    said = call("release", "run.toml", "--clipping-range", "bounds", "--accept-noise")
     assert said.code == 2
     assert "begin a new ledger" in said.err
     assert call("ledger", "show", "ledger.sqlite").code == 0

@@ -139,27 +139,6 @@ def test_another_interval_is_another_plan():
     assert encode(one) != encode(plain)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("cells", "epsilon", "helps"), [(60, 1, True), (4, 2, False)])
-def test_auto_takes_an_interval_where_it_is_predicted_to_help(cells, epsilon, helps):
-    """Where noise is large ranges of cells are taken; where it is small already there are none."""
-    counts = np.random.default_rng(1).integers(1, 9, (1500, cells))
-    crowd = hv.Occupancy.from_dense(counts)
-    options = {"epsilon": epsilon, "bounds": (0, 60), "advise": False}
-    with_one, without = (
-        hv.plan(crowd, clipping_range=way, **options).expected_error
-        for way in ("per-cell", "bounds")
-    )
-    assert (with_one < without) == helps
-    facts = dataset_of(counts).public
-    chosen = hv.plan(facts, epsilon=epsilon, clipping_range="auto", advise=False)
-    assert (not isinstance(chosen.allocation.clipping, WithinBounds)) == helps
-    assert chosen.expected_error == min(
-        hv.plan(facts, epsilon=epsilon, clipping_range=way, advise=False).expected_error
-        for way in ("per-cell", "bounds")
-    )
-
-
 def test_auto_is_none_where_an_interval_cannot_be():
     """With other errors, methods or bounds there is no clipping range, and no complaint."""
     facts = dataset_of(np.ones((900, 3), dtype=int)).public

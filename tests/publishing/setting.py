@@ -114,4 +114,4 @@ def small_fleet():
     dataset = hv.read(
         pa.Table.from_pylist(rows), user="bus", value="v", bounds=(0, 60), cells=hv.Labels("route")
     )
-    return dataset, hv.plan(dataset, epsilon=1, advise=False)
+    return dataset, hv.plan(dataset, epsilon=1, clipping_range="bounds", advise=False)

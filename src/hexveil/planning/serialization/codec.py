@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple, Union
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text, to_fraction
@@ -147,8 +148,10 @@ class Codec:
     def _unpack_one(self, kind: Any, word: Any, path: Path) -> Any:  # noqa: ANN401  any field
         """Return the value of a word by a type that is no union; MISSING if it does not fit."""
         origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
-        if origin is np.ndarray:
-            return self._unpack_array(typing.get_args(arguments[1])[0], word)
+        if origin in (np.ndarray, NDArray):
+            # Since NumPy 2.5 the name of arrays of a type is an alias of its own.
+            dtype = arguments[0] if origin is NDArray else typing.get_args(arguments[1])[0]
+            return self._unpack_array(dtype, word)
         if origin is tuple and isinstance(word, list):
             kinds = arguments[:1] * len(word) if arguments[-1] is Ellipsis else arguments
             if len(kinds) != len(word):

@@ -16,6 +16,7 @@ from hexveil.ledger import Ledger, hash_losses
 
 INIT = ("ledger", "init", "ledger.sqlite", "--dataset", "buses", "--budget", "2")
 REQUEST = "ab" * 32
+RELEASE = ("release", "run.toml", "--clipping-range", "bounds", "--accept-noise")
 
 
 def stopped(*steps, request=REQUEST, dataset="buses"):
@@ -121,7 +122,7 @@ def test_one_data_set_or_all(here, call):
 @pytest.mark.slow
 def test_a_release_stands_in_the_book(here, call):
     """A release says what is spent and left; it is listed, and the ledger hangs together."""
-    said = call("release", "run.toml", "--clipping-range", "bounds", "--accept-noise")
+    said = call(*RELEASE)
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
     assert (
@@ -168,7 +169,7 @@ def test_a_raised_budget_is_a_weaker_promise(here, call):
     assert "33.2." in said.out
     assert Ledger("ledger.sqlite", dataset="buses").budget == Fraction(7, 2)
     assert "epsilon 3.5" in call("ledger", "history", "ledger.sqlite").out.splitlines()[-1]
-    refused = call("release", "run.toml", "--clipping-range", "bounds", "--accept-noise")
+    refused = call(*RELEASE)
     assert refused.code == 2
     assert "set-budget changes it" in refused.err
 
@@ -202,7 +203,7 @@ def test_a_receipt_shows_an_older_copy(here, call):
     """A ledger put back hangs together by itself; a release's receipt says that it is older."""
     assert call(*INIT).code == 0
     older = (here / "ledger.sqlite").read_bytes()
-    assert call("release", "run.toml", "--clipping-range", "bounds", "--accept-noise").code == 0
+    assert call(*RELEASE).code == 0
     check = ("ledger", "verify", "run.toml", "--receipt", "map")
     assert call(*check).code == 0
     (here / "ledger.sqlite").write_bytes(older)
@@ -278,7 +279,7 @@ def test_one_of_several_that_wait_is_named(here, call):
 @pytest.mark.slow
 def test_an_export_has_no_unit_and_numbers_if_asked(here, call):
     """Events leave without what single units lost; published numbers on demand."""
-    assert call("release", "run.toml", "--clipping-range", "bounds", "--accept-noise").code == 0
+    assert call(*RELEASE).code == 0
     assert told(call, "export", "run.toml", "events.json") == {"file": "events.json", "events": 7}
     plain = json.loads((here / "events.json").read_text())
     assert [one["entry"] for one in plain] == [1, 2, 3, 4, 5, 6, 7]
@@ -331,7 +332,7 @@ def test_a_lost_key_is_said_plainly(here, call):
     """Without its key the ledger can be read, and not added to."""
     assert call(*INIT).code == 0
     (here / "ledger.sqlite.key").unlink()
-    said = call("release", "run.toml", "--clipping-range", "bounds", "--accept-noise")
+    said = call(*RELEASE)
     assert said.code == 2
     assert "begin a new ledger" in said.err
     assert call("ledger", "show", "ledger.sqlite").code == 0

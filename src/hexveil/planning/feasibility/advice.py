@@ -113,19 +113,19 @@ def sufficient_epsilon(plan: Plan, error: float) -> float | None:
     """Return a loss, rounded up to two figures, at which the average error is at most `error`.
 
     The plan's own noise, scaled to that loss, would be enough, and so is the plan that is made
-    there: but where "auto" takes a range there and the plan has none, it is made and scaled. None
-    above 100.
+    there: but where "auto" takes another kind of range there, it is made and scaled. None above
+    100.
     """
     requested = plan.requested_epsilon or Fraction(1)
     epsilon = _scaled_to(plan, error, requested)
-    asked, occupancy = plan.request, plan.occupancy
     if plan.delta or epsilon is None:
         return epsilon
-    there = Fraction(str(epsilon))
-    if asked.resolve_range(occupancy, there) == asked.resolve_range(occupancy, requested):
+    larger, request = Fraction(str(epsilon)), plan.request
+    kinds = {request.resolve_range(plan.occupancy, loss) for loss in (requested, larger)}
+    if len(kinds) == 1:
         return epsilon
-    other = at_loss(plan, there)
-    return epsilon if other.support.mean_error <= error else _scaled_to(other, error, there)
+    other = at_loss(plan, larger)
+    return epsilon if other.support.mean_error <= error else _scaled_to(other, error, larger)
 
 
 def _scaled_to(plan: Plan, error: float, epsilon: Fraction) -> float | None:

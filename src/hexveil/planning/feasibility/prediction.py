@@ -153,9 +153,9 @@ class ErrorPredictor:
     def is_fast(self) -> bool:
         """Whether the request can be predicted quickly, not only planned in full."""
         requested = self.plan.request
-        same = (requested.method, requested.statistics, requested.objective)
-        is_usual = same == ("joint", ("mean",), "mean")
-        return is_usual and isinstance(requested.limit, WithinEpsilon)
+        options = requested.method, requested.statistics, requested.objective
+        within_epsilon = isinstance(requested.limit, WithinEpsilon)
+        return within_epsilon and options == ("joint", ("mean",), "mean")
 
     @property
     def span(self) -> float:

@@ -73,7 +73,8 @@ def test_a_disk_that_fails_is_said_so(folder, call, monkeypatch):
 def test_bad_folders_are_wrong_use(folder, call):
     """No release, a broken one and one of another version end with exit 2 and one sentence."""
     assert "no manifest.json" in call("dossier", ".").err
-    for content, words in (("{", "cannot be read as JSON"), ('{"schema_version": 1}', "schema version 1")):
+    other = ('{"schema_version": 1}', "schema version 1")
+    for content, words in (("{", "cannot be read as JSON"), other):
         (folder / "map" / "manifest.json").write_text(content)
         said = call("dossier", "map")
         assert said.code == 2

@@ -1,355 +1,109 @@
-"""`hexveil reproduce`: the papers' figures and claims, made anew from this code.
-
-Figures can be drawn of other counts and records, too: then only claims about such data are judged.
-Nothing is released. Figures of values of own records say PRIVATE.
-"""
+"""`hexveil reproduce` with its options; its body: `reproduction`."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections import Counter
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003  the parser reads annotations
+from typing import Annotated, ClassVar
 
 import typer
 
-from hexveil.base.errors import InputError
-from hexveil.cli import shared_steps
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
-from hexveil.cli.output import formatting, progress_bar
-from hexveil.config import Run  # noqa: TC001  the parser reads annotations
-from hexveil.simulation import mechanism_text, private_study_output
-from hexveil.simulation.cell_selection import select_cell_by_text
-from hexveil_research.figures import chosen_studies, figure_setting
-from hexveil_research.papers import claim_tally, study_folders
+from hexveil.cli.declarations import Seed, Trials  # noqa: TC001  the parser reads annotations
+from hexveil.cli.options import RunDeclaration
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hexveil_research.papers.running import Report
-    from hexveil_research.papers.study import Claim, Setting, Study, Verdict
-
-LEFT_OUT = ("plan", "release", "publish", "ledger")
-"""Sections of a run that a figure does not use."""
-FOLDERS = ("reproduced", "reproduced-own")
-"""Default folders: of the papers' own settings, and of others."""
-MAX_DETAILED = 3
-"""Studies of which every claim is said."""
-MIN_TRIALS = 2
-"""Trials: one has no standard error."""
-
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Studies, for example iot:fig3; iot for all studies of a paper.", metavar="NAME"
-    ),
-]
-Every = Annotated[bool, typer.Option("--all", help="All studies.")]
-Listed = Annotated[bool, typer.Option("--list", help="List the studies without running any.")]
-Trials = Annotated[int, typer.Option(help="Simulated releases per mechanism.", metavar="NUMBER")]
-Seed = Annotated[int, typer.Option(help="Seed of the simulation.", metavar="NUMBER")]
-_PATH = {"resolve_path": True}  # the command stands in the run file's folder when it is read
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder for figures, data and claims.csv. \\[default: reproduced, or "
-        "reproduced-own for other data than the papers']",
-        metavar="FOLDER",
-        **_PATH,
-    ),
-]
-SOURCE = Annotated[
-    str | None,
-    typer.Option(
-        "--records",
-        help="Own records: a file or folder with its columns as options, or a run file.",
-        metavar="PATH",
-    ),
-]
-"""The option that names the records: the command's argument is the study."""
-Counts = Annotated[
-    Path | None,
-    typer.Option(
-        help="Own counts: samples per user of one cell, or columns cell, user and n.",
-        metavar="FILE",
-        **_PATH,
-    ),
-]
-BuiltIn = Annotated[
-    str | None,
-    typer.Option("--set", help="Built-in set: itms, synthetic or surat.", metavar="NAME"),
-]
-CellName = Annotated[
-    str | None,
-    typer.Option(
-        help="Cell of the records, for figures on one cell. \\[default: the cell of most users]",
-        metavar="TEXT",
-    ),
-]
-Simulated = Annotated[
-    str | None,
-    typer.Option(
-        "--values",
-        help="Simulated values instead of the data's own, for example normal:20,10.",
-        metavar="KIND:NUMBER,...",
-    ),
-]
-Losses = Annotated[
-    list[str] | None,
-    typer.Option("--epsilon", help="Values of epsilon, for example 0.5,1,2.", metavar="NUMBER,..."),
-]
-Gamma = Annotated[
-    int | None,
-    typer.Option(
-        help="COMP: the largest count of each cell is multiplied by 1 + gamma; 0 leaves own counts "
-        "as they are. \\[default: 3, 6, 9 in figures 3 to 5 and 6 to 8; 0 in 1 and 2]",
-        metavar="NUMBER",
-    ),
-]
-Geometric = Annotated[
-    float | None,
-    typer.Option(
-        "--q", help="COMP: parameter of the geometric counts. \\[default: 0.01]", metavar="NUMBER"
-    ),
-]
-Scale = Annotated[
-    int | None,
-    typer.Option(help="λ of sample scaling and user scaling. \\[default: 10]", metavar="NUMBER"),
-]
-Jobs = Annotated[
-    int | None, typer.Option(help="Number of processes. Default: one per core.", metavar="NUMBER")
-]
+# The command stands in the folder of its run file when a path is used.
+_PATH = {"resolve_path": True}
 
 
-def reproduce(  # noqa: PLR0913  the options of the command
-    run: Run,
-    names: Names = None,
-    *,
-    every: Every = False,
-    list_only: Listed = False,
-    counts: Counts = None,
-    built_in: BuiltIn = None,
-    cell: CellName = None,
-    values: Simulated = None,
-    epsilon: Losses = None,
-    gamma: Gamma = None,
-    q: Geometric = None,
-    scale: Scale = None,
-    trials: Trials = 10_000,
-    seed: Seed = 0,
-    out: Out = None,
-    jobs: Jobs = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Reproduce(RunDeclaration):
     """Reproduce the papers' figures and claims, and report which claims hold.
 
     With own counts or records, another built-in set or other numbers the figures are drawn of
-    these. Finished studies in the folder are kept, so an interrupted run
-    continues.
+    these. An interrupted run continues.
     """
-    from hexveil_research.papers import running  # noqa: PLC0415  loads every study
-    from hexveil_research.papers.catalogue import STUDIES  # noqa: PLC0415
 
-    if list_only:
-        echo([listing(study) for study in STUDIES], listing_lines(STUDIES), as_json=as_json)
-        return
-    check_names(names or [], every=every)
-    check(trials, seed, jobs)
-    setting = setting_of(
-        run,
-        cell,
-        counts=counts,
-        built_in=built_in,
-        values=None if values is None else mechanism_text.values(values),
-        bounds=run.values.bounds,
-        epsilons=None if epsilon is None else [e for text in epsilon for e in text.split(",")],
-        gamma=gamma,
-        q=q,
-        scale=scale,
-        trials=trials,
-        seed=seed,
-    )
-    studies = chosen_studies(STUDIES, names or [], setting)
-    place = out or Path(FOLDERS[not setting.is_papers])
-    with progress_bar.progress_bar("Reproducing") as tell:
-        # The number of cores is unknown on some systems.
-        reports = running.run(studies, setting, place, jobs=jobs or os.cpu_count() or 1, tell=tell)
-    private = any(study.is_private(setting) for study in studies)
-    output = {
-        "studies": [result(report, place) for report in reports],
-        "claims": str(place / study_folders.CLAIMS),
-    }
-    if not setting.is_papers:
-        del output["claims"]
-    stamp = f"{private_study_output.STAMP} {private_study_output.NOT_COVERED}"
-    text = lines(reports, place) if setting.is_papers else figure_lines(reports, place)
-    echo(
-        ({"private": stamp} if private else {}) | output,
-        ([stamp, ""] if private else []) + text,
-        as_json=as_json,
-    )
-
-
-def setting_of(run: Run, cell: str | None, **options: Any) -> Setting:  # noqa: ANN401
-    """Return the setting of the figures; own records are read."""
-    if not run.source:
-        if cell is not None:
-            raise InputError("--cell needs --records: name the records of the cell, or omit it.")
-        return figure_setting(**options)
-    for name in ("counts", "built_in"):
-        if options[name] is not None:
-            option = "--set" if name == "built_in" else f"--{name}"
-            raise InputError(f"{option} and --records cannot be combined: use one of them.")
-    data = shared_steps.read_cells(run)
-    number = None if cell is None else select_cell_by_text(data.public.cells, cell)
-    return figure_setting(data=data, cell=number, **options | {"bounds": None})
-
-
-def figure_lines(reports: Sequence[Report], out: Path) -> list[str]:
-    """Return the figures that were drawn of other data, and claims that these data judge."""
-    text_lines: list[str] = []
-    for report in reports:
-        suffix = " (made before)" if report.reused else ""
-        text_lines.append(f"{report.study.name}: {report.study.place}{suffix}")
-        text_lines += [
-            line for claim in study_folders.claims(out, report.study) for line in claim_lines(claim)
-        ]
-    note = "those of the papers' own settings are not judged on other data"
-    return [
-        *text_lines,
-        "",
-        *formatting.wrapped("Claims", note),
-        *formatting.wrapped("Written", f"{out}: a folder per figure"),
+    home = "hexveil_research.reproduction"
+    example = "hexveil reproduce iot:fig3 --trials 1000"
+    left_out: ClassVar[tuple[str, ...]] = ("plan", "release", "publish", "ledger")
+    source: ClassVar[object] = Annotated[
+        str | None,
+        typer.Option(
+            "--records",
+            help="Own records: a file or folder, or a run file.",
+            metavar="PATH",
+        ),
     ]
 
-
-def echo(output: object, lines: list[str], *, as_json: bool) -> None:
-    """Print a result for machines or for people."""
-    typer.echo(json.dumps(output, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
-
-
-def check_names(names: list[str], *, every: bool) -> None:
-    """Refuse no study, and names beside --all."""
-    if every and names:
-        raise InputError(f"--all and {names[0]} cannot be combined: use one of them.")
-    if not every and not names:
-        raise InputError("name a study, for example iot:fig3, or use --all; --list lists them.")
-
-
-def check(trials: int, seed: int, jobs: int | None) -> None:
-    """Refuse numbers that make no sense."""
-    for name, number, smallest in (
-        ("trials", trials, MIN_TRIALS),
-        ("seed", seed, 0),
-        ("jobs", jobs, 1),
-    ):
-        if number is not None and number < smallest:
-            raise InputError(f"--{name} must be at least {smallest}, got {number}.")
-
-
-def listing(study: Study) -> dict[str, Any]:
-    """Return a study for machines."""
-    about = {"name": study.name, "place": study.place, "title": study.title}
-    return about | {"simulated": study.draws, "own_data": study.altered, "values": study.values}
-
-
-def listing_lines(studies: Sequence[Study]) -> list[str]:
-    """Return the names of all studies, and where each stands."""
-    wide = max(len(study.name) for study in studies) + 2
-    rows = [f"{study.name:<{wide}}{study.place}: {study.title}" for study in studies]
-    if fixed := [study.name for study in studies if not study.altered]:
-        rows += ["", *formatting.wrapped("Own data", f"for all but {', '.join(fixed)}.")]
-    return rows
-
-
-def result(report: Report, out: Path) -> dict[str, Any]:
-    """Return the results of a study as JSON data."""
-    study_claims = study_folders.claims(out, report.study)
-    return {
-        "name": report.study.name,
-        "folder": str(report.folder),
-        "kept": report.reused,
-        "claims": [{"says": claim.says, "verdict": claim.verdict} for claim in study_claims],
-    }
-
-
-def lines(reports: Sequence[Report], out: Path) -> list[str]:
-    """Return the verdicts per study; for many studies, only the claims that fail."""
-    every: list[Claim] = []
-    text_lines: list[str] = []
-    for report in reports:
-        claims = study_folders.claims(out, report.study)
-        suffix = " (made before)" if report.reused else ""
-        text_lines += [f"{report.study.name}: {report.study.title}{suffix}"]
-        listed_claims = [
-            claim for claim in claims if len(reports) <= MAX_DETAILED or claim.verdict != "holds"
-        ]
-        text_lines += [line for claim in listed_claims for line in claim_lines(claim)]
-        if n_hidden := len(claims) - len(listed_claims):
-            text_lines += [f"  and {n_hidden} that {'holds' if n_hidden == 1 else 'hold'}"]
-        every += claims
-    text_lines += ["", *formatting.wrapped("Claims", count_summary(every))]
-    text_lines += formatting.wrapped("Statements", statement_summary(every))
-    text_lines += formatting.wrapped(
-        "Written", f"{out}: {study_folders.CLAIMS}, and a folder per study"
-    )
-    return text_lines
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Studies, such as iot:fig3; iot for all of a paper.", metavar="NAME"),
+    ] = None
+    every: Annotated[bool, typer.Option("--all", help="All studies.")] = False
+    list_only: Annotated[
+        bool, typer.Option("--list", help="List the studies without running any.")
+    ] = False
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Samples per user, or columns cell, user, n.",
+            metavar="FILE",
+            **_PATH,
+        ),
+    ] = None
+    built_in: Annotated[
+        str | None,
+        typer.Option(help="Built-in set: itms, synthetic or surat.", metavar="NAME"),
+    ] = None
+    cell: Annotated[
+        str | None,
+        typer.Option(
+            help="Cell of the records. [default: that of most users]",
+            metavar="TEXT",
+        ),
+    ] = None
+    values: Annotated[
+        str | None,
+        typer.Option(
+            help="Other values, such as normal:20,10.",
+            metavar="KIND:NUMBER,...",
+        ),
+    ] = None
+    epsilon: Annotated[
+        list[str] | None,
+        typer.Option(help="Values of epsilon, for example 0.5,1,2.", metavar="NUMBER,..."),
+    ] = None
+    gamma: Annotated[
+        int | None,
+        typer.Option(
+            help="COMP: factor 1 + gamma of the largest counts.",
+            metavar="NUMBER",
+        ),
+    ] = None
+    q: Annotated[
+        float | None,
+        typer.Option(
+            "--q", help="COMP: of the geometric counts. [default: 0.01]", metavar="NUMBER"
+        ),
+    ] = None
+    scale: Annotated[
+        int | None,
+        typer.Option(help="λ of sample and user scaling. [default: 10]", metavar="NUMBER"),
+    ] = None
+    trials: Trials = 10_000
+    seed: Seed = 0
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for figures, data and claims.csv.",
+            metavar="FOLDER",
+            **_PATH,
+        ),
+    ] = None
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Number of processes. Default: one per core.", metavar="NUMBER"),
+    ] = None
 
 
-def claim_lines(claim: Claim) -> list[str]:
-    """Return a claim: its verdict, place, statement and measurement."""
-    reading = "" if claim.reading == "as printed" else f" ({claim.reading})"
-    text = f"{claim.paper} {claim.place}{reading}: {claim.says} [{claim.measured}]"
-    return formatting.wrapped(f"  {claim.verdict}", text, indent=14)
-
-
-def statement_summary(claims: Sequence[Claim]) -> str:
-    """Return how many distinct statements hold, by kind.
-
-    Examples
-    --------
-    >>> from hexveil_research.papers.study import Claim
-    >>> statement_summary([Claim("IOT", "Lemma V.1", "", "", holds=False)])
-    'as printed 1 fails'
-    """
-    return (
-        "; ".join(
-            f"{claim_tally.KINDS[name]} {_verdict_counts(counter)}"
-            for name, counter in claim_tally.tally(claims).items()
-        )
-        or "none"
-    )
-
-
-def _verdict_counts(counter: Mapping[Verdict, int]) -> str:
-    """Return the numbers of each verdict, in words."""
-    words: tuple[tuple[Verdict, str, str], ...] = (
-        ("holds", "holds", "hold"),
-        ("fails", "fails", "fail"),
-        ("undecided", "is undecided", "are undecided"),
-        ("not tried", "was not tried", "were not tried"),
-    )
-    return ", ".join(
-        f"{counter[verdict]} {singular if counter[verdict] == 1 else several}"
-        for verdict, singular, several in words
-        if counter[verdict]
-    )
-
-
-def count_summary(claims: Sequence[Claim]) -> str:
-    """Return how many claims hold, by reading.
-
-    Examples
-    --------
-    >>> from hexveil_research.papers.study import Claim
-    >>> count_summary([Claim("IOT", "Lemma V.1", "", "", holds=False),
-    ...                Claim("IOT", "Lemma V.1", "", "", holds=True, reading="corrected")])
-    'as printed 1 fails; corrected 1 holds'
-    """
-    many: Counter[tuple[str, Verdict]] = Counter((claim.reading, claim.verdict) for claim in claims)
-    summaries = []
-    for reading in ("as printed", "corrected", "ours"):
-        verdicts = Counter({verdict: n for (r, verdict), n in many.items() if r == reading})
-        summaries += [f"{reading} {_verdict_counts(verdicts)}"] if verdicts else []
-    return "; ".join(summaries) or "none"
+DECLARED = Reproduce

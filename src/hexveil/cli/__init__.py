@@ -7,8 +7,6 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from hexveil.cli.instant_answers import answer
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,9 +19,6 @@ search every 700 took a quarter of their loading."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; 130 and one line if it was interrupted."""
-    code = answer(sys.argv[1:] if arguments is None else arguments)
-    if code is not None:
-        return code
     from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
 
     with interrupts.watched() as watch:
@@ -32,9 +27,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command() -> None:
     """Run the command as a process of its own, and exit with its code."""
-    code = answer(sys.argv[1:])
-    if code is not None:
-        sys.exit(code)
     gc.set_threshold(NEW_OBJECTS)
     # Large solves take one thread each anyway (base/blas_threads.py). Those that OpenBLAS starts as
     # it is loaded wait actively for work, which took a tenth of a short command.

@@ -10,21 +10,18 @@ import os
 import sys
 import traceback
 import warnings
-from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import hexveil
 from hexveil.base.errors import HexveilError
+from hexveil.cli import declarations, ledger_declarations
+from hexveil.cli.command_groups import AnyCommand, Group, Installed
 from hexveil.cli.failures import Failure, remedy
 from hexveil.cli.interrupts import CODE as INTERRUPTED
 from hexveil.cli.interrupts import STOPPED
-from hexveil.cli.lazy_commands import LaterCommand, LaterGroup
+from hexveil.config.fields import FIELDS, field_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,178 +36,45 @@ _UNEXPECTED = (
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-@dataclass(frozen=True)
-class CommandEntry:
-    """Name and purpose of a command that is loaded when it is used.
-
-    Attributes
-    ----------
-    name, purpose, example : str
-    kind : "run", "plain" or "group"
-        Whether it takes a run file and an option for each of its fields, is a function as it
-        stands, or a group of commands.
-    installed : bool
-        Whether an entry point of the installed distribution names its module: research is no part
-        of this package.
-    """
-
-    name: str
-    purpose: str
-    example: str
-    kind: Literal["run", "plain", "group"] = "run"
-    installed: bool = False
-
-    def load(self) -> object:
-        """Load the command from its module, once in a process."""
-        return _loaded(self)
-
-    def build(self) -> object:
-        """Build the command, with its options, from its module."""
-        module = self._module()
-        typer_app = module.app if self.kind == "group" else typer.Typer(add_completion=False)
-        if self.kind != "group":
-            typer_app.command(self.name, epilog=f"Example:  {self.example}")(self._body(module))
-        return typer.main.get_command(typer_app)
-
-    @property
-    def _function_name(self) -> str:
-        """Name of the command in Python, which has no hyphens."""
-        return self.name.replace("-", "_")
-
-    def _module(self) -> Any:  # noqa: ANN401  a module has any names
-        if not self.installed:
-            return import_module(f"hexveil.cli.commands.{self._function_name}_command")
-        # By entry point: this package imports nothing of research.
-        (point,) = entry_points(group="hexveil.commands", name=self.name)
-        return import_module(point.module)
-
-    def _body(self, module: Any) -> Any:  # noqa: ANN401  a command's function, with its own options
-        body = getattr(module, self._function_name)
-        if self.kind == "plain":
-            return body
-        from hexveil.cli.options import run_command  # noqa: PLC0415  loading takes a moment
-
-        own = {
-            keyword: getattr(module, name)
-            for keyword, name in (("leave_out", "LEFT_OUT"), ("source", "SOURCE"))
-            if hasattr(module, name)
+LEDGER = Group(
+    "Manage the privacy ledger: create, show, verify.",
+    "hexveil ledger show buses.toml",
+    {
+        "Commands": {
+            "init": ledger_declarations.Init,
+            "show": ledger_declarations.Show,
+            "history": ledger_declarations.History,
+            "set-budget": ledger_declarations.SetBudget,
+            "verify": ledger_declarations.Verify,
+            "resolve": ledger_declarations.Resolve,
+            "keygen": ledger_declarations.Keygen,
+            "export": ledger_declarations.Export,
         }
-        return run_command(body, **own)
-
-
-@cache
-def _loaded(entry: CommandEntry) -> object:
-    """Return the command of an entry, which keeps nothing of a run."""
-    return entry.build()
-
-
-PANELS: dict[str, tuple[CommandEntry, ...]] = {
-    "Publish": (
-        CommandEntry(
-            "demo",
-            "Create a map of real flights, or of buses in an invented city.",
-            "hexveil demo --city",
-            "plain",
-        ),
-        CommandEntry(
-            "inspect",
-            "Show the grids that a fleet supports; --init drafts a run file.",
-            "hexveil inspect buses.toml --epsilon 1",
-        ),
-        CommandEntry(
-            "plan",
-            "Show price and expected error before anything is spent.",
-            "hexveil plan buses.toml --resolution 5 --epsilon 3",
-        ),
-        CommandEntry(
-            "release",
-            "Book the price, draw the noise, write the folder.",
-            "hexveil release buses.toml --out map",
-        ),
-        CommandEntry(
-            "publish",
-            "Publish a map of every day, from a scheduler, under one budget.",
-            "hexveil publish buses.toml --date 2026-11-20 --out maps",
-        ),
-    ),
-    "Check releases": (
-        CommandEntry(
-            "verify",
-            "Check a release folder; needs no records.",
-            "hexveil verify map",
-            "plain",
-        ),
-        CommandEntry(
-            "dossier",
-            "Write the document that a privacy officer completes and signs.",
-            "hexveil dossier map --out dossier.md",
-            "plain",
-        ),
-        CommandEntry(
-            "compare",
-            "Show what changed from one release to another; costs nothing.",
-            "hexveil compare monday tuesday --out changes",
-            "plain",
-        ),
-        CommandEntry(
-            "roll-up",
-            "Average a release over coarser cells; costs nothing.",
-            "hexveil roll-up map --timeslot 1d --out days",
-            "plain",
-        ),
-    ),
-    "Study": (
-        CommandEntry(
-            "evaluate",
-            "Compare mechanisms on one cell by simulation.",
-            "hexveil evaluate --counts counts.json --values normal:20,10 --bounds 0,65",
-        ),
-        CommandEntry(
-            "reproduce",
-            "Reproduce the papers' figures and claims.",
-            "hexveil reproduce iot:fig3 --trials 1000",
-            installed=True,
-        ),
-        CommandEntry(
-            "simulate",
-            "Write records of an invented city of buses.",
-            "hexveil simulate --users 300 --days 7 --seed 1 --out city.parquet",
-            "plain",
-        ),
-    ),
-    "Ledger": (
-        CommandEntry(
-            "ledger",
-            "Manage the privacy ledger: create, show, verify.",
-            "hexveil ledger show buses.toml",
-            "group",
-        ),
-    ),
+    },
+)
+PANELS: dict[str, dict[str, AnyCommand]] = {
+    "Publish": {
+        "demo": declarations.Demo,
+        "inspect": declarations.Inspect,
+        "plan": declarations.Plan,
+        "release": declarations.Release,
+        "publish": declarations.Publish,
+    },
+    "Check releases": {
+        "verify": declarations.Verify,
+        "dossier": declarations.Dossier,
+        "compare": declarations.Compare,
+        "roll-up": declarations.RollUp,
+    },
+    "Study": {
+        "evaluate": declarations.Evaluate,
+        "reproduce": Installed("Reproduce the papers' figures and claims."),
+        "simulate": declarations.Simulate,
+    },
+    "Ledger": {"ledger": LEDGER},
+    "Help": {"help": declarations.Help},
 }
 """Every command, by purpose."""
-
-
-class _Desk(TyperGroup):
-    """Top-level group; its commands load when they are used."""
-
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401  what the parser's own group takes
-        commands = {
-            entry.name: (LaterGroup if entry.kind == "group" else LaterCommand)(
-                entry.name, entry.purpose, panel, entry.load
-            )
-            for panel, entries in PANELS.items()
-            for entry in entries
-        }
-        super().__init__(**options | {"commands": commands})
-
-
-app = typer.Typer(
-    name="hexveil",
-    cls=_Desk,
-    rich_markup_mode="rich",
-    # A pretty traceback prints local variables, and these hold values.
-    pretty_exceptions_enable=False,
-)
 
 
 def _version(requested: bool) -> None:
@@ -219,7 +83,6 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True, epilog="Start here:  hexveil demo")
 def _top(
     context: typer.Context,
     *,
@@ -228,9 +91,15 @@ def _top(
         typer.Option("--version", help="Show the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Publish averages of sensor records per hexagon and hour, with a proof of privacy."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+app = Group(
+    "Publish averages of sensor records per hexagon and hour, with a proof of privacy.",
+    "hexveil demo",
+    PANELS,
+).to_typer(_top)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
@@ -240,14 +109,56 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
     typer.echo(f"Warning: {clean(str(message))}", err=True)
 
 
+def help_page(words: Sequence[str]) -> str | None:
+    """Return the help that these words ask for, if they ask for nothing else.
+
+    The parser would check the options of every group on the way, with a library that takes longer
+    to load than all else here.
+    """
+    *path, last = words or ["--help"]
+    if last != "--help" or "_HEXVEIL_COMPLETE" in os.environ:
+        return None
+    command: Any = typer.main.get_command(app)
+    context = typer.Context(command, info_name="hexveil")
+    for word in path:
+        command = getattr(command, "get_command", lambda *_: None)(context, word)
+        if command is None:
+            return None
+        context = typer.Context(command, info_name=word, parent=context)
+    return str(command.get_help(context))
+
+
+def _field_of(flag: str) -> str:
+    """Return the field of a run file that an unknown option is called like; "" if there is none."""
+    name = flag.removeprefix("--").removeprefix("no-").replace("-", "_")
+    return next((field_name(*key) for key in FIELDS if key[1] == name), "")
+
+
+def _usage_failure(error: Any) -> Failure:  # noqa: ANN401  the parser's own
+    """Return the failure of words that the parser refuses."""
+    sentence = error.format_message().rstrip(".")
+    see = f"see {getattr(getattr(error, 'ctx', None), 'command_path', 'hexveil')} --help."
+    field = _field_of(getattr(error, "option_name", ""))
+    if field:
+        return Failure("UsageError", f"{sentence}: write --set {field}=VALUE; {see}", see, 2)
+    joined = f"{sentence} {see.capitalize()}" if sentence.endswith("?") else f"{sentence}; {see}"
+    return Failure("UsageError", joined, see, 2)
+
+
 def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
     """Run the command; return its exit code and its failure, if there is one to be shown."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("always", module="hexveil", category=UserWarning)
             warnings.showwarning = _warn
+            words = sys.argv[1:] if arguments is None else [*arguments]
+            page = help_page(words)
             # Not standalone: the parser would print errors and exit with codes of its own.
-            code = app(arguments, prog_name="hexveil", standalone_mode=False)
+            code = (
+                app(words, prog_name="hexveil", standalone_mode=False)
+                if page is None
+                else typer.echo(page)
+            )
     except HexveilError as error:
         from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is an error
 
@@ -256,11 +167,7 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
         failure = Failure(type(error).__name__, message, remedy(message), error.exit_code)
         return failure.exit_code, failure
     except _USAGE_ERROR as error:
-        sentence = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-        command_path = getattr(getattr(error, "ctx", None), "command_path", "hexveil")
-        joined = f"{sentence} See" if sentence.endswith("?") else f"{sentence}; see"
-        hint = f"see {command_path} --help."
-        return 2, Failure("UsageError", f"{joined} {command_path} --help.", hint, 2)
+        return 2, _usage_failure(error)
     # The parser turns an interruption into an error of its own.
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED, STOPPED

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
 
 LONGEST = 3_700
 """Days of one command."""
-
-First = Annotated[str | None, typer.Option("--from", help="First local day.", metavar="DATE")]
-Last = Annotated[str | None, typer.Option("--to", help="Last local day.", metavar="DATE")]
 
 
 def requested_days(day: str | None, first_day: str | None, last_day: str | None) -> list[date]:

@@ -1,136 +1,137 @@
-"""Command-line options for the fields of a run file, generated from the model of a run."""
+"""Commands made of declared options, with options and --set for the fields of a run file.
+
+A command's declaration is a data class: its fields are the options that the parser reads, its
+documentation is the help. Its body is called with the checked run, if it takes one, and with an
+object of this class. Neither help nor completion loads a body.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import difflib
 import inspect
 import typing
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import rich.markup
 import typer
 
-from hexveil.config import FIELDS, field_types, load
-from hexveil.config.run_file import option
+from hexveil.base.errors import InputError
+from hexveil.config.fields import FIELDS, OPTIONS, field_name, option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from pydantic.fields import FieldInfo
+    Key = tuple[str, str]
 
-PANELS = {
-    "": "Source",
-    "columns": "Columns",
-    "values": "Values",
-    "cells": "Cells",
-    "privacy": "Privacy model",
-    "select": "Selection by public metadata",
-    "read": "Reading",
-    "format": "Format of the records",
-    "plan": "Plan",
-    "release": "Release",
-    "publish": "Daily publication",
-    "catalogue": "Facts for data portals",
-    "ledger": "Ledger",
-}
+FIELDS_PANEL = "Fields of the run file"
 
-SHAPES = (
-    (field_types.Paths, "PATH"),
-    (field_types.Text, "TEXT"),
-    (field_types.Version, "TEXT"),
-    (field_types.MethodName, "TEXT"),
-    (field_types.ObjectiveName, "TEXT"),
-    (field_types.ClipUserName, "TEXT"),
-    (field_types.UnfinishedStageName, "TEXT"),
-    (field_types.ExemptName, "TEXT"),
-    (field_types.ErrorMode, "TEXT"),
-    (field_types.LatePolicy, "TEXT"),
-    (field_types.SeriesKind, "TEXT"),
-    (field_types.RangeMode, "TEXT"),
-    (field_types.Exact, "NUMBER"),
-    (field_types.Goals, "[NAME=]NUMBER"),
-    (field_types.ColumnNames, "TEXT"),
-    (field_types.ColumnBounds, "[COLUMN=]NUMBER,..."),
-    (field_types.ColumnNumber, "[COLUMN=]NUMBER"),
-    (field_types.ColumnInteger, "[COLUMN=]NUMBER"),
-    (field_types.ColumnText, "[COLUMN=]TEXT"),
-    (field_types.Weights, "NAME=NUMBER,..."),
-    (field_types.EstimatorName, "TEXT"),
-    (field_types.Integer, "NUMBER"),
-    (field_types.Share, "NUMBER"),
-    (field_types.Numbers, "NUMBER,..."),
-    (field_types.Names, "TEXT,..."),
-    (field_types.Words, "TEXT,..."),
-    (field_types.Lists, "TEXT,...;..."),
-    (field_types.ProtectName, "TEXT"),
-)
 
-REPEATED = (
-    field_types.Goals,
-    field_types.ColumnNames,
-    field_types.ColumnBounds,
-    field_types.ColumnNumber,
-    field_types.ColumnInteger,
-    field_types.ColumnText,
-)
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """Options of a command.
 
-_LISTS = field_types.Lists | None
-"""Fields that a run file writes as lists, and an option as one text."""
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-_Source = Annotated[
-    str | None,
-    typer.Argument(help="Run file (.toml), or the records: a file, folder or pattern."),
+    Attributes
+    ----------
+    home : str
+        Module of the body, which has the name of the command.
+    example : str
+    as_json : bool
+    """
+
+    home: ClassVar[str]
+    example: ClassVar[str]
+
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunDeclaration(Declaration):
+    """Options of a command that takes a run: beside its own, those of the run's fields.
+
+    Attributes
+    ----------
+    source : object
+        How the records are named: by default the argument.
+    left_out : tuple of str
+        Sections whose fields have no option here: the command uses their names itself.
+    """
+
+    source: ClassVar[object] = Annotated[
+        str | None,
+        typer.Argument(
+            help="Run file (.toml), or the records: a file, folder or pattern.", metavar="SOURCE"
+        ),
+    ]
+    left_out: ClassVar[tuple[str, ...]] = ()
+
+
+def complete_field(incomplete: str) -> list[tuple[str, str]]:
+    """Return the fields of a run file whose names begin like this, with their descriptions."""
+    names = {f"{field_name(*key)}=": field.description for key, field in FIELDS.items()}
+    return [(name, text) for name, text in names.items() if name.startswith(incomplete)]
+
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Any other field: see hexveil help fields.",
+        rich_help_panel=FIELDS_PANEL,
+        autocompletion=complete_field,
+    ),
 ]
 
 
-def run_command(
-    body: Callable[..., int | None],
-    *,
-    leave_out: tuple[str, ...] = ("publish", "catalogue"),
-    source: object = _Source,
-) -> Callable[..., int | None]:
-    """Return a command that takes SOURCE, an option per field, and the body's own options.
-
-    The body is called with the checked run and its own options. The command's signature is what
-    the parser reads. Sections to `leave_out` have no options: a body may use their names itself.
-    A command whose argument is something else has an option as its `source`.
-    """
-    fields = {key: info for key, info in FIELDS.items() if key[0] not in leave_out}
-    own_parameters = [p for p in _parameters(body) if p.name != "run"]
+def command_of(name: str, declared: type[Declaration]) -> Callable[..., int | None]:
+    """Return the function that the parser makes a command of."""
+    takes_run = issubclass(declared, RunDeclaration)
+    hints = typing.get_type_hints(declared, include_extras=True)
+    # What is common to all commands comes last.
+    own = [
+        _parameter(
+            one.name,
+            hints[one.name],
+            inspect.Parameter.empty if one.default is dataclasses.MISSING else one.default,
+        )
+        for one in sorted(dataclasses.fields(declared), key=lambda one: one.name == "as_json")
+    ]
+    parameters = [*own, *_run_parameters(declared)] if takes_run else own
 
     def command(**options: Any) -> int | None:  # noqa: ANN401  options of every kind
-        run_source = options.pop("source")
-        option_values = {key: options.pop(_parameter_name(*key)) for key in fields}
-        # Options that were not used are None, or an empty list if they may be repeated.
-        overrides = {key: value for key, value in option_values.items() if value not in (None, [])}
-        for key in [key for key in overrides if FIELDS[key].annotation == _LISTS]:
-            overrides[key] = field_types.split_lists(overrides[key])
-        run = load(run_source, overrides)
+        body = getattr(import_module(declared.home), name)
+        asked = declared(**{one.name: options.pop(one.name) for one in own})
+        if not takes_run:
+            return typing.cast("int | None", body(asked))
+        from hexveil.config import load  # noqa: PLC0415  checks load a library, help must not wait
+
+        run = load(options.pop("source"), _overrides(options))
         # Paths of a run are relative to its file.
         with contextlib.chdir(run.folder):
-            return body(run, **options)
+            return typing.cast("int | None", body(run, asked))
 
-    parameters = [_parameter("source", source, None), *own_parameters]
-    for key, info in fields.items():
-        parameters.append(_parameter(_parameter_name(*key), _option_type(*key, info), None))
     # The parser reads signature, name and documentation of a function, and calls it by keywords.
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__name__ = body.__name__
-    command.__doc__ = body.__doc__
+    command.__name__ = name
+    command.__doc__ = declared.__doc__
     return command
 
 
-def _parameters(body: Callable[..., int | None]) -> list[inspect.Parameter]:
-    hints = typing.get_type_hints(body, include_extras=True)
-    return [
-        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(body).parameters.values()
-    ]
+def _run_parameters(declared: type[RunDeclaration]) -> Iterator[inspect.Parameter]:
+    """Yield the source, an option for each field that people type, and --set."""
+    yield _parameter("source", declared.source, None)
+    for key in OPTIONS:
+        if key[0] not in declared.left_out:
+            yield _parameter(_keyword(key), _option_type(key), None)
+    yield _parameter("assignments", Set, None)
 
 
-def _parameter_name(section: str, field: str) -> str:
-    # Sections share field names, such as timezone, so a parameter carries its section.
-    return f"{section or 'top'}_{field}"
+def _keyword(key: Key) -> str:
+    """Return the keyword of a field: sections share names, such as timezone."""
+    return f"{key[0]}_{key[1]}"
 
 
 def _parameter(name: str, annotation: object, default: object) -> inspect.Parameter:
@@ -138,23 +139,77 @@ def _parameter(name: str, annotation: object, default: object) -> inspect.Parame
     return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
-def _option_type(section: str, field: str, info: FieldInfo) -> object:
-    """Return the annotation of one option; a value is text, checked where the file's are."""
-    name, panel, help_text = option(section, field), PANELS[section], _help(info)
-    # None, not False, where a switch is not used: then the file decides.
-    if info.annotation == (field_types.Switch | None):
-        return Annotated[bool | None, typer.Option(name, help=help_text, rich_help_panel=panel)]
-    shape = next(word for kind, word in SHAPES if info.annotation == (kind | None))
-    about = typer.Option(name, help=help_text, rich_help_panel=panel, metavar=shape)
-    # May be repeated, once for each statistic or value column.
-    if info.annotation in [kind | None for kind in REPEATED]:
-        return Annotated[list[str] | None, about]
-    return Annotated[str | None, about]
+def _option_type(key: Key) -> object:
+    """Return the annotation of a field's option; a value is text, checked where the file's are."""
+    field, (flag, text) = FIELDS[key], OPTIONS[key]
+    shape = field.shape.rstrip("+").replace("[COLUMN=]", "")
+    about = typer.Option(flag, help=text, rich_help_panel=FIELDS_PANEL, metavar=shape)
+    return Annotated[list[str] | None if field.is_repeated else str | None, about]
 
 
-def _help(info: FieldInfo) -> str:
-    extra = info.json_schema_extra
-    default = extra.get("library") if isinstance(extra, dict) else None
-    text = f"{info.description} [default: {default}]" if default else str(info.description)
-    # Otherwise [longitude, latitude] would be read as markup, and vanish.
-    return rich.markup.escape(text)
+def _overrides(options: dict[str, Any]) -> dict[Key, object]:
+    """Return the values of fields that were given, by options or by --set."""
+    assigned = assignments(options.pop("assignments") or ())
+    for key in OPTIONS:
+        value = options.get(_keyword(key))
+        # An option that was not used is None, or an empty list if it may be repeated.
+        if value in (None, []):
+            continue
+        if key in assigned:
+            raise InputError(
+                f"{option(*key)} and --set {field_name(*key)} are the same field: use one."
+            )
+        assigned[key] = value
+    return assigned
+
+
+def assignments(texts: tuple[str, ...] | list[str]) -> dict[Key, object]:
+    """Return the fields and values of --set.
+
+    Raises
+    ------
+    InputError
+        If a text assigns nothing, names no field, or names one twice that has one value.
+
+    Examples
+    --------
+    >>> assignments(["plan.method=per-cell", "cells.one_cell=true"])
+    {('plan', 'method'): 'per-cell', ('cells', 'one_cell'): True}
+    """
+    found: dict[Key, object] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        key = _key_of(name.strip())
+        if not sign:
+            raise InputError(f"--set {name} names no value; write --set {name}=VALUE.")
+        if FIELDS[key].is_repeated:
+            found[key] = [*typing.cast("list[str]", found.get(key, [])), value]
+            continue
+        if key in found:
+            raise InputError(f"--set {name} is given twice; give it once.")
+        found[key] = _value_of(key, value)
+    return found
+
+
+def _key_of(name: str) -> Key:
+    """Return the key of a field's name; refuse a name that there is not."""
+    section, _, field = name.rpartition(".")
+    if (section, field) in FIELDS:
+        return section, field
+    names = [field_name(*key) for key in FIELDS]
+    near = [one for one in names if one.rpartition(".")[2] == field]
+    near = near or difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise InputError(f"--set: there is no field {name!r}; {hint}hexveil help fields lists all.")
+
+
+def _value_of(key: Key, value: str) -> object:
+    """Return the value of a field as a run file has it; what is text there is checked later."""
+    shape = FIELDS[key].shape
+    if shape == "SWITCH":
+        if value not in ("true", "false"):
+            raise InputError(f"{option(*key)} must be true or false, got {value!r}.")
+        return value == "true"
+    if shape == "TEXT,...;...":
+        return [[item.strip() for item in group.split(",")] for group in value.split(";")]
+    return value

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
+from hexveil.config.fields import option
 from hexveil.config.goal_names import GOALS
-from hexveil.config.run_file import SECTIONS, option
+from hexveil.config.run_file import SECTIONS
 from hexveil.mechanisms import parse
 from hexveil.model.areas import area_of
 from hexveil.model.cells import Cells, Labels, OneCell

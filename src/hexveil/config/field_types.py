@@ -167,11 +167,6 @@ def _lists(value: object) -> tuple[tuple[str, ...], ...] | dict[str, tuple[str, 
     return dict(zip(map(str, value), texts, strict=True)) if isinstance(value, dict) else texts
 
 
-def split_lists(text: str) -> list[list[str]]:
-    """Return the lists of an option's text: "a,b;c,d" has two."""
-    return [[item.strip() for item in group.split(",")] for group in text.split(";")]
-
-
 def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
     """Return a target as exact text, or one per statistic or value column.
 

@@ -14,8 +14,9 @@ from pydantic import ValidationError
 
 from hexveil.base.errors import InputError
 from hexveil.config import placeholders
+from hexveil.config.fields import option
 from hexveil.config.goal_names import check_baseline_names, named_goals
-from hexveil.config.run_file import PATH_FIELDS, SECTIONS, Run, option
+from hexveil.config.run_file import PATH_FIELDS, SECTIONS, Run
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

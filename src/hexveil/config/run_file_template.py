@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.config.column_guessing import propose
+from hexveil.config.fields import FIELDS
 from hexveil.config.placeholders import FILL_IN
-from hexveil.config.run_file import FIELDS, SECTIONS
+from hexveil.config.run_file import SECTIONS
 from hexveil.config.run_file_text import quote, to_toml
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _HEAD = f"""\
 #   hexveil inspect run.toml     shows users, cells, and the grids that this fleet supports
 #   hexveil plan run.toml        shows price and expected error, before anything is spent
 #   hexveil release run.toml     books the price, draws the noise, writes the folder
-# More fields: hexveil plan --help
+# More fields: hexveil help fields
 """
 
 _ABOUT = {
@@ -280,8 +281,8 @@ def _field(
     notes: Fields,
 ) -> Iterator[str]:
     """Yield the lines of a field: its description, and its value or a commented example."""
-    info, line = FIELDS[key], _LINES.get(key, Entry(""))
-    description = str(info.description).replace("as 0,65", "as [0, 65]")
+    line = _LINES.get(key, Entry(""))
+    description = FIELDS[key].description.replace("as 0,65", "as [0, 65]")
     about = " ".join(filter(None, (description, line.note, notes.get(key))))
     yield from textwrap.wrap(
         about, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.config import field_types
 from hexveil.config.arguments import is_area_file
-from hexveil.config.run_file import FIELDS, PATH_FIELDS, SECTIONS
+from hexveil.config.run_file import PATH_FIELDS, SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,8 @@ def to_toml(key: tuple[str, str], value: Any) -> str:  # noqa: ANN401  of any ki
         return "{ " + ", ".join(f"{quote(k)} = {to_toml(key, v)}" for k, v in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(to_toml(key, item) for item in value)}]"
-    exact = FIELDS[key].annotation in _EXACT
+    section, name = key
+    exact = section in SECTIONS and SECTIONS[section].model_fields[name].annotation in _EXACT
     return value if exact and _NUMBER.fullmatch(value) else quote(value)
 
 

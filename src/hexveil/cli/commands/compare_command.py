@@ -2,96 +2,48 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
-from hexveil.cli.commands.roll_up_command import (  # the parser reads annotations
-    Columns,
-    Context,
-    Key,
-    OneCellOnly,
-    Resolution,
-    Timeslot,
+from hexveil.cli.commands.roll_up_command import (
     check_output,
     requested_grid,
     show_derived,
 )
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.publishing.derived import derived_folder
-from hexveil.publishing.derived.release_comparison import DEFAULT_RATE, compare_releases
+from hexveil.publishing.derived.release_comparison import compare_releases
 from hexveil.publishing.derived.roll_up import roll_up_release
 from hexveil.publishing.markup import clean
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
+    from hexveil.cli import declarations
     from hexveil.publishing.derived.release_comparison import ReleaseComparison
 
-Before = Annotated[Path, typer.Argument(help="A release folder.", metavar="BEFORE")]
-After = Annotated[
-    Path, typer.Argument(help="Another, of the same grid and bounds.", metavar="AFTER")
-]
-Out = Annotated[Path | None, typer.Option(help="New folder for tables and page.", metavar="FOLDER")]
-Statistic = Annotated[
-    str | None,
-    typer.Option(
-        help="mean, variance, sd, p85, share<30, users; default the first.", metavar="NAME"
-    ),
-]
-Slots = Annotated[
-    tuple[str, str] | None,
-    typer.Option(help="A timeslot of each, like 08:00 17:00.", metavar="SLOT SLOT"),
-]
-Rate = Annotated[
-    float,
-    typer.Option(
-        "--false-discovery-rate",
-        help="Share of the cells called changed that may be called so wrongly.",
-        metavar="NUMBER",
-    ),
-]
 
-
-def compare(  # noqa: PLR0913  an option per argument
-    before: Before,
-    after: After,
-    *,
-    out: Out = None,
-    context: Context = None,
-    statistic: Statistic = None,
-    slots: Slots = None,
-    rate: Rate = DEFAULT_RATE,
-    resolution: Resolution = None,
-    timeslot: Timeslot = None,
-    columns: Columns = None,
-    one_cell: OneCellOnly = False,
-    key: Key = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compare two release folders cell by cell, from their noisy numbers alone.
-
-    Nothing is spent, and neither records nor a ledger are needed. With --resolution, --timeslot,
-    --columns or --one-cell both are rolled up first.
-    """
-    check_output(out, context)
-    grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell)
-    releases: list[Any] = [before, after]
+def compare(asked: declarations.Compare) -> None:
+    """Compare two release folders cell by cell, from their noisy numbers alone."""
+    check_output(asked.out, asked.context)
+    grid = requested_grid(asked)
+    releases: list[Any] = [asked.before, asked.after]
     with show_progress("Comparing releases", FOLDER_CHECK):
         if grid is not None:
             releases = [
-                roll_up_release(folder, grid, statistic=statistic, key=key)
-                for folder in parts_of_work(FOLDER_CHECK, (before, after))
+                roll_up_release(folder, grid, statistic=asked.statistic, key=asked.key)
+                for folder in parts_of_work(FOLDER_CHECK, (asked.before, asked.after))
             ]
         comparison = compare_releases(
-            *releases, statistic=statistic, slots=slots, false_discovery_rate=rate, key=key
+            *releases,
+            statistic=asked.statistic,
+            slots=asked.slots,
+            false_discovery_rate=asked.false_discovery_rate,
+            key=asked.key,
         )
-    if out is not None:
+    if asked.out is not None:
         with show_progress(WRITING):
-            comparison.write(out, context=context)
-    show_derived(comparison, lines, out, as_json=as_json)
+            comparison.write(asked.out, context=asked.context)
+    show_derived(comparison, lines, asked.out, as_json=asked.as_json)
 
 
 def lines(comparison: ReleaseComparison) -> list[str]:

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,27 +17,20 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.cli import shared_steps
 from hexveil.cli.commands import release_command
 from hexveil.cli.demos.demonstration import summary_lines
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
 from hexveil.cli.output.plan_text import price_lines
 from hexveil.config import arguments, load
 from hexveil.ledger import Ledger
 
 if TYPE_CHECKING:
+    from hexveil.cli import declarations
     from hexveil.cli.demos.demonstration import Show, Where
     from hexveil.config import Run
 
-InCity = Annotated[
-    bool,
-    typer.Option(
-        "--city", help="Use a month of buses in an invented city instead of real flights."
-    ),
-]
 
-
-def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
+def demo(asked: declarations.Demo) -> None:
     """Create a private map of real flights in a new folder under ./demo-out."""
-    if city:
+    if asked.city:
         from hexveil.cli.demos.city_demo import SHOW  # noqa: PLC0415  only one of them is shown
     else:
         from hexveil.cli.demos.flights_demo import SHOW  # noqa: PLC0415
@@ -50,7 +43,7 @@ def demo(*, city: InCity = False, as_json: AsJson = False) -> None:
         published = release_command.publish(run, dataset, plan, book)
         written = release_command.write(run, published, folder)
     findings = summary_lines(published.to_arrow(), place_name, arguments.value_unit_of(run))
-    if as_json:
+    if asked.as_json:
         text = release_command.release_json(run, plan, published, written, book.spend())
         text |= {"found": findings}
         typer.echo(json.dumps(text, indent=2))

@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.publishing.dossier import dossier as made_of
 
-Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
-Out = Annotated[
-    Path | None,
-    typer.Option(help="File for the text (.md). An existing file is replaced.", metavar="FILE"),
-]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hexveil.cli import declarations
 
 
-def dossier(folder: Folder, *, out: Out = None, as_json: AsJson = False) -> None:
-    """Write the document that a privacy officer reads, completes and signs, as Markdown.
-
-    It is derived from the manifest of a release folder: public metadata, and fields to complete.
-    It draws no legal conclusion.
-    """
-    document = made_of(folder)
+def dossier(asked: declarations.Dossier) -> None:
+    """Write the document that a privacy officer reads, completes and signs, as Markdown."""
+    document = made_of(asked.folder)
     text = document.to_markdown() + "\n"
-    if out is not None:
-        check_out(out, folder)
-        write(out, text)
-    if as_json:
+    if asked.out is not None:
+        check_out(asked.out, asked.folder)
+        write(asked.out, text)
+    if asked.as_json:
         typer.echo(json.dumps(document.to_data(), indent=2))
-    elif out is None:
+    elif asked.out is None:
         typer.echo(text, nl=False)
     else:
-        typer.echo("\n".join(formatting.wrapped("Written", str(out))))
+        typer.echo("\n".join(formatting.wrapped("Written", str(asked.out))))
 
 
 def check_out(out: Path, folder: Path) -> None:

@@ -8,14 +8,12 @@ from __future__ import annotations
 import io
 import json
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.csv
 import typer
 
 from hexveil.cli.cell_studies import CellStudy, studies_of
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms import REGISTRY
@@ -25,8 +23,11 @@ from hexveil.simulation.evaluation import evaluate as compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import pyarrow as pa
+
+    from hexveil.cli import declarations
 
     Results = list[tuple[CellStudy, pa.Table]]
 
@@ -37,79 +38,21 @@ COLUMN = 17
 """Width of a line, and of a column of the table, in characters."""
 
 _PATH = {"resolve_path": True}  # the command stands in the run file's folder when it is read
-Counts = Annotated[
-    Path | None,
-    typer.Option(
-        help="Samples per user: a .json list, or a .csv or .parquet column.",
-        metavar="FILE",
-        **_PATH,
-    ),
-]
-CellName = Annotated[
-    str | None,
-    typer.Option(help="Cell of the records: name, number, or 'HEXAGON SLOT'.", metavar="TEXT"),
-]
-Simulated = Annotated[
-    str | None,
-    typer.Option(
-        "--values",
-        help="Simulated values instead of the records' own, for example normal:20,10.",
-        metavar="KIND:NUMBER,...",
-    ),
-]
-Chosen = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--mechanism",
-        help="Mechanism, for example 'Levy(gamma=0.2)'; repeatable. \\[default: all]",
-        metavar="TEXT",
-    ),
-]
-Losses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--epsilon", help="Epsilons to compare, for example 0.5,1,2.", metavar="NUMBER,..."
-    ),
-]
-Trials = Annotated[int, typer.Option(help="Simulated releases per mechanism.", metavar="NUMBER")]
-Seed = Annotated[int, typer.Option(help="Seed of the simulation.", metavar="NUMBER")]
-Out = Annotated[
-    Path | None,
-    typer.Option(help="Folder for the table and the figure.", metavar="FOLDER", **_PATH),
-]
 
 
-def evaluate(  # noqa: PLR0913  the options of the command
-    run: Run,
-    *,
-    counts: Counts = None,
-    cell: CellName = None,
-    values: Simulated = None,
-    mechanism: Chosen = None,
-    epsilon: Losses = None,
-    trials: Trials = 10_000,
-    seed: Seed = 0,
-    out: Out = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compare mechanisms on one cell by simulation; nothing is released or spent.
-
-    The cell comes from the records, or from a file of counts; a table with a user and a value
-    column, without places or labels, is one cell. Several value columns have a table each, at the
-    parts of epsilon that a release would have. Values are simulated, or those of the records: then
-    all output is PRIVATE.
-    """
-    if out is not None:
+def evaluate(run: Run, asked: declarations.Evaluate) -> None:
+    """Compare mechanisms on one cell by simulation; nothing is released or spent."""
+    if asked.out is not None:
         # Before the simulation, which may take minutes.
-        private_study_output.check_folder(out)
+        private_study_output.check_folder(asked.out)
         figure_style.check_installed()
     options: dict[str, Any] = {
-        "mechanisms": [mechanism_text.mechanism(text) for text in mechanism or REGISTRY],
-        "values": None if values is None else mechanism_text.values(values),
-        "trials": trials,
-        "seed": seed,
+        "mechanisms": [mechanism_text.mechanism(text) for text in asked.mechanism or REGISTRY],
+        "values": None if asked.values is None else mechanism_text.values(asked.values),
+        "trials": asked.trials,
+        "seed": asked.seed,
     }
-    studies = studies_of(run, epsilon, counts, cell, values)
+    studies = studies_of(run, asked.epsilon, asked.counts, asked.cell, asked.values)
     tables = []
     with progress_bar.progress_bar("Comparing") as tell:
         for number, study in enumerate(studies):
@@ -117,8 +60,8 @@ def evaluate(  # noqa: PLR0913  the options of the command
             table = compare(epsilons=study.epsilons, **options, **study.arguments)
             tables.append(study.with_totals(table))
     results = list(zip(studies, tables, strict=True))
-    files = [] if out is None else write(results, out, values or "")
-    if as_json:
+    files = [] if asked.out is None else write(results, asked.out, asked.values or "")
+    if asked.as_json:
         typer.echo(json.dumps(results_json(results, files), indent=2))
         return
     text = [*lines(tables[0], studies[0])]

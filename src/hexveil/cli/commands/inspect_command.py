@@ -5,14 +5,12 @@ from __future__ import annotations
 import inspect as inspect_module
 import json
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, get_args
 
 import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import fact_text, formatting, proposal_text
 from hexveil.config import Run, arguments
 from hexveil.planning.feasibility.proposals import Choice
@@ -20,117 +18,55 @@ from hexveil.records.read import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from hexveil.cli import declarations
     from hexveil.planning.feasibility.proposals import RunAdvice
 
 COMPARED_AT = "1"
 DEFAULT_CHOICE: Choice = "balanced"
 
-Dialect = Annotated[
-    str | None,
-    typer.Option(
-        "--sql",
-        help="Print a query that computes the sums elsewhere: duckdb, postgres, bigquery or spark.",
-    ),
-]
-Init = Annotated[
-    bool,
-    typer.Option(
-        "--init",
-        help="Draft a run file from the names and types of the columns; fill in the bounds "
-        "yourself.",
-    ),
-]
-Trust = Annotated[
-    bool,
-    typer.Option(
-        "--trust-header",
-        help="With --init: the first line of CSV files contains names, even if it looks like a "
-        "record; the draft then shows them.",
-    ),
-]
-CheckValues = Annotated[
-    bool,
-    typer.Option(
-        "--check-values",
-        help="PRIVATE: check the values for wrong units, sentinels and bounds, on your terminal "
-        "only; nothing is stored.",
-    ),
-]
-FromRecords = Annotated[
-    bool,
-    typer.Option(
-        "--from-records",
-        help="PRIVATE, with protect = presence: read the records and show how many each rule "
-        "kept, on your terminal only.",
-    ),
-]
-Propose = Annotated[
-    Path | None,
-    typer.Option(
-        "--propose",
-        resolve_path=True,
-        metavar="FILE",
-        help="Write a proposed run to a new run file.",
-    ),
-]
-Chosen = Annotated[
-    str | None,
-    typer.Option(
-        "--choice",
-        help="With --propose: finest, balanced or accurate.  [default: balanced]",
-    ),
-]
 
-
-def inspect(  # noqa: PLR0913  the options of the command
-    run: Run,
-    *,
-    init: Init = False,
-    trust: Trust = False,
-    sql: Dialect = None,
-    propose: Propose = None,
-    choice: Chosen = None,
-    check_values: CheckValues = False,
-    from_records: FromRecords = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show public metadata of the records, the grids that this fleet supports, and three runs.
-
-    Values are shown by --check-values alone. Without an epsilon, grids are compared at 1. To
-    draft a run file: hexveil inspect records.parquet --init > run.toml
-    """
-    if init:
+def inspect(run: Run, asked: declarations.Inspect) -> None:
+    """Show public metadata of the records, the grids that this fleet supports, and three runs."""
+    if asked.init:
         # The draft ends its last line itself, because it goes into a file.
-        typer.echo(draft(run, alone=not as_json and sql is None, trust=trust), nl=False)
+        typer.echo(
+            draft(run, alone=not asked.as_json and asked.sql is None, trust=asked.trust_header),
+            nl=False,
+        )
         return
-    if trust:
+    if asked.trust_header:
         raise InputError("--trust-header requires --init: otherwise the run names the columns.")
-    if sql is not None:
-        typer.echo(shared_steps.build_query(run, sql))
+    if asked.sql is not None:
+        typer.echo(shared_steps.build_query(run, asked.sql))
         return
-    if arguments.is_presence_private(run) and not check_values:
+    if arguments.is_presence_private(run) and not asked.check_values:
         from hexveil.cli.presence import declared_column_grids, declared_plan  # noqa: PLC0415  these alone
 
         if len(arguments.value_columns_of(run)) > 1:
-            check_choice(propose, choice)
+            check_choice(asked.propose, asked.choice)
             declared_column_grids.inspect_declared_columns(
-                run, propose, choice or DEFAULT_CHOICE, from_records=from_records, as_json=as_json
+                run,
+                asked.propose,
+                asked.choice or DEFAULT_CHOICE,
+                from_records=asked.from_records,
+                as_json=asked.as_json,
             )
             return
-        unused = {"--propose": propose is not None, "--choice": choice is not None}
+        unused = {"--propose": asked.propose is not None, "--choice": asked.choice is not None}
         declared_plan.inspect_declared(
-            run, unused=unused, from_records=from_records, as_json=as_json
+            run, unused=unused, from_records=asked.from_records, as_json=asked.as_json
         )
         return
-    if from_records:
+    if asked.from_records:
         raise InputError('--from-records belongs to protect = "presence".')
-    if check_values:
-        others = {"--json": as_json, "--propose": propose is not None}
+    if asked.check_values:
+        others = {"--json": asked.as_json, "--propose": asked.propose is not None}
         typer.echo("\n".join(private_lines(run, [name for name, used in others.items() if used])))
         return
-    check_choice(propose, choice)
-    report(run, propose, choice or DEFAULT_CHOICE, as_json=as_json)
+    check_choice(asked.propose, asked.choice)
+    report(run, asked.propose, asked.choice or DEFAULT_CHOICE, as_json=asked.as_json)
 
 
 def report(run: Run, propose: Path | None, choice: str, *, as_json: bool) -> None:

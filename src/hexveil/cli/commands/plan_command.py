@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
-from hexveil.cli.days import First, Last, requested_days
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.days import requested_days
 from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import explain_missing_range, map_lines, price_lines
 from hexveil.config import Run, arguments
@@ -24,7 +22,9 @@ from hexveil.records.progress import show_progress
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date
+    from pathlib import Path
 
+    from hexveil.cli import declarations
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity
@@ -35,70 +35,27 @@ if TYPE_CHECKING:
 
 _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
 
-Compare = Annotated[
-    bool,
-    typer.Option(
-        "--compare",
-        help="Compare all planning methods: their errors at this price, or their prices at these "
-        "errors; for means within an epsilon also all mechanisms of one cell.",
-    ),
-]
-Grids = Annotated[
-    bool | None,
-    typer.Option(
-        "--grids/--no-grids",
-        help="Print the whole table of other grids and privacy units, or skip it. "
-        "\\[default: only the proposed grid]",
-    ),
-]
-Curve = Annotated[
-    Path | None,
-    typer.Option(
-        "--curve",
-        resolve_path=True,
-        metavar="FILE",
-        help="Draw price against error, with this plan marked: a new .png and .svg of this name.",
-    ),
-]
-Save = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        resolve_path=True,
-        metavar="FOLDER",
-        help="Save this plan in a new folder for review (then release --from-plan). For "
-        "tomorrow's records keep the goal (the TOML file), not the plan.",
-    ),
-]
 
-
-def plan(  # noqa: PLR0913  the options of the command
-    run: Run,
-    *,
-    compare_methods: Compare = False,
-    grids: Grids = None,
-    curve: Curve = None,
-    save: Save = None,
-    first_day: First = None,
-    last_day: Last = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show the price and the expected error of a release; nothing is spent.
-
-    With --from and --to: which days pass, and a grid for all of them.
-    """
-    others = {"--compare": compare_methods, "--grids": bool(grids)}
-    others |= {"--curve": curve is not None, "--save": save is not None}
-    if first_day is not None or last_day is not None:
-        _plan_series(run, requested_days(None, first_day, last_day), others, as_json=as_json)
+def plan(run: Run, asked: declarations.Plan) -> None:
+    """Show the price and the expected error of a release; nothing is spent."""
+    curve = asked.curve
+    others = {"--compare": asked.compare, "--grids": bool(asked.grids)}
+    others |= {"--curve": curve is not None, "--save": asked.save is not None}
+    if asked.first_day is not None or asked.last_day is not None:
+        _plan_series(
+            run,
+            requested_days(None, asked.first_day, asked.last_day),
+            others,
+            as_json=asked.as_json,
+        )
         return
     if arguments.is_presence_private(run):
         from hexveil.cli.presence import declared_plan  # noqa: PLC0415  a plan of its own
 
-        declared_plan.plan_on_paper(run, unused=others, as_json=as_json)
+        declared_plan.plan_on_paper(run, unused=others, as_json=asked.as_json)
         return
     shared_steps.check_plan_options(run)
-    _refuse_comparison_with_delta(run, compare_methods=compare_methods, grids=bool(grids))
+    _refuse_comparison_with_delta(run, compare_methods=asked.compare, grids=bool(asked.grids))
     if curve is not None:
         from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
 
@@ -106,19 +63,19 @@ def plan(  # noqa: PLR0913  the options of the command
         curve = shared_steps.to_run_path(curve)
         error_curve.check(curve)
     if len(arguments.value_columns_of(run)) > 1 or has_distribution(run.plan.statistics or ()):
-        _plan_in_parts(run, compare_methods, grids, curve, save, as_json=as_json)
+        _plan_in_parts(run, asked.compare, asked.grids, curve, asked.save, as_json=asked.as_json)
         return
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
     assert isinstance(plan, Plan)  # noqa: S101  the other kind was planned above
-    files = _write(plan, facts, curve, save)
-    comparison = _compare(plan) if compare_methods else None
+    files = _write(plan, facts, curve, asked.save)
+    comparison = _compare(plan) if asked.compare else None
     # The comparison is long enough without a recommendation.
-    wants_grids = grids or (grids is None and comparison is None and not plan.delta)
-    table = shared_steps.compare_grids(run, plan, weaker=bool(grids)) if wants_grids else None
-    if as_json:
+    wants_grids = asked.grids or (asked.grids is None and comparison is None and not plan.delta)
+    table = shared_steps.compare_grids(run, plan, weaker=bool(asked.grids)) if wants_grids else None
+    if asked.as_json:
         output = _json(run, plan, facts, comparison, files) | _grids_json(
-            table, all_grids=bool(grids)
+            table, all_grids=bool(asked.grids)
         )
         typer.echo(json.dumps(output, indent=2))
         return
@@ -131,7 +88,7 @@ def plan(  # noqa: PLR0913  the options of the command
             shared_steps.describe_infeasibility(plan),
         )
         typer.echo("\n".join(map_lines(plan, facts, coarse, warning)))
-    if table is not None and grids:
+    if table is not None and asked.grids:
         typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
         from hexveil.cli.output import grid_table  # noqa: PLC0415  for the whole table alone
 
@@ -170,7 +127,13 @@ def _refuse_comparison_with_delta(run: Run, *, compare_methods: bool, grids: boo
 
 
 def _plan_in_parts(
-    run: Run, compares: Compare, grids: Grids, curve: Curve, save: Save, *, as_json: bool
+    run: Run,
+    compares: bool,
+    grids: bool | None,
+    curve: Path | None,
+    save: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Print price and expected errors of several value columns, or quantiles and shares."""
     several = len(arguments.value_columns_of(run)) > 1
@@ -193,7 +156,7 @@ def _plan_in_parts(
         _plan_distribution(run, compares, curve, save, as_json=as_json)
 
 
-def _plan_columns(run: Run, compares: Compare, save: Save, *, as_json: bool) -> None:
+def _plan_columns(run: Run, compares: bool, save: Path | None, *, as_json: bool) -> None:
     """Print price and expected errors of several value columns."""
     from hexveil.cli.output import column_text  # noqa: PLC0415  for these plans alone
     from hexveil.planning.columns.column_plan import ColumnPlans  # noqa: PLC0415
@@ -235,7 +198,7 @@ def _show_comparison(plan: Plan, comparison: Comparison, unit: str) -> None:
 
 
 def _plan_distribution(
-    run: Run, compares: Compare, curve: Curve, save: Save, *, as_json: bool
+    run: Run, compares: bool, curve: Path | None, save: Path | None, *, as_json: bool
 ) -> None:
     """Print price and expected errors of quantiles, shares and histograms."""
     from hexveil.cli.output import distribution_text  # noqa: PLC0415  for these plans alone

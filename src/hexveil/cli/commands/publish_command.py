@@ -15,7 +15,7 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -24,8 +24,7 @@ from hexveil.base.work_share import PLANNING, READING, RELEASING, WRITING, Shown
 from hexveil.cli import folder_options, interrupts, receipts, shared_steps
 from hexveil.cli.commands import release_command
 from hexveil.cli.day_series import run_of_day
-from hexveil.cli.days import First, Last, PlannedDay, requested_days
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.days import PlannedDay, requested_days
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import budget_words
 from hexveil.cli.presence.declared_days import plan_declared_day
@@ -43,6 +42,7 @@ from hexveil.report import read_context
 if TYPE_CHECKING:
     import zoneinfo
 
+    from hexveil.cli import declarations
     from hexveil.publishing import Release
 
 LEFT_OUT = ()
@@ -58,14 +58,6 @@ PARTS_OF_DAY = {
     WRITING: (0.9, 1.0),
 }
 """Where each step of a day begins and ends in it, about: for the time that is left."""
-
-Day = Annotated[
-    str | None, typer.Option("--date", help="Local day, for example 2026-11-20.", metavar="DATE")
-]
-Revise = Annotated[bool, typer.Option("--revise", help="Like --late revise, for this run only.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show the price; publish and book nothing.")
-]
 
 
 @dataclass(frozen=True)
@@ -93,22 +85,9 @@ class Outcome:
     code: int = 0
 
 
-def publish(
-    run: Run,
-    *,
-    day: Day = None,
-    first_day: First = None,
-    last_day: Last = None,
-    revise: Revise = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> int:
-    """Publish the maps of local days, each in its own folder below `out`.
-
-    Repeating a day costs nothing, and continues an unfinished one. `latest.json` names the
-    official release.
-    """
-    days = requested_days(day, first_day, last_day)
+def publish(run: Run, asked: declarations.Publish) -> int:
+    """Publish the maps of local days, each in its own folder below `out`."""
+    days = requested_days(asked.date, asked.first_day, asked.last_day)
     run = series_run(run)
     if run.release.out is None:
         raise InputError(
@@ -123,22 +102,24 @@ def publish(
     folder_options.folder_extras(run)
     place = open_archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
-    revise = revise or run.publish.late == "revise"
+    revise = asked.revise or run.publish.late == "revise"
     outcomes: list[Outcome] = []
     began = time.monotonic()
     for number, day_date in enumerate(days):
         interrupts.stop_if_asked()
         with show_progress(work_of_day(day_date, number, len(days), began)):
-            outcomes.append(attempt(run, day_date, place, ready, revise=revise, dry_run=dry_run))
-        if not as_json:
+            outcomes.append(
+                attempt(run, day_date, place, ready, revise=revise, dry_run=asked.dry_run)
+            )
+        if not asked.as_json:
             typer.echo(
                 "\n".join(formatting.wrapped(day_date.isoformat(), outcome_text(outcomes[-1])))
             )
         if outcomes[-1].code == BudgetError.exit_code:
             break  # later days cost as much
     with show_progress("Listing the days"):
-        listed = 0 if dry_run else place.update_catalogue()
-    if as_json:
+        listed = 0 if asked.dry_run else place.update_catalogue()
+    if asked.as_json:
         typer.echo(json.dumps([asdict(day_date) for day_date in outcomes], indent=2))
     elif listed:
         days_text = f"{listed:,} {'day' if listed == 1 else 'days'}"

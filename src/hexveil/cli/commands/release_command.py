@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import RELEASING, WRITING
 from hexveil.cli import folder_options, release_preview, shared_steps
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import new_account_lines, spend_json
 from hexveil.cli.output.plan_text import explain_missing_range, price_lines
@@ -30,6 +29,7 @@ from hexveil.records.progress import show_progress
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
+    from hexveil.cli import declarations
     from hexveil.ledger import Spend
     from hexveil.publishing import Release
     from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
@@ -43,34 +43,14 @@ BOOKED = (
     "name another --edition."
 )
 
-FromPlan = Annotated[
-    Path | None,
-    typer.Option(
-        "--from-plan",
-        resolve_path=True,
-        metavar="FOLDER",
-        help="Release a plan written by plan --save instead of planning again; refused if the "
-        "occupancy (who reported how often where) has changed since. For tomorrow's records keep "
-        "the goal (the TOML file), not the plan.",
-    ),
-]
 
-
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Show the price and the files; book, draw and write nothing."),
-]
-
-
-def release(
-    run: Run, *, from_plan: FromPlan = None, dry_run: DryRun = False, as_json: AsJson = False
-) -> None:
+def release(run: Run, asked: declarations.Release) -> None:
     """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
     if arguments.is_presence_private(run):
-        declared_plan.refuse_unused({"--from-plan": from_plan is not None})
-        declared_release.release_declared(run, dry_run=dry_run, as_json=as_json)
+        declared_plan.refuse_unused({"--from-plan": asked.from_plan is not None})
+        declared_release.release_declared(run, dry_run=asked.dry_run, as_json=asked.as_json)
         return
-    saved = None if from_plan is None else shared_steps.to_run_path(from_plan)
+    saved = None if asked.from_plan is None else shared_steps.to_run_path(asked.from_plan)
     # Mistakes in the plan and the run are reported before the records are read.
     needs_records = saved is not None and plan_folder.needs_records(saved)
     reviewed: ReleasablePlan | None = None
@@ -81,15 +61,15 @@ def release(
     if saved is not None and needs_records:
         reviewed = load_reviewed(saved, dataset)
     plan, warning = select_plan(run, dataset, reviewed)
-    if dry_run:
-        release_preview.show(run, dataset, plan, account, warning, as_json=as_json)
+    if asked.dry_run:
+        release_preview.show(run, dataset, plan, account, warning, as_json=asked.as_json)
         return
     # Opened only now, because it registers the data set: a run refused above leaves no trace.
     book = Ledger(**account)
     opened = new_account_lines(book)
     # A repeated request keeps its first plan: solvers differ in late digits between machines.
     booked = booked_plan(dataset, plan, book)
-    if not as_json:
+    if not asked.as_json:
         notes = [] if warning is None else formatting.wrapped("Warning", warning)
         if booked is not None:
             notes += formatting.wrapped("Plan", BOOKED)
@@ -105,7 +85,7 @@ def release(
     plan = booked or plan
     published = publish(run, dataset, plan, book)
     written = write(run, published, folder)
-    if as_json:
+    if asked.as_json:
         text = release_json(run, plan, published, written, book.spend())
         typer.echo(json.dumps(text, indent=2))
         return

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.publishing.derived import derived_folder
 from hexveil.publishing.derived.coarser_cells import EVERYTHING, CoarserGrid
@@ -22,69 +20,26 @@ from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from hexveil.cli import declarations
 
 _Derived = TypeVar("_Derived", bound=DerivedTable)
 
 MAX_LINES = 10
 """Averages that are printed; the folder has all."""
 
-Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
-Out = Annotated[Path | None, typer.Option(help="New folder for tables and page.", metavar="FOLDER")]
-Context = Annotated[
-    Path | None,
-    typer.Option(help="GeoJSON file beneath the map.", metavar="FILE"),
-]
-Resolution = Annotated[
-    str | None,
-    typer.Option(help='Resolution of parent hexagons, or "all".', metavar="NUMBER"),
-]
-Timeslot = Annotated[
-    str | None, typer.Option(help='Longer timeslots, like 1d, or "all".', metavar="TEXT")
-]
-Columns = Annotated[str | None, typer.Option(help="Label columns to keep.", metavar="TEXT,...")]
-Averaged = Annotated[
-    str | None,
-    typer.Option(
-        "--statistic",
-        help="Under private presence: mean, a share, a bin or users; default the first.",
-        metavar="NAME",
-    ),
-]
-OneCellOnly = Annotated[bool, typer.Option("--one-cell", help="All cells together.")]
-Key = Annotated[
-    Path | None,
-    typer.Option(
-        "--key", help="The holder's public key: folders must be signed with it.", metavar="FILE"
-    ),
-]
 
-
-def roll_up(  # noqa: PLR0913  an option per argument
-    folder: Folder,
-    *,
-    out: Out = None,
-    context: Context = None,
-    resolution: Resolution = None,
-    timeslot: Timeslot = None,
-    columns: Columns = None,
-    one_cell: OneCellOnly = False,
-    statistic: Averaged = None,
-    key: Key = None,
-    as_json: AsJson = False,
-) -> None:
-    """Average a release folder over coarser cells, from its noisy numbers alone.
-
-    Nothing is spent, and neither records nor a ledger are needed. Cells are weighted by their
-    public counts of records; under private presence by noisy weights, and numbers of units add up.
-    """
-    check_output(out, context)
-    grid = requested_grid(resolution, timeslot, columns, one_cell=one_cell) or CoarserGrid()
+def roll_up(asked: declarations.RollUp) -> None:
+    """Average a release folder over coarser cells, from its noisy numbers alone."""
+    check_output(asked.out, asked.context)
+    grid = requested_grid(asked) or CoarserGrid()
     with show_progress("Rolling up", FOLDER_CHECK):
-        averages = roll_up_release(folder, grid, statistic=statistic, key=key)
-    if out is not None:
+        averages = roll_up_release(asked.folder, grid, statistic=asked.statistic, key=asked.key)
+    if asked.out is not None:
         with show_progress(WRITING):
-            averages.write(out, context=context)
-    show_derived(averages, lines, out, as_json=as_json)
+            averages.write(asked.out, context=asked.context)
+    show_derived(averages, lines, asked.out, as_json=asked.as_json)
 
 
 def show_derived(
@@ -129,9 +84,7 @@ def check_output(out: Path | None, context: Path | None) -> None:
         raise InputError("--context draws on the page of a folder; name one (--out FOLDER).")
 
 
-def requested_grid(
-    resolution: str | None, timeslot: str | None, columns: str | None, *, one_cell: bool
-) -> CoarserGrid | None:
+def requested_grid(asked: declarations.Coarser) -> CoarserGrid | None:
     """Return the coarser grid that options request; None without any.
 
     Raises
@@ -140,10 +93,10 @@ def requested_grid(
         If the resolution is neither a number nor "all".
     """
     grid = CoarserGrid(
-        _resolution(resolution),
-        timeslot,
-        None if columns is None else tuple(name.strip() for name in columns.split(",")),
-        one_cell,
+        _resolution(asked.resolution),
+        asked.timeslot,
+        None if asked.columns is None else tuple(name.strip() for name in asked.columns.split(",")),
+        asked.one_cell,
     )
     return None if grid.is_empty else grid
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
+from hexveil.cli.declarations import Vehicles
 from hexveil.cli.output import formatting, progress_bar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hexveil.cli import declarations
     from hexveil.simulation.city import City
 
 INVENTED = (
@@ -39,86 +40,19 @@ DEFAULT_SIZE = {"buses": (300, 7), "cars": (10_000, 1)}
 """Vehicles and days without options."""
 
 
-class Vehicles(StrEnum):
-    """Kinds of vehicles that are simulated."""
-
-    BUSES = "buses"
-    CARS = "cars"
-
-
-Kind = Annotated[
-    Vehicles,
-    typer.Option(
-        "--vehicles",
-        help="Kind of vehicles: buses on routes, or private cars between home, work and elsewhere.",
-    ),
-]
-Users = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of vehicles. Default: 300 buses, or 10000 cars.",
-        metavar="NUMBER",
-        show_default=False,
-    ),
-]
-Days = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of days. Default: 7 of buses, 1 of cars.", metavar="NUMBER", show_default=False
-    ),
-]
-Seed = Annotated[
-    int, typer.Option(help="Seed: the same options give the same records.", metavar="NUMBER")
-]
-Start = Annotated[str, typer.Option(help="First day.", metavar="DATE")]
-Interval = Annotated[
-    str,
-    typer.Option(help="Time between two fixes of a bus, for example 20s or 1min.", metavar="TEXT"),
-]
-Out = Annotated[
-    Path,
-    typer.Option(
-        help="File for the records: .parquet, .csv, .json, .ndjson or .jsonl. An existing file "
-        "is replaced.",
-        metavar="FILE",
-    ),
-]
-Streets = Annotated[
-    Path | None,
-    typer.Option(
-        help="File for the streets, as GeoJSON, for --context of a release.", metavar="FILE"
-    ),
-]
-
-
-def simulate(  # noqa: PLR0913  the options of the command
-    *,
-    out: Out,
-    vehicles: Kind = Vehicles.BUSES,
-    users: Users = None,
-    days: Days = None,
-    seed: Seed = 1,
-    start: Start = "2024-01-01",
-    interval: Interval = "20s",
-    streets: Streets = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write records of buses or private cars in an invented city.
-
-    The same options give the same records; a longer period begins with the same days.
-    """
-    default = DEFAULT_SIZE[vehicles]
-    users, days = (
-        (users if users is not None else default[0]),
-        (days if days is not None else default[1]),
-    )
-    if vehicles is Vehicles.CARS:
-        simulate_cars(out, users, days, seed, start, streets, as_json=as_json)
+def simulate(asked: declarations.Simulate) -> None:
+    """Write records of buses or private cars in an invented city."""
+    default = DEFAULT_SIZE[asked.vehicles]
+    users = default[0] if asked.users is None else asked.users
+    days = default[1] if asked.days is None else asked.days
+    out, seed, start, streets = asked.out, asked.seed, asked.start, asked.streets
+    if asked.vehicles is Vehicles.CARS:
+        simulate_cars(out, users, days, seed, start, streets, as_json=asked.as_json)
         return
     # Routes are found by scipy, which the other commands do not wait for.
     from hexveil.simulation.city import City  # noqa: PLC0415
 
-    city = City(users=users, days=days, seed=seed, start=start, interval=interval)
+    city = City(users=users, days=days, seed=seed, start=start, interval=asked.interval)
     if streets is not None:
         # Before the simulation, which may take minutes.
         check_streets(streets, out)
@@ -127,7 +61,7 @@ def simulate(  # noqa: PLR0913  the options of the command
     if streets is not None:
         write_streets(city, streets)
     summary = report(city, records, out, streets)
-    typer.echo(json.dumps(summary, indent=2) if as_json else "\n".join(lines(summary)))
+    typer.echo(json.dumps(summary, indent=2) if asked.as_json else "\n".join(lines(summary)))
 
 
 def simulate_cars(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from hexveil.base.work_share import FOLDER_CHECK
-from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
 from hexveil.publishing.markup import clean
 from hexveil.publishing.verification.archive_checks import check_archive, is_archive
@@ -18,37 +16,27 @@ from hexveil.publishing.verification.verify import check_folder
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hexveil.cli import declarations
     from hexveil.publishing.verification.archive_checks import ArchiveVerdict
     from hexveil.publishing.verification.verify import FolderVerdict
 
-Folder = Annotated[
-    Path, typer.Argument(help="A release folder, or an archive of publish.", metavar="FOLDER")
-]
-Public = Annotated[
-    Path | None,
-    typer.Option(
-        "--key", help="The holder's public key: the folder must be signed with it.", metavar="FILE"
-    ),
-]
 
 CHECKED = "manifest, checksums, columns, cells, bounds and grid; all files hold the same values."
 HOLDER = "The holder can check the chain hash in receipt.json."
 
 
-def verify(folder: Folder, *, key: Public = None, as_json: AsJson = False) -> int:
-    """Check the files, tables, losses and signature of a release folder against each other.
-
-    Of an archive of `hexveil publish`, check each current release and the catalogue. Exit 0 if the
-    folder is unchanged, 2 if not. Needs no ledger and no records.
-    """
-    if is_archive(folder):
-        return _verify_archive(folder, key=key, as_json=as_json)
+def verify(asked: declarations.Verify) -> int:
+    """Check the files, tables, losses and signature of a release folder against each other."""
+    if is_archive(asked.folder):
+        return _verify_archive(asked.folder, key=asked.key, as_json=asked.as_json)
     with show_progress(FOLDER_CHECK):
-        verdict = check_folder(folder, key=key)
-    if as_json:
-        typer.echo(json.dumps({"folder": str(folder)} | asdict(verdict), indent=2))
+        verdict = check_folder(asked.folder, key=asked.key)
+    if asked.as_json:
+        typer.echo(json.dumps({"folder": str(asked.folder)} | asdict(verdict), indent=2))
     else:
-        typer.echo("\n".join(lines(folder, verdict)))
+        typer.echo("\n".join(lines(asked.folder, verdict)))
     # Bad input, not a failure of the machine.
     return 2 if verdict.problems else 0
 

@@ -1,0 +1,56 @@
+"""`hexveil help`: a command, or the fields of a run file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import typer
+
+from hexveil.base.errors import InputError
+from hexveil.cli.output.formatting import wrapped
+from hexveil.config.fields import FIELDS, field_name, option
+
+if TYPE_CHECKING:
+    from hexveil.cli.declarations import Help
+
+
+def help(asked: Help) -> None:  # noqa: A001  the command's name
+    """Print the help of a command, or the fields of a run file."""
+    topic = asked.topic or []
+    if topic[:1] == ["fields"]:
+        _show_fields(topic[1:], as_json=asked.as_json)
+        return
+    from hexveil.cli.app import help_page  # noqa: PLC0415  the commands' home
+
+    page = help_page([*topic, "--help"])
+    if page is None:
+        raise InputError(f"there is no command {' '.join(topic)!r}; hexveil --help lists them.")
+    typer.echo(page)
+
+
+def _show_fields(sections: list[str], *, as_json: bool) -> None:
+    """Print the fields of all sections, or of some."""
+    known = list(dict.fromkeys(section for section, _ in FIELDS))
+    for section in sections:
+        if section not in known:
+            raise InputError(
+                f"there is no section {section!r}; a run file has {', '.join(filter(None, known))}."
+            )
+    chosen = {key: field for key, field in FIELDS.items() if not sections or key[0] in sections}
+    if as_json:
+        content = {
+            field_name(*key): {"option": option(*key)} | field._asdict()
+            for key, field in chosen.items()
+        }
+        typer.echo(json.dumps(content, indent=2))
+        return
+    lines = []
+    for section in dict.fromkeys(section for section, _ in chosen):
+        lines += ["", f"[{section}]"] if section else []
+        for (of, name), field in chosen.items():
+            if of == section:
+                lines += wrapped(
+                    name, f"{field.shape.rstrip('+')}. {field.full_description}", indent=32
+                )
+    typer.echo("\n".join(lines).lstrip("\n"))

@@ -11,16 +11,16 @@ from hexveil.cli import main
 
 COLUMNS = ("--user", "user_id", "--value", "value", "--lat", "lat", "--lon", "lon")
 SURAT = (
-    *COLUMNS, "--time", "timestamp", "--bounds", "0,65", "--value-unit", "km/h",
-    "--timezone", "Asia/Kolkata", "--slot", "pooled", "--timeslot", "1h",
+    *COLUMNS, "--time", "timestamp", "--bounds", "0,65", "--set", "values.value_unit=km/h",
+    "--timezone", "Asia/Kolkata", "--set", "cells.slot=pooled", "--timeslot", "1h",
 )  # fmt: skip
 WARSAW = (
-    *COLUMNS, "--time", "timestamp", "--bounds", "0,90", "--value-unit", "km/h",
+    *COLUMNS, "--time", "timestamp", "--bounds", "0,90", "--set", "values.value_unit=km/h",
     "--timezone", "Europe/Warsaw", "--timeslot", "1h",
 )  # fmt: skip
 
 
-WITHIN = ("--clipping-range", "bounds")
+WITHIN = ("--set", "plan.clipping_range=bounds")
 """Errors without a private range are known exactly, from counts alone."""
 
 
@@ -58,7 +58,7 @@ def plan(shared, capfd):
 )
 def test_real_records_become_a_map_in_one_command(shared, tmp_path, name, options, chosen):
     """Surat and Warsaw go from file to report at a grid and price they support."""
-    account = ("--ledger", "book.sqlite", "--dataset", name, "--budget", "3")
+    account = ("--ledger", "book.sqlite", "--dataset", name, "--set", "ledger.budget=3")
     file = shared / "data" / f"{name}.parquet"
     done = hexveil("release", file, *options, *chosen, *account, "--out", "map", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -104,7 +104,7 @@ def test_surat_is_told_which_price_it_needs(plan):
 )
 def test_cells_planned_alone_have_their_known_errors(plan, name, options, error):
     """The joint plan's errors are compared with these, at resolution 5 and a price of 1."""
-    chosen = ("--resolution", "5", "--epsilon", "1", "--method", "per-cell")
+    chosen = ("--resolution", "5", "--epsilon", "1", "--set", "plan.method=per-cell")
     assert plan(name, options, *chosen)["mean_error"] == pytest.approx(error, abs=0.01)
 
 
@@ -128,15 +128,24 @@ def test_a_grid_that_is_supported_gets_a_yes(plan, name, options, resolution, ep
 @pytest.mark.slow
 def test_a_grid_too_fine_is_refused_before_anything_is_spent(shared, tmp_path):
     """Without a word of consent the release of a too fine grid stops, and no ledger appears."""
-    account = ("--ledger", "book.sqlite", "--dataset", "surat", "--budget", "3")
+    account = ("--ledger", "book.sqlite", "--dataset", "surat", "--set", "ledger.budget=3")
     file = shared / "data" / "surat_itms.parquet"
     chosen = ("--resolution", "5", "--epsilon", "1", *WITHIN, "--out", "map")
     done = hexveil("release", file, *SURAT, *chosen, *account, cwd=tmp_path)
     assert done.returncode == 2
     assert "nothing was spent" in done.stderr
-    assert "--accept-noise" in done.stderr
+    assert "--set release.accept_noise=true" in done.stderr
     assert list(tmp_path.iterdir()) == []
-    done = hexveil("release", file, *SURAT, *chosen, *account, "--accept-noise", cwd=tmp_path)
+    done = hexveil(
+        "release",
+        file,
+        *SURAT,
+        *chosen,
+        *account,
+        "--set",
+        "release.accept_noise=true",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert "Warning" in done.stdout
     assert (tmp_path / "map" / "report.html").exists()

@@ -256,5 +256,5 @@ def test_the_checks_can_fail():
     assert not found("theory.no_such_formula")
     assert not found("no_such_room.thing")
     assert misread("hexveil plan --no-such-option") == ["--no-such-option"]
-    assert misread("hexveil plan --method guess") == ["guess"]
+    assert misread("hexveil plan --set plan.method=guess") == ["guess"]
     assert misread("hexveil dream") == ["hexveil", "dream"]

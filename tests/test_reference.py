@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 import hexveil as hv
-from hexveil.config import FIELDS
-from hexveil.config.arguments import option
+from hexveil.config.fields import FIELDS, option
 from hexveil.publishing.estimates.released_columns import COLUMNS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

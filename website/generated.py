@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hexveil.cli.app import app
+from hexveil.cli.app import PANELS, app
 from hexveil.cli.failures import Failure
-from hexveil.cli.options import PANELS
-from hexveil.config import FIELDS
-from hexveil.config.run_file import option
+from hexveil.cli.options import FIELDS_PANEL
+from hexveil.config.fields import FIELDS, option
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.presence.presence_manifest import presence_schema
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
-PANEL_SECTIONS = {panel: section for section, panel in PANELS.items()}
 
 
 def cell(text: str) -> str:
@@ -72,17 +70,23 @@ class Command:
 
 def commands() -> list[Command]:
     """Return every command and sub-command, in the order of the help."""
-    return list(_below(typer.main.get_command(app), "hexveil", ""))
+    group = typer.main.get_command(app)
+    return [
+        one
+        for panel, known in PANELS.items()
+        for name in known
+        for one in _commands_of(group, "hexveil", name, panel)
+    ]
 
 
-def _below(group: Any, path: str, panel: str) -> Iterator[Command]:  # noqa: ANN401  the parser's
-    for name in group.list_commands(None):
-        one = group.get_command(None, name)
-        inside = panel or getattr(one, "rich_help_panel", None) or "Commands"
-        if hasattr(one, "list_commands"):
-            yield from _below(one, f"{path} {name}", inside)
-        else:
-            yield Command(f"{path} {name}", inside, one)
+def _commands_of(group: Any, path: str, name: str, panel: str) -> Iterator[Command]:  # noqa: ANN401
+    """Yield a command of a group, or those inside it."""
+    one = group.get_command(typer.Context(group), name)
+    if not hasattr(one, "list_commands"):
+        yield Command(f"{path} {name}", panel, one)
+        return
+    for inside in one.list_commands(None):
+        yield from _commands_of(one, f"{path} {name}", inside, panel)
 
 
 def is_argument(parameter: Any) -> bool:  # noqa: ANN401  the same
@@ -90,9 +94,9 @@ def is_argument(parameter: Any) -> bool:  # noqa: ANN401  the same
     return not parameter.opts[0].startswith("-")
 
 
-def field_section(parameter: Any) -> str | None:  # noqa: ANN401  the same
-    """Return the section of a run file that an option stands for, if it does."""
-    return PANEL_SECTIONS.get(getattr(parameter, "rich_help_panel", None) or "none")
+def is_field(parameter: Any) -> bool:  # noqa: ANN401  the same
+    """Return whether an option stands for a field of the run file."""
+    return getattr(parameter, "rich_help_panel", None) == FIELDS_PANEL
 
 
 def usage(one: Command) -> str:
@@ -131,7 +135,7 @@ def meaning(parameter: Any) -> str:  # noqa: ANN401  the same
 
 def described(one: Command) -> str:
     """Return the part of the page about one command."""
-    own = [p for p in one.parameters if is_argument(p) or field_section(p) is None]
+    own = [p for p in one.parameters if not is_field(p)]
     rows = [
         (f"`{place(p)}`" if is_argument(p) else written(p), meaning(p))
         for p in sorted(own, key=lambda p: not is_argument(p))
@@ -148,18 +152,8 @@ def described(one: Command) -> str:
 
 def fields_taken(one: Command) -> str:
     """Return which fields of a run file a command takes as options."""
-    taken = {p.opts[0] for p in one.parameters if field_section(p) is not None}
-    single, whole = [], []
-    for section in PANELS:
-        names = [option(*key) for key in FIELDS if key[0] == section]
-        given = [f"`{name}`" for name in names if name in taken]
-        if section and given and len(given) == len(names):
-            whole.append(f"`[{section}]`")
-        else:
-            single += given
-    said = [", ".join(single)] if single else []
-    said += [f"every field of {listed(whole)}"] if whole else []
-    return f"[Run-file fields as options](run-file.md): {', and '.join(said)}." if said else ""
+    taken = [f"`{p.opts[0]}`" for p in one.parameters if is_field(p)]
+    return f"[Fields of the run file](run-file.md): {', '.join(taken)}." if taken else ""
 
 
 def listed(names: list[str]) -> str:
@@ -207,11 +201,10 @@ def field_table(section: str) -> str:
     rows = []
     for (where, name), info in FIELDS.items():
         if where == section:
-            extra = info.json_schema_extra
-            default = extra.get("library") if isinstance(extra, dict) else None
+            default = info.default
             # A mark by itself would be read as the end of the sentence.
             shown = default if re.search(r"\w", default or "") else f'"{default}"'
-            text = f"{info.description} Default: {shown}." if default else str(info.description)
+            text = f"{info.description} Default: {shown}." if default else info.description
             rows.append((f"`{name}`", f"`{option(section, name)}`", cell(text)))
     return table("field | option | meaning", rows)
 

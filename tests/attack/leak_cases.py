@@ -15,7 +15,7 @@ from attack import leak_canaries as canaries
 
 def _source(here, name, content):
     (here / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    return "--source", name
+    return "--set", f"source={name}"
 
 
 def _text(records, ending=".csv"):
@@ -90,7 +90,7 @@ def folder_of_headerless(here, records):
     lines = headerless(_text(records)).splitlines(keepends=True)
     for number in range(2):
         (here / "days" / f"{number}.csv").write_bytes(b"".join(lines[number::2]))
-    return "--source", "days"
+    return "--set", "source=days"
 
 
 def keyed_by_id(here, records):
@@ -104,7 +104,7 @@ def two_keyed_by_id(here, records):
         rows = records.to_pylist()[number::2]
         documents = ",".join(f'"{row["bus"]}": {row["speed"]}' for row in rows)
         (here / "days" / f"{number}.json").write_text("[{" + documents + "}]")
-    return "--source", "days"
+    return "--set", "source=days"
 
 
 def column_per_bus(here, records):
@@ -127,7 +127,7 @@ def another_column(here, records):
     (here / "days").mkdir()
     pq.write_table(records, here / "days" / "1.parquet")
     pq.write_table(records.drop_columns(["line"]), here / "days" / "2.parquet")
-    return "--source", "days"
+    return "--set", "source=days"
 
 
 def another_ledger(here, records):
@@ -137,12 +137,12 @@ def another_ledger(here, records):
 
 def key_of_another(here, records):
     (here / "other.key").write_bytes(_text(records))
-    return "--key", "other.key"
+    return "--set", "ledger.key=other.key"
 
 
 def another_kind(here, records):
     (here / "buses.xml").write_bytes(_text(records))
-    return "--source", "buses.xml"
+    return "--set", "source=buses.xml"
 
 
 def in_place_of_the_run(here, records):
@@ -152,7 +152,7 @@ def in_place_of_the_run(here, records):
 
 def as_context(here, records):
     (here / "roads.geojson").write_bytes(_text(records, ".json"))
-    return "--context", "roads.geojson"
+    return "--set", "release.context=roads.geojson"
 
 
 def _first(share, value):
@@ -173,7 +173,7 @@ def good(here, records):
 
 STEM = canaries.STEM
 BAD = {
-    "no such file": (lambda *_: ("--source", "none.parquet"), (), (2,)),
+    "no such file": (lambda *_: ("--set", "source=none.parquet"), (), (2,)),
     "parquet cut off": (cut, (), (2,)),
     "parquet damaged": (damaged, (), (1, 2)),
     "parquet not UTF-8": (not_utf8, (), (0,)),
@@ -247,17 +247,17 @@ BAD = {
     "a fifth without time": (changed(time=_first(0.2, STEM)), (), (2,)),
     "times without zone": (
         changed(time=lambda c: [t.removesuffix("+05:30") for t in c.to_pylist()]),
-        ("--time-timezone", "Mars/Olympus"),
+        ("--set", "read.timezone=Mars/Olympus"),
         (2,),
     ),
     "places out of range": (changed(lat=_first(0.5, 95.0)), (), (2,)),
-    "elsewhere": (good, ("--box", "50,10,51,11"), (2,)),
+    "elsewhere": (good, ("--set", "select.box=50,10,51,11"), (2,)),
     "bounds the wrong way": (good, ("--bounds", "65,0"), (2,)),
-    "bounds off the quantum": (good, ("--quantum", "2"), (2,)),
+    "bounds off the quantum": (good, ("--set", "values.quantum=2"), (2,)),
     "bounds below all": (good, ("--bounds", "0,5"), (0,)),
-    "no cell left": (good, ("--min-users", "1000"), (2,)),
+    "no cell left": (good, ("--set", "select.min_users=1000"), (2,)),
     "unknown option": (good, ("--sped", "1"), (2,)),
-    "too little memory": (good, ("--memory", "1MB"), (2,)),
+    "too little memory": (good, ("--set", "read.memory=1MB"), (2,)),
 }
 """What every command that reads records is tried on."""
 
@@ -265,9 +265,9 @@ RELEASED = {
     "ledger is the records": (another_ledger, (), (2,)),
     "key is the records": (key_of_another, (), (2,)),
     "context is the records": (as_context, (), (2,)),
-    "budget too small": (good, ("--budget", "0.5"), (3,)),
+    "budget too small": (good, ("--set", "ledger.budget=0.5"), (3,)),
     "out is there": (good, ("--out", "."), (2,)),
     "plan is none": (good, ("--from-plan", "."), (2,)),
-    "too fine": (good, ("--epsilon", "0.001", "--accept-noise", "false"), (2,)),
+    "too fine": (good, ("--epsilon", "0.001", "--set", "release.accept_noise=false"), (2,)),
 }
 """What only a release can meet."""

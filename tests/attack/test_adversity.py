@@ -654,7 +654,7 @@ def test_what_stopped_is_listed_given_back_or_abandoned(runner, either, ask, cal
     assert "was abandoned after noise may have been drawn" in said
     assert "Declare a new version of the records" in said
     assert either.of_day(DAYS[1]) == ()
-    code, said = ask(DAYS[1], "--data-version", "2")
+    code, said = ask(DAYS[1], "--set", "read.version=2")
     assert code == 0, said
     either.abandoned = second.cost
     either.check()

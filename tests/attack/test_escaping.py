@@ -330,7 +330,16 @@ def test_errors_move_no_cursor(tmp_path):
         "\u202ex": ["2"],
     }
     pq.write_table(pa.table(names), tmp_path / "odd.parquet")
-    options = ("--user", "bus", "--value", "speed", "--bounds", "0,60", "--labels", "route")
+    options = (
+        "--user",
+        "bus",
+        "--value",
+        "speed",
+        "--bounds",
+        "0,60",
+        "--set",
+        "cells.labels=route",
+    )
     code, failure = app.run(["inspect", str(tmp_path / "odd.parquet"), *options])
     assert code == 2
     assert "it has" in failure.message

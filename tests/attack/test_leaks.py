@@ -149,7 +149,7 @@ def test_no_format_shows_a_canary(tmp_path, monkeypatch, call, kind):
     """The other formats, through a release of all statistics."""
     here, tmp = stand(tmp_path, monkeypatch, source=f"buses.{kind}")
     before = inputs(here)
-    heard = call(*READ["release"], "--statistics", "mean,variance,sd")
+    heard = call(*READ["release"], "--set", "plan.statistics=mean,variance,sd")
     assert (heard.code, heard.leak()) == (0, None), heard.err
     clean(here, tmp, before)
 

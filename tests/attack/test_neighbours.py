@@ -136,7 +136,7 @@ def test_no_value_changes_anything_public(values):
 @pytest.mark.parametrize("values", OTHERS if LONG else SHORT)
 def test_no_release_tells_neighbours_apart(tmp_path, monkeypatch, call, key, values):
     """Extreme values are as good as others: the same words, the same charges, the same sizes."""
-    calls = [(*READ["release"], "--statistics", "mean,sd"), ("verify", "map")]
+    calls = [(*READ["release"], "--set", "plan.statistics=mean,sd"), ("verify", "map")]
     one, said = run(tmp_path / "1", monkeypatch, call, key, None, calls)
     other, there = run(tmp_path / "2", monkeypatch, call, key, OTHERS[values], calls)
     assert said == there
@@ -182,7 +182,7 @@ def test_no_refusal_tells_neighbours_apart(tmp_path, monkeypatch, call, key, cas
 
 def test_drop_values_is_the_one_exception(tmp_path, monkeypatch, call, key):
     """Dropping by value tells how many had it; every manifest says that this is assumed public."""
-    calls = [(*READ["release"], "--drop-values", "0")]
+    calls = [(*READ["release"], "--set", "select.drop_values=0")]
     one, said = run(tmp_path / "1", monkeypatch, call, key, None, calls)
     other, there = run(tmp_path / "2", monkeypatch, call, key, near.with_values(0.0), calls)
     assert said != there

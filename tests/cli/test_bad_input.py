@@ -88,27 +88,31 @@ def nothing(here):
     """Leave the records alone."""
 
 
-ADAPTIVE = ("--clipping-range", "per-cell", "--epsilon", "1")
+ADAPTIVE = ("--set", "plan.clipping_range=per-cell", "--epsilon", "1")
 
 CASES = {
     "missing file": (missing_file, (), r"buses\.parquet"),
-    "no file matches": (nothing, ("--source", "none-*.parquet"), r"none-\*\.parquet"),
+    "no file matches": (nothing, ("--set", "source=none-*.parquet"), r"none-\*\.parquet"),
     "empty file": (empty_file, (), r"buses\.parquet.* empty"),
-    "empty csv": (empty_csv, ("--source", "empty.csv"), r"empty\.csv"),
+    "empty csv": (empty_csv, ("--set", "source=empty.csv"), r"empty\.csv"),
     "no rows": (no_rows, (), "no "),
     "truncated parquet": (truncated, (), r"buses\.parquet.*(truncated|cut|damaged|Parquet)"),
     "misspelt user": (nothing, ("--user", "bsu"), "user.*'bsu'.*did you mean 'bus'"),
     "misspelt value": (nothing, ("--value", "sped"), "value.*'sped'.*did you mean 'speed'"),
     "misspelt lat": (nothing, ("--lat", "latt"), "lat.*'latt'.*did you mean 'lat'"),
     "misspelt time": (nothing, ("--time", "tme"), "time.*'tme'.*did you mean 'time'"),
-    "misspelt label": (nothing, ("--labels", "buss"), "labels and resolution"),
+    "misspelt label": (nothing, ("--set", "cells.labels=buss"), "labels and resolution"),
     "bounds reversed": (nothing, ("--bounds", "65,0"), "bounds must run from the smaller"),
     "bounds equal": (nothing, ("--bounds", "5,5"), "bounds must run from the smaller"),
     "bounds infinite": (nothing, ("--bounds", "0,inf"), "upper bound.* must be a finite number"),
     "bounds nan": (nothing, ("--bounds", "nan,1"), "lower bound.* must be a finite number"),
     "bounds single": (nothing, ("--bounds", "5"), "bounds must be a pair"),
-    "bounds off the quantum": (nothing, ("--quantum", "2"), "65 is not a multiple of the quantum"),
-    "quantum zero": (nothing, ("--quantum", "0"), "quantum must be positive"),
+    "bounds off the quantum": (
+        nothing,
+        ("--set", "values.quantum=2"),
+        "65 is not a multiple of the quantum",
+    ),
+    "quantum zero": (nothing, ("--set", "values.quantum=0"), "quantum must be positive"),
     "epsilon zero": (nothing, ("--epsilon", "0"), "epsilon must be positive and finite, got 0"),
     "epsilon negative": (nothing, ("--epsilon", "-1"), "epsilon must be positive .*got -1"),
     "epsilon nan": (nothing, ("--epsilon", "nan"), "epsilon must be a finite number"),
@@ -124,11 +128,11 @@ CASES = {
     "resolution 16": (nothing, ("--resolution", "16"), "resolution must be from 0 to 15, got 16"),
     "resolution -1": (nothing, ("--resolution", "-1"), "resolution must be from 0 to 15, got -1"),
     "resolution text": (nothing, ("--resolution", "five"), "resolution must be a whole number"),
-    "out of the box": (nothing, ("--box", "50,10,51,11"), "box"),
+    "out of the box": (nothing, ("--set", "select.box=50,10,51,11"), "box"),
     "swapped": (swapped, ("--timezone", "Asia/Kolkata"), "swapped"),
     "swapped, no latitude": (swapped_out_of_range, (), "swapped"),
-    "no cell left": (nothing, ("--min-users", "1000"), "no cell.*min_users"),
-    "no hour left": (nothing, ("--hours", "3", "--timezone", "Asia/Kolkata"), "no "),
+    "no cell left": (nothing, ("--set", "select.min_users=1000"), "no cell.*min_users"),
+    "no hour left": (nothing, ("--set", "select.hours=3", "--timezone", "Asia/Kolkata"), "no "),
     "no usable value": (no_value, (), "no .*value"),
     "values that are text": (no_value_text, (), "value"),
     "before 1970": (early, (), "1970"),
@@ -140,106 +144,138 @@ CASES = {
     "folder in /proc": (nothing, ("--out", "/proc/map"), "/proc/map"),
     "unknown mechanism": (
         nothing,
-        ("--mechanism", "Levi"),
+        ("--set", "plan.mechanism=Levi"),
         "there is no 'Levi'; available: Baseline",
     ),
     "target beside epsilon": (
         nothing,
-        ("--epsilon", "1", "--target-error", "2"),
+        ("--epsilon", "1", "--set", "plan.target_error=2"),
         "epsilon and target_error .* cannot be combined",
     ),
-    "target of zero": (nothing, ("--target-error", "0"), "target_error must be positive"),
-    "target of a cell": (nothing, ("--target-error", "north=2"), "must be for mean, variance, sum"),
+    "target of zero": (nothing, ("--set", "plan.target_error=0"), "target_error must be positive"),
+    "target of a cell": (
+        nothing,
+        ("--set", "plan.target_error=north=2"),
+        "must be for mean, variance, sum",
+    ),
     "target twice": (
         nothing,
-        ("--target-error", "mean=1", "--target-error", "mean=2"),
+        ("--set", "plan.target_error=mean=1", "--set", "plan.target_error=mean=2"),
         "two targets for mean",
     ),
     "target of one of two": (
         nothing,
-        ("--target-error", "mean=1", "--statistics", "mean,sd"),
+        ("--set", "plan.target_error=mean=1", "--set", "plan.statistics=mean,sd"),
         "must name mean and variance",
     ),
-    "unknown objective": (nothing, ("--objective", "least"), "objective must be one of max, mean"),
-    "unknown error": (nothing, ("--error", "both"), "error must be one of separate, sum"),
-    "split of one": (nothing, ("--split", "1"), "split is the mean's part.*between 0 and 1"),
-    "mechanism of the joint plan": (nothing, ("--mechanism", "Baseline"), "goes with method"),
+    "unknown objective": (
+        nothing,
+        ("--set", "plan.objective=least"),
+        "objective must be one of max, mean",
+    ),
+    "unknown error": (nothing, ("--set", "plan.error=both"), "error must be one of separate, sum"),
+    "split of one": (
+        nothing,
+        ("--set", "plan.split=1"),
+        "split is the mean's part.*between 0 and 1",
+    ),
+    "mechanism of the joint plan": (
+        nothing,
+        ("--set", "plan.mechanism=Baseline"),
+        "goes with method",
+    ),
     "no such plan": (nothing, ("--from-plan", "none"), "none is not a folder"),
-    "unknown method": (nothing, ("--method", "magic"), "method must be one of"),
-    "unknown unit": (nothing, ("--privacy-unit", "person"), "unit"),
-    "unknown repeats": (nothing, ("--repeats", "maybe"), "repeats"),
-    "no context": (nothing, ("--context", "roads.geojson"), "context.*roads.geojson"),
-    "context that is not GeoJSON": (nothing, ("--context", "run.toml"), "context.*run.toml"),
-    "budget zero": (nothing, ("--budget", "0"), "budget must be positive"),
-    "budget nan": (nothing, ("--budget", "nan"), "budget must be a finite number"),
+    "unknown method": (nothing, ("--set", "plan.method=magic"), "method must be one of"),
+    "unknown unit": (nothing, ("--set", "read.privacy_unit=person"), "unit"),
+    "unknown repeats": (nothing, ("--set", "read.repeats=maybe"), "repeats"),
+    "no context": (nothing, ("--set", "release.context=roads.geojson"), "context.*roads.geojson"),
+    "context that is not GeoJSON": (
+        nothing,
+        ("--set", "release.context=run.toml"),
+        "context.*run.toml",
+    ),
+    "budget zero": (nothing, ("--set", "ledger.budget=0"), "budget must be positive"),
+    "budget nan": (nothing, ("--set", "ledger.budget=nan"), "budget must be a finite number"),
     "ledger that is none": (nothing, ("--ledger", "run.toml"), "run.toml"),
     "ledger in no folder": (nothing, ("--ledger", "none/book.sqlite"), "none"),
-    "unknown statistic": (nothing, ("--statistics", "median"), "statistics must be"),
-    "baseline error zero": (nothing, ("--baseline-error", "0"), "baseline_error must be positive"),
+    "unknown statistic": (nothing, ("--set", "plan.statistics=median"), "statistics must be"),
+    "baseline error zero": (
+        nothing,
+        ("--set", "plan.baseline_error=0"),
+        "baseline_error must be positive",
+    ),
     "baseline error negative": (
         nothing,
-        ("--baseline-error", "-1"),
+        ("--set", "plan.baseline_error=-1"),
         "baseline_error must be positive and finite, got -1",
     ),
     "baseline error nan": (
         nothing,
-        ("--baseline-error", "nan"),
+        ("--set", "plan.baseline_error=nan"),
         "baseline_error must be a finite number",
     ),
     "baseline error inf": (
         nothing,
-        ("--baseline-error", "inf"),
+        ("--set", "plan.baseline_error=inf"),
         "baseline_error must be a finite number",
     ),
     "baseline error beyond the bounds": (
         nothing,
-        ("--baseline-error", "32.6"),
+        ("--set", "plan.baseline_error=32.6"),
         r"baseline_error must be at most 32\.5, half the width of the bounds, got 32\.6",
     ),
     "unknown clipping range": (
         nothing,
-        ("--clipping-range", "some"),
+        ("--set", "plan.clipping_range=some"),
         "clipping-range must be one of bounds, private, per-cell",
     ),
     "share without an interval": (
         nothing,
-        ("--clipping-range", "bounds", "--range-share", "0.1"),
+        ("--set", "plan.clipping_range=bounds", "--set", "plan.range_share=0.1"),
         "range_share goes with",
     ),
-    "share of nothing": (nothing, (*ADAPTIVE, "--range-share", "0"), "between 0 and 1, got 0"),
-    "share of all": (nothing, (*ADAPTIVE, "--range-share", "1"), "between 0 and 1, got 1"),
-    "share below nothing": (nothing, (*ADAPTIVE, "--range-share", "-0.1"), "between 0 and 1"),
+    "share of nothing": (
+        nothing,
+        (*ADAPTIVE, "--set", "plan.range_share=0"),
+        "between 0 and 1, got 0",
+    ),
+    "share of all": (nothing, (*ADAPTIVE, "--set", "plan.range_share=1"), "between 0 and 1, got 1"),
+    "share below nothing": (
+        nothing,
+        (*ADAPTIVE, "--set", "plan.range_share=-0.1"),
+        "between 0 and 1",
+    ),
     "steps for a variance": (
         nothing,
-        (*ADAPTIVE, "--statistics", "mean,variance"),
+        (*ADAPTIVE, "--set", "plan.statistics=mean,variance"),
         "'per-cell' goes with the mean alone",
     ),
     "steps for a deviation": (
         nothing,
-        (*ADAPTIVE, "--statistics", "sd"),
+        (*ADAPTIVE, "--set", "plan.statistics=sd"),
         "'per-cell' goes with the mean alone",
     ),
     "steps with targets": (
         nothing,
-        (*ADAPTIVE[:2], "--target-error", "2"),
+        (*ADAPTIVE[:2], "--set", "plan.target_error=2"),
         "'per-cell' goes with epsilon, not target_error|'per-cell' goes with objective",
     ),
     **{
         f"steps by {method}": (
             nothing,
-            (*ADAPTIVE, "--method", method),
+            (*ADAPTIVE, "--set", f"plan.method={method}"),
             """'per-cell' goes with method "joint", not""",
         )
         for method in ("per-cell", "equal-split", "clip-user")
     },
     "steps for the worst cell": (
         nothing,
-        (*ADAPTIVE, "--objective", "max"),
+        (*ADAPTIVE, "--set", "plan.objective=max"),
         """'per-cell' goes with objective "mean\"""",
     ),
     "split of one mean": (
         nothing,
-        (*ADAPTIVE, "--split", "0.5"),
+        (*ADAPTIVE, "--set", "plan.split=0.5"),
         "split goes with a method .* private interval",
     ),
     "unknown option": (nothing, ("--speed", "5"), "No such option"),
@@ -278,7 +314,11 @@ def test_the_same_is_said_by_plan_and_publish(here, call, case, command):
     spoil, options, sentence = CASES[case]
     spoil(here)
     clock = ("--timezone", "Asia/Kolkata")
-    dated = ("--date", "2022-01-01", "--accept-noise", *clock) if command == "publish" else ()
+    dated = (
+        ("--date", "2022-01-01", "--set", "release.accept_noise=true", *clock)
+        if command == "publish"
+        else ()
+    )
     before = listing(here)
     said = call(command, "run.toml", *options, *dated)
     assert said.code == 2, said.err
@@ -289,7 +329,7 @@ def test_the_same_is_said_by_plan_and_publish(here, call, case, command):
 
 def test_an_unknown_estimate_spends_nothing(here, call):
     """What only the release itself can judge is refused before the booking."""
-    said = call("release", "run.toml", "--estimates", "rough")
+    said = call("release", "run.toml", "--set", "release.estimates=rough")
     assert said.code == 2
     assert "estimates" in said.err
     assert hv.Ledger("ledger.sqlite", dataset="buses", budget=2).spent == 0
@@ -298,7 +338,9 @@ def test_an_unknown_estimate_spends_nothing(here, call):
 
 def test_smoothing_one_cell_spends_nothing(here, call):
     """A map of one cell has nothing to borrow from: one sentence, nothing booked or written."""
-    said = call("release", "run.toml", "--resolution", "3", "--estimates", "raw,smoothed")
+    said = call(
+        "release", "run.toml", "--resolution", "3", "--set", "release.estimates=raw,smoothed"
+    )
     assert said.code == 2
     assert said.err.count("\n") == 1
     assert "smoothed needs more than one cell to borrow from" in said.err
@@ -312,7 +354,7 @@ def test_a_ledger_that_exists_is_not_touched(here, call):
     assert call("release", "run.toml").code == 0
     before = (here / "ledger.sqlite").read_bytes()
     assert call("release", "run.toml", "--out", "two", "--epsilon", "nan").code == 2
-    assert call("release", "run.toml", "--out", "two", "--min-users", "9999").code == 2
+    assert call("release", "run.toml", "--out", "two", "--set", "select.min_users=9999").code == 2
     assert call("release", "run.toml", "--out", "run.toml/x", "--epsilon", "0.9").code == 2
     assert (here / "ledger.sqlite").read_bytes() == before
     with closing(sqlite3.connect(here / "ledger.sqlite")) as book:
@@ -326,8 +368,8 @@ def test_a_column_of_single_records_is_refused_or_confirmed(tmp_path, monkeypatc
     lines = [f"row-{i},{i % 60},x" for i in range(40)]
     (tmp_path / "r.csv").write_text("\n".join(["row,speed,ward", *lines]))
     asked = (command, "r.csv", "--user", "row", "--value", "speed", "--bounds", "0,65",
-             "--labels", "ward", "--epsilon", "1")  # fmt: skip
+             "--set", "cells.labels=ward", "--epsilon", "1")  # fmt: skip
     refused = call(*asked)
     assert refused.code == 2
     assert "40 of 40 ids in the column 'row' have a single record" in refused.err
-    assert call(*asked, "--accept-single-records").code == 0
+    assert call(*asked, "--set", "read.accept_single_records=true").code == 0

@@ -10,8 +10,8 @@ import pytest
 import hexveil as hv
 
 PLACES = ((21.10, 72.75), (21.20, 72.80), (21.25, 72.85))
-BOTH = ("--method", "clip-user", "--statistics", "mean,variance")
-PRINTED = (*BOTH, "--clip-user", "printed", "--cell-epsilon")
+BOTH = ("--set", "plan.method=clip-user", "--set", "plan.statistics=mean,variance")
+PRINTED = (*BOTH, "--set", "plan.clip_user=printed", "--set")
 
 
 def counts(user):
@@ -42,7 +42,7 @@ def buses(here):
 @pytest.mark.slow
 def test_plan_shows_k_the_stages_and_both_losses(buses, call):
     """In text and as JSON data: K, a stage's cells and users, the paper's loss and the exact."""
-    said = call("plan", "run.toml", *PRINTED, "2")
+    said = call("plan", "run.toml", *PRINTED, "plan.cell_epsilon=2")
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
     assert "nobody contributes to more than K = 2 cells, instead of 3" in text
@@ -50,7 +50,9 @@ def test_plan_shows_k_the_stages_and_both_losses(buses, call):
     assert "exact loss instead, at most 3.34." in text
     assert "3 cells to 2 (2 of 2 users); 2 cells halted (0 of 60 users)." in text
     assert "Naive accounting" not in text
-    found = json.loads(call("plan", "run.toml", *PRINTED, "2", "--no-grids", "--json").out)
+    found = json.loads(
+        call("plan", "run.toml", *PRINTED, "plan.cell_epsilon=2", "--no-grids", "--json").out
+    )
     run = found["clip_user"]
     assert (run["degradation"], run["paper_epsilon"], run["cell_epsilon"]) == (2, 4, 2)
     assert run["exact_epsilon"] == found["epsilon"] < run["paper_epsilon"] == found["l0_epsilon"]
@@ -61,7 +63,15 @@ def test_plan_shows_k_the_stages_and_both_losses(buses, call):
 def test_suppressions_of_the_halted_stage_stay_or_are_undone(buses, call):
     """As printed they stay; undone, the paper's loss is the same and the exact one is not."""
     kept, undone = (
-        call("plan", "run.toml", *PRINTED, "4", "--no-grids", "--unfinished-stage", word).out
+        call(
+            "plan",
+            "run.toml",
+            *PRINTED,
+            "plan.cell_epsilon=4",
+            "--no-grids",
+            "--set",
+            f"plan.unfinished_stage={word}",
+        ).out
         for word in ("keep", "undo")
     )
     assert "Suppressions of the halted stage stay." in " ".join(kept.split())
@@ -75,8 +85,8 @@ def test_suppressions_of_the_halted_stage_stay_or_are_undone(buses, call):
 @pytest.mark.parametrize("form", ["printed", "improved"])
 def test_it_is_released_and_verified(buses, call, form):
     """The ledger has the exact loss, the folder the form and its divisors; every check passes."""
-    options = (*PRINTED, "1") if form == "printed" else (*BOTH, "--epsilon", "2")
-    said = call("release", "run.toml", *options, "--accept-noise")
+    options = (*PRINTED, "plan.cell_epsilon=1") if form == "printed" else (*BOTH, "--epsilon", "2")
+    said = call("release", "run.toml", *options, "--set", "release.accept_noise=true")
     assert said.code == 0, said.err
     checked = call("verify", "map")
     assert checked.code == 0, checked.out
@@ -97,14 +107,18 @@ def test_it_is_released_and_verified(buses, call, form):
 def test_algorithm_1_exempts_no_cell(buses, call):
     """The paper's experiments leave one cell as it is; plan, folder and run file say which rule."""
     usual, printed = (
-        " ".join(call("plan", "run.toml", *PRINTED, "2", "--no-grids", *more).out.split())
-        for more in ((), ("--exempt", "none"))
+        " ".join(
+            call(
+                "plan", "run.toml", *PRINTED, "plan.cell_epsilon=2", "--no-grids", *more
+            ).out.split()
+        )
+        for more in ((), ("--set", "plan.exempt=none"))
     )
     assert "Nobody is suppressed in the cell of smallest error beforehand" in usual
     assert "No cell is exempt, as in Algorithm 1." in printed
-    for form in ((*PRINTED, "0.5"), (*BOTH, "--epsilon", "1")):
+    for form in ((*PRINTED, "plan.cell_epsilon=0.5"), (*BOTH, "--epsilon", "1")):
         out = f"map-{len(form)}"
-        options = ("--exempt", "none", "--accept-noise", "--out", out)
+        options = ("--set", "plan.exempt=none", "--set", "release.accept_noise=true", "--out", out)
         said = call("release", "run.toml", *form, *options)
         assert said.code == 0, said.err
         assert call("verify", out).code == 0
@@ -114,7 +128,7 @@ def test_algorithm_1_exempts_no_cell(buses, call):
 
 def test_an_epsilon_beside_the_printed_form_is_refused(buses, call):
     """The message has what to give in its place."""
-    said = call("plan", "run.toml", *BOTH, "--clip-user", "printed", "--epsilon", "3")
+    said = call("plan", "run.toml", *BOTH, "--set", "plan.clip_user=printed", "--epsilon", "3")
     assert said.code == 2
     assert "leave out epsilon=3 and give cell_epsilon=1" in " ".join(said.err.split())
 
@@ -122,11 +136,13 @@ def test_an_epsilon_beside_the_printed_form_is_refused(buses, call):
 @pytest.mark.slow
 def test_the_comparison_has_both_forms_at_one_price(buses, call):
     """At a price between two exact losses of the printed form, too; its loss per cell is named."""
-    options = ("--statistics", "mean,variance", "--epsilon", "4", "--compare")
+    options = ("--set", "plan.statistics=mean,variance", "--epsilon", "4", "--compare")
     said = call("plan", "run.toml", *options)
     assert said.code == 0, said.err
     assert re.search(r"^clip-user +4 .*\nas printed +4 ", said.out, re.MULTILINE)
     assert "Mechanisms of one cell are compared for means within an epsilon only." in said.out
-    (named,) = re.findall(r"--cell-epsilon ([\d.]+)", " ".join(said.out.split()))
-    alone = json.loads(call("plan", "run.toml", *PRINTED, named, "--no-grids", "--json").out)
+    (named,) = re.findall(r"--set plan.cell_epsilon ([\d.]+)", " ".join(said.out.split()))
+    alone = json.loads(
+        call("plan", "run.toml", *PRINTED, f"plan.cell_epsilon={named}", "--no-grids", "--json").out
+    )
     assert alone["epsilon"] == pytest.approx(3.506, rel=1e-3)

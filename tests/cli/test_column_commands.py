@@ -69,7 +69,7 @@ def test_targets_by_column_are_planned_compared_saved_and_released(air, call):
     assert "each value column costs the least that meets its own target errors" in text
     assert "no2.air: the mean 6 ug/m3 on average, 6 ug/m3 in the worst cell" in text
     figures = json.loads(call("plan", "run.toml", "--json").out)
-    options = ("--target-error", "pm25.mean=2", "--target-error", "no2.air=6")
+    options = ("--set", "plan.target_error=pm25.mean=2", "--set", "plan.target_error=no2.air=6")
     again = json.loads(call("plan", "run.toml", *options, "--json", "--save", "plan").out)
     assert again["epsilon"] == figures["epsilon"] == figures["epsilon_requested"]
     assert (figures["weights"], again["columns"]) == ({}, figures["columns"])
@@ -135,18 +135,34 @@ def test_a_table_of_each_column_is_written(air, call):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("plan", "run.toml", "--target-error", "pm25=2"), "leaves out the value column 'no2.air'"),
         (
-            ("plan", "run.toml", "--target-error", "so2=2"),
+            ("plan", "run.toml", "--set", "plan.target_error=pm25=2"),
+            "leaves out the value column 'no2.air'",
+        ),
+        (
+            ("plan", "run.toml", "--set", "plan.target_error=so2=2"),
             "variance, sum, or each of pm25, no2.air",
         ),
-        (("plan", "run.toml", "--target-error", "pm25=2", "--target-error", "no2.air=x"), "number"),
-        (("plan", "run.toml", "--weights", "pm25=2"), "leave weights out"),
-        (("plan", "run.toml", "--baseline-error", "so2=2"), "must be for pm25, no2.air, got 'so2'"),
+        (
+            (
+                "plan",
+                "run.toml",
+                "--set",
+                "plan.target_error=pm25=2",
+                "--set",
+                "plan.target_error=no2.air=x",
+            ),
+            "number",
+        ),
+        (("plan", "run.toml", "--set", "plan.weights=pm25=2"), "leave weights out"),
+        (
+            ("plan", "run.toml", "--set", "plan.baseline_error=so2=2"),
+            "must be for pm25, no2.air, got 'so2'",
+        ),
         (("plan", "run.toml", "--curve", "x.png"), "--curve has no use with several"),
         (("evaluate", "run.toml"), "--cell is needed: name one of 3 (w0, w1, w2)"),
         (("evaluate", "run.toml", "--cell", "w0"), "no2.air has no cell 'w0'"),
-        (("evaluate", "run.toml", "--cell", "0", "--delta", "1e-6"), "leave delta out"),
+        (("evaluate", "run.toml", "--cell", "0", "--set", "privacy.delta=1e-6"), "leave delta out"),
     ],
 )
 def test_wrong_use_is_one_sentence(air, call, arguments, message):

@@ -11,8 +11,9 @@ def test_two_folders_are_compared_and_rolled_up(here, call):
     """Exit 0 with verdicts, what is covered and the folder; the ledger has no new entry."""
     for out, epsilon in (("before", "3"), ("after", "2")):
         made = call(
-            "release", "run.toml", "--accept-noise", "--epsilon", epsilon, "--out", out,
-            "--budget", "9",
+            "release", "run.toml", "--set", "release.accept_noise=true", "--epsilon", epsilon,
+            "--out", out,
+            "--set", "ledger.budget=9",
         )  # fmt: skip
         assert made.code == 0, made.err
     shown = call("compare", "before", "after", "--out", "changes")
@@ -38,7 +39,7 @@ def test_two_folders_are_compared_and_rolled_up(here, call):
 @pytest.mark.slow
 def test_wrong_use_is_a_sentence(here, call):
     """Exit 2, with the place and the remedy, and nothing is written."""
-    assert call("release", "run.toml", "--accept-noise").code == 0
+    assert call("release", "run.toml", "--set", "release.accept_noise=true").code == 0
     for words, message in (
         (("compare", "map", "map"), "both are the same release"),
         (("compare", "map", "."), "no manifest.json"),

@@ -74,10 +74,10 @@ def test_publish_keeps_to_a_fixed_series(series, call):
     left_out = call(*day)
     assert left_out.code == 2
     assert "this grid is too fine for this fleet" in left_out.out
-    unstated = call(*day, "--series", "fixed")
+    unstated = call(*day, "--set", "publish.series=fixed")
     assert unstated.code == 2
     assert "state clipping_range (in [plan])" in unstated.err
-    kept = call(*day, "--series", "fixed", "--clipping-range", "bounds")
+    kept = call(*day, "--set", "publish.series=fixed", "--set", "plan.clipping_range=bounds")
     assert (kept.code, "published: " in kept.out) == (0, True), kept.out + kept.err
     (manifest,) = series.glob("maps/buses/2022-01-02/*/manifest.json")
     steps = json.loads(manifest.read_text())["plan"]["privacy_steps"]
@@ -88,7 +88,7 @@ def test_publish_keeps_to_a_fixed_series(series, call):
     ("more", "told"),
     [
         (("--compare",), "--compare is about one plan"),
-        (("--dates", "2022-01-01,2022-01-02"), "dates (in [select]) and --from"),
+        (("--set", "select.dates=2022-01-01,2022-01-02"), "dates (in [select]) and --from"),
         (("--protect", "presence"), "it is the same on every day"),
     ],
 )

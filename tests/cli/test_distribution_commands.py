@@ -5,8 +5,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-ASKED = ("--statistics", "mean,p50,share<10", "--estimator", "bins")
-DRAWN = ("run.toml", *ASKED, "--weights", "distribution=2,moments=1", "--epsilon", "2")
+ASKED = ("--set", "plan.statistics=mean,p50,share<10", "--set", "plan.estimator=bins")
+DRAWN = ("run.toml", *ASKED, "--set", "plan.weights=distribution=2,moments=1", "--epsilon", "2")
 
 
 @pytest.mark.slow
@@ -38,13 +38,20 @@ def test_from_records_to_a_verified_folder(here, call):
 @pytest.mark.slow
 def test_a_delta_is_taken_only_if_asked(here, call):
     """A plan says what it would gain; the release, its account and `verify` name it."""
-    few = ("--statistics", "p50,share<10", "--estimator", "bins", "--epsilon", "2")
+    few = (
+        "--set",
+        "plan.statistics=p50,share<10",
+        "--set",
+        "plan.estimator=bins",
+        "--epsilon",
+        "2",
+    )
     assert "With a delta" in call("plan", "run.toml", *few).out
-    asked = (*few, "--delta", "1e-6")
+    asked = (*few, "--set", "privacy.delta=1e-6")
     planned = " ".join(call("plan", "run.toml", *asked).out.split())
     assert "(epsilon) at delta 0.000001" in planned
     assert "With a delta" not in planned
-    made = call("release", "run.toml", *asked, "--accept-noise")
+    made = call("release", "run.toml", *asked, "--set", "release.accept_noise=true")
     assert made.code == 0, made.err
     assert "at delta 0.000001" in made.out
     assert "mean square of mu" in " ".join(call("verify", "map").out.split())
@@ -54,17 +61,29 @@ def test_a_delta_is_taken_only_if_asked(here, call):
     ("options", "sentence"),
     [
         ((*ASKED, "--grids"), "--grids compares grids by the error of means, not of quantiles"),
-        (("--statistics", "p50,median"), "statistics must be some of"),
-        (("--statistics", "share<10", "--weights", "3"), "must be one number per kind"),
-        (("--statistics", "mean", "--estimator", "bins"), "weights and estimator go with"),
-        (("--statistics", "p50", "--method", "per-cell"), "method has no meaning with quantiles"),
-        (("--statistics", "p50", "--estimates", "raw,smoothed"), "smoothed goes with means"),
+        (("--set", "plan.statistics=p50,median"), "statistics must be some of"),
+        (
+            ("--set", "plan.statistics=share<10", "--set", "plan.weights=3"),
+            "must be one number per kind",
+        ),
+        (
+            ("--set", "plan.statistics=mean", "--set", "plan.estimator=bins"),
+            "weights and estimator go with",
+        ),
+        (
+            ("--set", "plan.statistics=p50", "--set", "plan.method=per-cell"),
+            "method has no meaning with quantiles",
+        ),
+        (
+            ("--set", "plan.statistics=p50", "--set", "release.estimates=raw,smoothed"),
+            "smoothed goes with means",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_named(here, call, options, sentence):
     """A wrong choice ends in one sentence, and nothing is spent."""
-    command = "release" if "--estimates" in options else "plan"
-    done = call(command, "run.toml", *options, "--accept-noise")
+    command = "release" if any("estimates" in one for one in options) else "plan"
+    done = call(command, "run.toml", *options, "--set", "release.accept_noise=true")
     assert done.code == 2
     assert sentence in " ".join(done.err.split())
     assert not (here / "map").exists()
@@ -73,7 +92,9 @@ def test_what_does_not_go_together_is_named(here, call, options, sentence):
 @pytest.mark.slow
 def test_a_curve_shows_the_price_of_shares(here, call):
     """The figure has a line for each way to measure a share; errors fall with the price."""
-    said = call("plan", "run.toml", "--statistics", "share<10", "--curve", "curve", "--compare")
+    said = call(
+        "plan", "run.toml", "--set", "plan.statistics=share<10", "--curve", "curve", "--compare"
+    )
     assert said.code == 0, said.err
     assert (here / "curve.png").stat().st_size > 10_000
     assert "averages of zeros and ones" in (here / "curve.svg").read_text()

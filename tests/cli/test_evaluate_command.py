@@ -136,7 +136,7 @@ def test_a_cell_has_a_name_or_a_number(here, call):
 @pytest.mark.slow
 def test_a_cell_is_named_as_the_release_shows_it(here, call):
     """The hexagon of a release's table, and its slot, give what the cell's number gives."""
-    slots = ("--timeslot", "1h", "--timezone", "Asia/Kolkata", "--slot", "pooled")
+    slots = ("--timeslot", "1h", "--timezone", "Asia/Kolkata", "--set", "cells.slot=pooled")
     told = call("evaluate", "run.toml", *slots, *QUICK).err
     hexagon, _, slot = told.split("(")[1].split(",")[0].partition("/")
     chosen = (*slots, *QUICK, "--json")
@@ -181,7 +181,7 @@ def test_one_cell_needs_no_name_and_has_one(here, call):
     (here / "mine.csv").write_text(USERS_AND_VALUES)
     first, *others = (
         call("evaluate", *TWO_COLUMNS, *QUICK, "--json", *more)
-        for more in ((), ("--one-cell",), ("--cell", "all"), ("--cell", "0"))
+        for more in ((), ("--set", "cells.one_cell=true"), ("--cell", "all"), ("--cell", "0"))
     )
     assert first.code == 0, first.err
     assert {said.out for said in others} == {first.out}
@@ -196,13 +196,15 @@ def test_one_cell_of_own_records_is_planned_and_released(here, call):
     (here / "mine.csv").write_text(USERS_AND_VALUES)
     refused = call("plan", *TWO_COLUMNS, "--epsilon", "4")
     assert refused.code == 2
-    assert "--one-cell" in refused.err
-    said = call("plan", *TWO_COLUMNS, "--epsilon", "4", "--one-cell")
+    assert "--set cells.one_cell=true" in refused.err
+    said = call("plan", *TWO_COLUMNS, "--epsilon", "4", "--set", "cells.one_cell=true")
     assert said.code == 0, said.err
     assert "1: one cell of all records" in said.out
     said = call(
-        "release", *TWO_COLUMNS, "--epsilon", "4", "--one-cell", "--ledger", "ledger.sqlite",
-        "--dataset", "mine", "--budget", "5", "--out", "one", "--accept-noise",
+        "release", *TWO_COLUMNS, "--epsilon", "4", "--set", "cells.one_cell=true",
+        "--ledger", "ledger.sqlite",
+        "--dataset", "mine", "--set", "ledger.budget=5", "--out", "one",
+        "--set", "release.accept_noise=true",
     )  # fmt: skip
     assert said.code == 0, said.err
     assert call("verify", "one").code == 0

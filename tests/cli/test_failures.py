@@ -20,7 +20,7 @@ from hexveil.cli.output import formatting
         (("plan", "none.toml"), "InputError", 2, "check the name."),
         (("plan", "run.toml", "--lat", "latt"), "ColumnError", 2, "did you mean 'lat'?"),
         (("plan", "run.toml", "--no-such"), "UsageError", 2, "see hexveil plan --help."),
-        (("release", "run.toml", "--budget", "0.01"), "BudgetError", 3, None),
+        (("release", "run.toml", "--set", "ledger.budget=0.01"), "BudgetError", 3, None),
     ],
 )
 def test_with_json_an_error_is_an_object(here, call, arguments, kind, code, hint):

@@ -110,7 +110,7 @@ def test_labels_are_counted_by_each_choice_of_columns(here, call):
 def test_a_cache_stands_beside_the_run_file_and_changes_nothing(here, call):
     """With a cache the same facts are shown; without a version it is refused in one sentence."""
     before = call("inspect", "run.toml")
-    said = call("inspect", "run.toml", "--cache", "sums")
+    said = call("inspect", "run.toml", "--set", "read.cache=sums")
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert "cache needs a version" in said.err
     with (here / "run.toml").open("a") as file:

@@ -7,7 +7,8 @@ import tomllib
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.config import FIELDS, load
+from hexveil.config import load
+from hexveil.config.fields import FIELDS
 from hexveil.config.placeholders import FILL_IN
 from hexveil.config.run_file_template import _DEFAULTS, _LINES
 
@@ -147,8 +148,10 @@ def test_what_is_given_is_kept(here, call):
     """Options take the place of what would be proposed, each as it was written."""
     said = call(
         "inspect", "buses.parquet", "--init", "--user", "speed", "--value", "x", "--bounds=-1.5,70",
-        "--privacy-unit", "user-day", "--budget", "0.1", "--dataset", "7", "--hours", "6-9,17",
-        "--accept-noise", "--timezone", "Europe/Warsaw", "--max-bad-rows", "0.5",
+        "--set", "read.privacy_unit=user-day", "--set", "ledger.budget=0.1", "--dataset", "7",
+        "--set", "select.hours=6-9,17",
+        "--set", "release.accept_noise=true", "--timezone", "Europe/Warsaw",
+        "--set", "read.max_bad_rows=0.5",
     )  # fmt: skip
     assert said.code == 0, said.err
     assert given(said.out).items() >= {

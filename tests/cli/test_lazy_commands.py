@@ -1,5 +1,6 @@
 """Help by what one wants to do, and completion: both without the libraries of the commands."""
 
+import json
 import os
 import re
 import shutil
@@ -11,13 +12,14 @@ import typer
 from typer.core import TyperGroup
 
 from hexveil.cli.app import PANELS, app
-from hexveil.cli.lazy_commands import LaterCommand
+from hexveil.cli.command_groups import purpose_of
+from hexveil.config.fields import FIELDS
 
 HEAVY = (
     "duckdb", "opendp", "sqlalchemy", "pyspark", "matplotlib", "scipy", "pandas",
     "polars", "pyarrow", "numpy", "jinja2", "jsonschema", "h3ronpy",
 )  # fmt: skip
-NAMES = [one.name for several in PANELS.values() for one in several]
+NAMES = [name for commands in PANELS.values() for name in commands]
 
 
 def completed(words, shell="bash", **more):
@@ -37,11 +39,11 @@ def test_help_groups_commands_by_what_one_wants(call):
     assert said.code == 0
     at = [said.out.index(panel) for panel in PANELS]
     assert at == sorted(at)
-    assert list(PANELS) == ["Publish", "Check releases", "Study", "Ledger"]
-    for several in PANELS.values():
-        for one in several:
-            (line,) = (text for text in said.out.splitlines() if text.startswith(f"│ {one.name} "))
-            assert one.purpose in line
+    assert list(PANELS) == ["Publish", "Check releases", "Study", "Ledger", "Help"]
+    text = " ".join(said.out.split())
+    for commands in PANELS.values():
+        for name, command in commands.items():
+            assert f"{name} {purpose_of(command)}".replace("demo-out", "demo- out") in text
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("plum",)])
@@ -78,32 +80,68 @@ def test_a_slip_is_answered_with_the_page_that_helps(call, words, where):
 @pytest.mark.parametrize("name", NAMES)
 def test_each_command_is_that_of_its_file(name):
     """A command has the name it is known by, help of its own, and an example that begins so."""
-    command = typer.main.get_command(app).commands[name]
+    group = typer.main.get_command(app)
+    command = group.get_command(typer.Context(group), name)
     assert (command.name, isinstance(command, TyperGroup)) == (name, name == "ledger")
     assert command.help
     assert command.callback is not None
-    (known,) = (one for several in PANELS.values() for one in several if one.name == name)
-    assert known.example.startswith(f"hexveil {name} ")
-    if name != "ledger":
-        assert command.epilog == f"Example:  {known.example}"
+    assert command.epilog.startswith(f"Example:  hexveil {name} ")
 
 
-def test_a_command_is_loaded_once_and_when_it_is_used():
-    """Its name and purpose are there before; an attribute that it lacks is missing as always."""
-    loads = []
+@pytest.mark.parametrize("words", [(), *((name,) for name in NAMES), ("ledger", "init")])
+def test_every_help_fits_a_screen(words):
+    """Help takes at most 45 lines of 80 columns, and loads no library but the parser."""
+    code = (
+        "import sys; from hexveil.cli import main; main(sys.argv[2:]); "
+        "print(*(p for p in sys.argv[1].split() if p in sys.modules))"
+    )
+    heavy = " ".join((*HEAVY, "pydantic", "rich", "hexveil.config.run_file"))
+    done = subprocess.run(
+        [sys.executable, "-c", code, heavy, *words, "--help"],
+        capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": "80"},
+    )  # fmt: skip
+    *page, loaded = done.stdout.splitlines()
+    assert page[0].startswith(f"Usage: {' '.join(('hexveil', *words))}")
+    assert loaded == ""
+    assert len(page) <= 45
 
-    def load():
-        loads.append(1)
-        made = typer.Typer(add_completion=False)
-        made.command("new")(lambda: None)
-        return typer.main.get_command(made)
 
-    command = LaterCommand("new", "Be new.", "Publish", load)
-    assert (command.name, command.get_short_help_str(), loads) == ("new", "Be new.", [])
-    assert command.params == []
-    assert not hasattr(command, "colour")
-    assert command.callback is not None
-    assert (loads, command.rich_help_panel) == ([1], "Publish")
+def test_help_lists_the_fields_of_a_run_file(call):
+    """Each field with its section, its shape and its description; of one section on request."""
+    said = call("help", "fields")
+    assert said.code == 0
+    for (section, name), field in FIELDS.items():
+        assert f"\n{name} " in f"\n{said.out}"
+        assert not section or f"[{section}]\n" in said.out
+        assert " ".join(field.description.split()[:3]) in " ".join(said.out.split())
+    assert "[ledger]" not in call("help", "fields", "plan").out
+    assert json.loads(call("help", "fields", "--json").out)["plan.epsilon"]["option"] == "--epsilon"
+    assert call("help", "plan").out == call("plan", "--help").out
+    assert "there is no section 'plum'" in call("help", "fields", "plum").err
+    assert "there is no command 'plum'" in call("help", "plum").err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("--set", "plan.methd=joint"),
+            "there is no field 'plan.methd'; did you mean plan.method?",
+        ),
+        (("--set", "method=joint"), "there is no field 'method'; did you mean plan.method?"),
+        (("--set", "plan.method"), "write --set plan.method=VALUE"),
+        (("--set", "plan.method=a", "--set", "plan.method=b"), "--set plan.method is given twice"),
+        (("--set", "plan.epsilon=1", "--epsilon", "1"), "are the same field: use one"),
+        (("--set", "cells.one_cell=yes"), "must be true or false, got 'yes'"),
+        (("--set", "plan.method=magic"), "--set plan.method must be one of"),
+        (("--repeats", "keep"), "No such option: --repeats: write --set read.repeats=VALUE"),
+    ],
+)
+def test_a_field_that_cannot_be_set_is_one_sentence(call, words, told):
+    """Wrong names, values and repetitions are told with what to write."""
+    said = call("plan", "records.csv", *words)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert told in said.err
 
 
 @pytest.mark.slow
@@ -123,18 +161,10 @@ def test_completion_offers_commands():
     [
         (("inspect", "--in"), ["--init"]),
         (
-            ("release", "run.toml", "--e"),
-            [
-                "--edition",
-                "--encoding",
-                "--engine",
-                "--epsilon",
-                "--error",
-                "--estimates",
-                "--estimator",
-                "--exempt",
-            ],
+            ("release", "run.toml", "--set", "plan.e"),
+            ["plan.edition=", "plan.epsilon=", "plan.error=", "plan.estimator=", "plan.exempt="],
         ),
+        (("release", "run.toml", "--e"), ["--epsilon"]),
         (("verify", "--j"), ["--json"]),
         (("ledger", "show", "--d"), ["--dataset"]),
         (("--v",), ["--version"]),
@@ -199,8 +229,9 @@ def test_a_command_loads_nothing_of_other_plans(tmp_path):
     """A process reads and plans without pandas, which pyarrow would load, and other plans' code."""
     records = tmp_path / "buses.csv"
     records.write_text("bus,speed\n" + "".join(f"b{k % 12},{k}\n" for k in range(40)))
-    arguments = ("plan", records, "--user", "bus", "--value", "speed", "--one-cell",
-                 "--bounds", "0,60", "--epsilon", "2", "--repeats", "keep")  # fmt: skip
+    arguments = ("plan", records, "--user", "bus", "--value", "speed", "--set",
+                 "cells.one_cell=true", "--bounds", "0,60", "--epsilon", "2",
+                 "--set", "read.repeats=keep")  # fmt: skip
     code = (
         "import atexit, sys; from hexveil.cli import command; "
         f"others = {('pandas', *OTHER_PLANS)!r}; "

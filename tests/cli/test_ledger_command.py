@@ -16,7 +16,14 @@ from hexveil.ledger import Ledger, hash_losses
 
 INIT = ("ledger", "init", "ledger.sqlite", "--dataset", "buses", "--budget", "2")
 REQUEST = "ab" * 32
-RELEASE = ("release", "run.toml", "--clipping-range", "bounds", "--accept-noise")
+RELEASE = (
+    "release",
+    "run.toml",
+    "--set",
+    "plan.clipping_range=bounds",
+    "--set",
+    "release.accept_noise=true",
+)
 
 
 def stopped(*steps, request=REQUEST, dataset="buses"):
@@ -136,9 +143,10 @@ def test_a_release_stands_in_the_book(here, call):
         call(
             "release",
             "run.toml",
-            "--clipping-range",
-            "bounds",
-            "--accept-noise",
+            "--set",
+            "plan.clipping_range=bounds",
+            "--set",
+            "release.accept_noise=true",
             "--out",
             "b",
             "--json",
@@ -215,9 +223,10 @@ def test_a_receipt_shows_an_older_copy(here, call):
         call(
             "release",
             "run.toml",
-            "--clipping-range",
-            "bounds",
-            "--accept-noise",
+            "--set",
+            "plan.clipping_range=bounds",
+            "--set",
+            "release.accept_noise=true",
             "--out",
             "b",
             "--epsilon",

@@ -9,8 +9,27 @@ import pytest
 
 from publishing.releases import said as manifest_of
 
-HAT = ("hat.csv", "--user", "bus", "--value", "speed", "--bounds", "0,65", "--one-cell")
-LEDGER = ("--ledger", "ledger.sqlite", "--dataset", "hat", "--budget", "5", "--accept-noise")
+HAT = (
+    "hat.csv",
+    "--user",
+    "bus",
+    "--value",
+    "speed",
+    "--bounds",
+    "0,65",
+    "--set",
+    "cells.one_cell=true",
+)
+LEDGER = (
+    "--ledger",
+    "ledger.sqlite",
+    "--dataset",
+    "hat",
+    "--set",
+    "ledger.budget=5",
+    "--set",
+    "release.accept_noise=true",
+)
 QUICK = ("Levy(gamma=0.2)", "Auto(trials=16)")
 MECHANISMS = (
     "Baseline",
@@ -46,7 +65,7 @@ def hat(tmp_path, monkeypatch):
 )
 def test_one_hat_from_records_to_a_verified_folder(mechanism, hat, call):
     """Planned, released, verified and replayed; the manifest names mechanism, stages and costs."""
-    by = ("--epsilon", "2", "--method", "per-cell", "--mechanism", mechanism)
+    by = ("--epsilon", "2", "--set", "plan.method=per-cell", "--set", f"plan.mechanism={mechanism}")
     planned = call("plan", *HAT, *by, "--json")
     assert planned.code == 0, planned.err
     done = call("release", *HAT, *by, *LEDGER, "--out", "map", "--json")
@@ -69,7 +88,14 @@ def test_one_hat_from_records_to_a_verified_folder(mechanism, hat, call):
 
 def test_what_levy_found_privately_is_in_its_folder(hat, call):
     """The range, and the noise that was fitted to it, which is at most the noise stated."""
-    by = ("--epsilon", "2", "--method", "per-cell", "--mechanism", "Levy(gamma=0.2)")
+    by = (
+        "--epsilon",
+        "2",
+        "--set",
+        "plan.method=per-cell",
+        "--set",
+        "plan.mechanism=Levy(gamma=0.2)",
+    )
     assert call("release", *HAT, *by, *LEDGER, "--out", "map").code == 0
     (cell,) = manifest_of(hat / "map")["cells"]
     (mean,) = cell["noised"]
@@ -89,7 +115,14 @@ def test_what_levy_found_privately_is_in_its_folder(hat, call):
 @pytest.mark.slow
 def test_errors_of_a_mechanism_with_a_proven_bias_are_called_predicted_too(hat, call):
     """By the same prior as LEVY's, in plan, dossier and page; the worst case has its own words."""
-    by = ("--epsilon", "2", "--method", "per-cell", "--mechanism", "ArrayAveraging()")
+    by = (
+        "--epsilon",
+        "2",
+        "--set",
+        "plan.method=per-cell",
+        "--set",
+        "plan.mechanism=ArrayAveraging()",
+    )
     text = " ".join(call("plan", *HAT, *by).out.split())
     assert "The expected error is a prediction, for users whose values are uniform" in text
     assert "Its worst case over all values is" in text
@@ -115,7 +148,7 @@ def test_a_run_file_names_the_mechanism(here, call):
     (step,) = manifest_of(here / "map")["plan"]["privacy_steps"]
     assert step["mechanism"] == "FixedQuantile(0.1, 0.9)"
     assert {stage["stage"] for stage in step["stages"]} == {"range", "mean"}
-    refused = call("release", "run.toml", "--statistics", "mean,sd", "--out", "other")
+    refused = call("release", "run.toml", "--set", "plan.statistics=mean,sd", "--out", "other")
     assert refused.code == 2
     assert 'for variances take method "joint"' in refused.err
 
@@ -123,7 +156,14 @@ def test_a_run_file_names_the_mechanism(here, call):
 @pytest.mark.slow
 def test_one_cell_is_no_map(hat, call):
     """A plan of one cell speaks of no map, no worst cell and no grid; mechanisms are compared."""
-    by = ("--epsilon", "2", "--method", "per-cell", "--mechanism", "Levy(gamma=0.2)")
+    by = (
+        "--epsilon",
+        "2",
+        "--set",
+        "plan.method=per-cell",
+        "--set",
+        "plan.mechanism=Levy(gamma=0.2)",
+    )
     text = call("plan", *HAT, *by).out
     assert not re.search(r"\bmaps?\b|worst cell|[Nn]aive|Grid", text)
     assert "middle at 1, mean at 1" in " ".join(text.split())

@@ -9,9 +9,11 @@ import typer.main
 
 import hexveil as hv
 from hexveil.cli.app import app
-from hexveil.cli.options import SHAPES
-from hexveil.config import SECTIONS, field_types
-from hexveil.config.arguments import home, option
+from hexveil.config import SECTIONS
+from hexveil.config.arguments import home
+from hexveil.config.field_types import Switch
+from hexveil.config.fields import FIELDS as WORDS
+from hexveil.config.fields import OPTIONS
 
 FIELDS = [(s, name) for s, model in SECTIONS.items() for name in model.model_fields]
 DOORS = {
@@ -55,7 +57,7 @@ def test_every_field_is_an_argument_of_the_library():
     """A field has the name of the library's argument, and says the library's default."""
     for section, name in set(FIELDS) - OURS:
         default = written(parameters(section)[name].default)
-        told = SECTIONS[section].model_fields[name].json_schema_extra["library"]
+        told = WORDS[section, name].default
         is_number = isinstance(default, Decimal)
         assert (Decimal(told) if is_number else told) == default, (section, name)
 
@@ -73,14 +75,12 @@ def test_every_argument_of_the_library_is_a_field(section):
 
 
 @pytest.mark.parametrize("command", ["inspect", "plan", "release", "publish"])
-def test_every_field_has_an_option(command):
-    """Each command takes every field of a run file under its own name."""
-    found = typer.main.get_command(app).commands[command]
+def test_each_command_takes_the_options_that_people_type(command):
+    """And every other field by --set."""
+    group = typer.main.get_command(app)
+    found = group.get_command(typer.Context(group), command)
     flags = {flag for parameter in found.params for flag in parameter.opts}
-    only = {"publish": {"publish"}, "catalogue": {"release", "publish"}}
-    for section, name in FIELDS:
-        assert (option(section, name) in flags) is (command in only.get(section, {command}))
-    assert {"--json", "--source"} <= flags
+    assert {"--json", "--set", *(flag for flag, _ in OPTIONS.values())} <= flags
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,16 @@ def test_help_shows_an_example(call, example, flags):
         assert flag in said.out
 
 
-def test_every_field_has_help_and_a_shape():
-    """Each option says what it is and what to write."""
-    for section, name in FIELDS:
-        info = SECTIONS[section].model_fields[name]
-        assert info.description.endswith(".")
-        assert info.annotation == (field_types.Switch | None) or any(
-            info.annotation == (kind | None) for kind, _ in SHAPES
+def test_every_field_is_described():
+    """Each field that a run file may have is in the table of fields, and no other."""
+    assert set(WORDS) == {("", "source"), *FIELDS}
+    for key, field in WORDS.items():
+        assert field.description.endswith("."), key
+        assert field.shape, key
+        is_switch = key != ("", "source") and (
+            SECTIONS[key[0]].model_fields[key[1]].annotation == (Switch | None)
         )
+        assert (field.shape == "SWITCH") == is_switch
 
 
 def test_top_level(call):

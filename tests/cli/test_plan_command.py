@@ -43,8 +43,9 @@ def test_a_plan_is_short_and_in_words(here, call):
 def test_a_plan_stays_short_when_it_warns(here, call, unit, epsilon):
     """A warning, another privacy unit or price keeps the plan within 25 lines."""
     said = call(
-        "plan", "run.toml", "--privacy-unit", unit, "--epsilon", epsilon, "--timeslot", "1h",
-        "--timezone", "Asia/Kolkata", "--slot", "pooled",
+        "plan", "run.toml", "--set", f"read.privacy_unit={unit}", "--epsilon", epsilon,
+        "--timeslot", "1h",
+        "--timezone", "Asia/Kolkata", "--set", "cells.slot=pooled",
     )  # fmt: skip
     assert said.code == 0, said.err
     assert len(said.out.splitlines()) <= 25
@@ -57,7 +58,15 @@ def test_a_plan_stays_short_when_it_warns(here, call, unit, epsilon):
 @pytest.mark.slow
 def test_a_promise_with_a_delta_is_said_and_released(here, call):
     """Its sentence has the delta; a release verifies, and what compares pure plans is refused."""
-    promise = ("run.toml", "--delta", "1e-6", "--clipping-range", "bounds", "--epsilon", "8")
+    promise = (
+        "run.toml",
+        "--set",
+        "privacy.delta=1e-6",
+        "--set",
+        "plan.clipping_range=bounds",
+        "--epsilon",
+        "8",
+    )
     said = call("plan", *promise)
     assert said.code == 0, said.err
     assert "0.000001" in said.out
@@ -65,8 +74,8 @@ def test_a_promise_with_a_delta_is_said_and_released(here, call):
     assert refused.code == 2
     assert "--compare compares pure plans; leave it out, or delta." in " ".join(refused.err.split())
     assert not (here / "saved").exists()
-    ledger = ("--ledger", "delta.sqlite", "--budget", "9")
-    done = call("release", *promise, *ledger, "--accept-noise", "--out", "map")
+    ledger = ("--ledger", "delta.sqlite", "--set", "ledger.budget=9")
+    done = call("release", *promise, *ledger, "--set", "release.accept_noise=true", "--out", "map")
     assert done.code == 0, done.err
     assert call("verify", "map").code == 0
     manifest = json.loads((here / "map" / "manifest.json").read_text())
@@ -76,19 +85,19 @@ def test_a_promise_with_a_delta_is_said_and_released(here, call):
 @pytest.mark.slow
 def test_a_private_interval_is_said_and_released(here, call):
     """Its price and what is assumed of it; a release finds it, and the folder verifies."""
-    said = call("plan", "run.toml", "--clipping-range", "private", "--epsilon", "8")
+    said = call("plan", "run.toml", "--set", "plan.clipping_range=private", "--epsilon", "8")
     assert said.code == 0, said.err
     text = " ".join(said.out.split())
     assert "Clipping range users' averages are clipped to their quantiles" in text
     assert "not a bound" in text
     out = here / "map"
     arguments = (
-        "--clipping-range",
-        "private",
+        "--set",
+        "plan.clipping_range=private",
         "--epsilon",
         "8",
-        "--budget",
-        "9",
+        "--set",
+        "ledger.budget=9",
         "--out",
         str(out),
     )
@@ -96,16 +105,23 @@ def test_a_private_interval_is_said_and_released(here, call):
     assert call("verify", str(out)).code == 0
     step, _ = json.loads((out / "manifest.json").read_text())["plan"]["privacy_steps"]
     assert step["lower"] < step["upper"]
-    wrong = call("plan", "run.toml", "--clipping-range", "some")
-    assert (wrong.code, "--clipping-range" in wrong.err) == (2, True)
+    wrong = call("plan", "run.toml", "--set", "plan.clipping_range=some")
+    assert (wrong.code, "--set plan.clipping_range" in wrong.err) == (2, True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("statistics", ["mean,variance", "sd"])
 def test_variances_under_an_interval_are_said(here, call, statistics):
     """How far squares count, and what the mean has of a cell's loss."""
-    asked = ("--clipping-range", "private", "--statistics", statistics, "--epsilon", "8")
-    text = " ".join(call("plan", "run.toml", *asked, "--split", "0.25").out.split())
+    asked = (
+        "--set",
+        "plan.clipping_range=private",
+        "--set",
+        f"plan.statistics={statistics}",
+        "--epsilon",
+        "8",
+    )
+    text = " ".join(call("plan", "run.toml", *asked, "--set", "plan.split=0.25").out.split())
     assert re.search(r"Second moments are clipped at [\d.]+ half-widths from its centre", text)
     assert "the mean takes 25% of a cell's loss" in text
     plain = " ".join(call("plan", "run.toml", *asked[:2], "--epsilon", "8").out.split())
@@ -118,7 +134,7 @@ def test_methods_beside_a_plan_with_an_interval_are_themselves(here, call):
     """The table of methods shows the others as they are without a clipping range."""
     asked = ("plan", "run.toml", "--epsilon", "8", "--compare", "--json")
     plain, more = (
-        json.loads(call(*asked, "--clipping-range", way).out)["methods"]
+        json.loads(call(*asked, "--set", f"plan.clipping_range={way}").out)["methods"]
         for way in ("bounds", "private")
     )
     assert more[0]["average"] != plain[0]["average"]
@@ -153,7 +169,7 @@ def test_a_plan_needs_a_price(here, call):
     assert said.code == 2
     assert said.err == (
         "hexveil: epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
-        "target_error (in [plan], or --target-error): the largest errors.\n"
+        "target_error (in [plan], or --set plan.target_error): the largest errors.\n"
     )
 
 
@@ -169,7 +185,7 @@ def test_labels_have_no_coarser_grid(here, call):
 @pytest.mark.slow
 def test_methods_are_compared_in_one_table(here, call):
     """--compare prints each method's price, errors and certificate."""
-    options = ("plan", "run.toml", "--compare", "--clipping-range", "bounds")
+    options = ("plan", "run.toml", "--compare", "--set", "plan.clipping_range=bounds")
     said = call(*options)
     assert said.code == 0, said.err
     for word in ("joint, mean", "joint, max", "per-cell", "clip-user", "equal-split", "%"):
@@ -191,7 +207,7 @@ def test_methods_are_compared_in_one_table(here, call):
 @pytest.mark.slow
 def test_prices_are_compared_at_the_same_errors(here, call):
     """With a target the joint plan's certificate is about its price, the least of all."""
-    options = ("plan", "run.toml", "--compare", "--target-error", "2%")
+    options = ("plan", "run.toml", "--compare", "--set", "plan.target_error=2%")
     found = json.loads(call(*options, "--json").out)["methods"]
     assert [line["method"] for line in found] == ["joint", "per-cell", "clip-user", "equal-split"]
     assert found[0]["epsilon"] == min(line["epsilon"] for line in found)
@@ -202,7 +218,14 @@ def test_prices_are_compared_at_the_same_errors(here, call):
 @pytest.mark.slow
 def test_a_method_that_cannot_is_said_in_the_table(here, call):
     """Its line has no figures, and a sentence below says why; the others stand."""
-    options = ("--error", "sum", "--statistics", "mean,variance", "--target-error", "600")
+    options = (
+        "--set",
+        "plan.error=sum",
+        "--set",
+        "plan.statistics=mean,variance",
+        "--set",
+        "plan.target_error=600",
+    )
     said = call("plan", "run.toml", "--compare", *options)
     assert said.code == 0, said.err
     lines = {line.split("  ")[0]: line for line in said.out.splitlines()}
@@ -216,18 +239,18 @@ def test_a_method_that_cannot_is_said_in_the_table(here, call):
 
 @pytest.mark.slow
 def test_a_target_gives_the_price(here, call):
-    """--target-error in place of epsilon; a target per statistic; the certificate is in words."""
+    """A target error in place of epsilon; a target per statistic; the certificate is in words."""
     text = (here / "run.toml").read_text()
     (here / "run.toml").write_text(text.replace("epsilon = 1", 'target_error = "2%"'))
     one = json.loads(call("plan", "run.toml", "--json").out)
     assert one["max_error"] <= 0.02 * 65
     assert one["certificate"]["about"] == "loss"
     assert one["certificate"]["lower_bound"] <= one["epsilon"]
-    chosen = ("--statistics", "mean,sd", "--target-error", "mean=1,variance=2%")
+    chosen = ("--set", "plan.statistics=mean,sd", "--set", "plan.target_error=mean=1,variance=2%")
     two = json.loads(call("plan", "run.toml", *chosen, "--json").out)
     assert two["max_error"]["mean"] <= 1
     assert two["max_error"]["variance"] <= 0.02 * 65**2
-    again = ("--target-error", "mean=1", "--target-error", "variance=2%")
+    again = ("--set", "plan.target_error=mean=1", "--set", "plan.target_error=variance=2%")
     assert json.loads(call("plan", "run.toml", *chosen[:2], *again, "--json").out) == two
     assert "no plan of this class has a price" in " ".join(call("plan", "run.toml").out.split())
 
@@ -236,24 +259,26 @@ def test_a_target_gives_the_price(here, call):
 @pytest.mark.parametrize(
     ("option", "needs"),
     [
-        (("--target-error", "2%"), "epsilon, not target_error."),
-        (("--method", "equal-split"), "method \"joint\", not 'equal-split'."),
-        (("--objective", "max"), 'objective "mean".'),
+        (("--set", "plan.target_error=2%"), "epsilon, not target_error."),
+        (("--set", "plan.method=equal-split"), "method \"joint\", not 'equal-split'."),
+        (("--set", "plan.objective=max"), 'objective "mean".'),
     ],
 )
 def test_it_says_why_there_can_be_no_private_interval(here, call, option, needs):
     """Where "auto" has nothing to choose from, the plan and the release say so."""
-    said = call("plan", "run.toml", "--no-grids", "--clipping-range", "auto", *option)
+    said = call("plan", "run.toml", "--no-grids", "--set", "plan.clipping_range=auto", *option)
     told = f'the bounds, although clipping_range is "auto": a private range needs {needs}'
     assert told in " ".join(said.out.split())
-    if option[0] == "--objective":  # said by one function for all reasons
-        done = call("release", "run.toml", "--clipping-range", "auto", "--out", "told", *option)
+    if option[1] == "plan.objective=max":  # said by one function for all reasons
+        done = call(
+            "release", "run.toml", "--set", "plan.clipping_range=auto", "--out", "told", *option
+        )
         assert told in " ".join(done.out.split())
     assert "although clipping_range" not in call("plan", "run.toml", "--no-grids", *option).out
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("goal", [("--epsilon", "0.0001"), ("--target-error", "40")])
+@pytest.mark.parametrize("goal", [("--epsilon", "0.0001"), ("--set", "plan.target_error=40")])
 def test_a_plan_of_constants_costs_nothing(here, call, goal):
     """Where no reading is used no factor and no month are told, and a release books nothing."""
     said = call("plan", "run.toml", *goal)
@@ -263,7 +288,7 @@ def test_a_plan_of_constants_costs_nothing(here, call, goal):
     )
     assert "factor" not in said.out
     assert "A month" not in said.out
-    done = call("release", "run.toml", *goal, "--accept-noise")
+    done = call("release", "run.toml", *goal, "--set", "release.accept_noise=true")
     assert done.code == 0, done.err
     assert "nothing was booked" in done.out
     assert hv.Ledger("ledger.sqlite", dataset="buses", budget=2).spent == 0
@@ -325,7 +350,7 @@ def test_a_saved_plan_is_released_after_review(here, call):
     assert "as saved in reviewed" in done.out
     again = call("release", "run.toml", "--out", "map2")
     assert "at no cost" in " ".join(again.out.split())
-    other = call("release", "run.toml", "--from-plan", "reviewed", "--min-users", "1",
+    other = call("release", "run.toml", "--from-plan", "reviewed", "--set", "select.min_users=1",
                  "--resolution", "5", "--out", "map3")  # fmt: skip
     assert other.code == 2
     assert "the plan was made for other records" in other.err
@@ -335,16 +360,26 @@ def test_a_saved_plan_is_released_after_review(here, call):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--epsilon", "1", "--target-error", "1"), "cannot be combined"),
-        (("--statistics", "mode"), "statistics must be one or more of mean, variance, sd"),
-        (("--split", "1.5", "--method", "per-cell", "--statistics", "mean,sd"), "between 0 and 1"),
-        (("--mechanism", "Baseline"), "mechanism goes with method"),
-        (("--method", "magic"), "method must be one of"),
-        (("--objective", "median"), "objective must be one of"),
+        (("--epsilon", "1", "--set", "plan.target_error=1"), "cannot be combined"),
+        (("--set", "plan.statistics=mode"), "statistics must be one or more of mean, variance, sd"),
+        (
+            (
+                "--set",
+                "plan.split=1.5",
+                "--set",
+                "plan.method=per-cell",
+                "--set",
+                "plan.statistics=mean,sd",
+            ),
+            "between 0 and 1",
+        ),
+        (("--set", "plan.mechanism=Baseline"), "mechanism goes with method"),
+        (("--set", "plan.method=magic"), "method must be one of"),
+        (("--set", "plan.objective=median"), "objective must be one of"),
         (("--save", "nowhere/deep"), "the folder nowhere/deep cannot be made"),
         (("--save", "."), "exists; a saved plan is never changed"),
-        (("--split", "0.5"), "split goes with a method that plans cells apart"),
-        (("--error", "both"), "error must be one of separate, sum"),
+        (("--set", "plan.split=0.5"), "split goes with a method that plans cells apart"),
+        (("--set", "plan.error=both"), "error must be one of separate, sum"),
     ],
 )
 def test_a_plan_without_meaning_is_one_sentence(here, call, options, words):
@@ -379,9 +414,10 @@ def test_a_city_is_proposed_a_grid_that_holds(here, call):
     options = (
         "city.parquet", "--user", "license_plate", "--value", "speed", "--bounds", "0,65",
         "--location", "location.coordinates", "--time", "observationDateTime",
-        "--timezone", "Asia/Kolkata", "--slot", "pooled", "--privacy-unit", "user-day",
+        "--timezone", "Asia/Kolkata", "--set", "cells.slot=pooled",
+        "--set", "read.privacy_unit=user-day",
         "--epsilon", "2",
-        "--clipping-range", "auto", "--json",
+        "--set", "plan.clipping_range=auto", "--json",
     )  # fmt: skip
     said = json.loads(call("plan", *options, "--timeslot", "6h", "--resolution", "6").out)
     chosen = said["proposed"]

@@ -110,9 +110,9 @@ def test_a_promise_with_a_delta_from_start_to_end(here, call):
     planned = " ".join(call("plan", "run.toml").out.split())
     assert "With a delta none would gain much:" in planned
     for delta, message in (("0.01", "1 / 400 units"), ("1", "below 1")):
-        refused = call("plan", "run.toml", "--delta", delta)
+        refused = call("plan", "run.toml", "--set", f"privacy.delta={delta}")
         assert (refused.code, message in " ".join(refused.err.split())) == (2, True)
-    made = call("release", "run.toml", "--delta", "1e-6")
+    made = call("release", "run.toml", "--set", "privacy.delta=1e-6")
     assert (made.code, made.err) == (0, "")
     assert "spent 2 of 5 at delta 0.000001" in " ".join(made.out.split())
     checked = " ".join(call("verify", "map").out.split())
@@ -154,7 +154,7 @@ def test_a_map_of_hexagons_has_closed_cells(here, call):
     (here / "cars.csv").write_text(places(4000))
     slots = 'timeslot = "1d"\nslot = "calendar"\n'
     (here / "run.toml").write_text(MAP.format(cells=CELLS + slots))
-    made = call("release", "run.toml", "--dates", "2026-01-01,2026-01-01")
+    made = call("release", "run.toml", "--set", "select.dates=2026-01-01,2026-01-01")
     assert made.code == 0, made.err
     assert call("verify", "map").code == 0
     features = json.loads((here / "map" / "cells.geojson").read_text())["features"]
@@ -168,7 +168,9 @@ def test_a_map_of_hexagons_has_closed_cells(here, call):
 
 def test_counts_alone(here, call):
     """Numbers of units are published without any value."""
-    made = call("release", "run.toml", "--statistics", "users", "--cells-per-unit", "1")
+    made = call(
+        "release", "run.toml", "--set", "plan.statistics=users", "--set", "privacy.cells_per_unit=1"
+    )
     assert made.code == 0, made.err
     assert call("verify", "map").code == 0
     table = hv.load(here / "map").table
@@ -180,7 +182,7 @@ def test_counts_alone(here, call):
 @pytest.mark.slow
 def test_medians_and_shares(here, call):
     """Quantiles and shares go from the run file to a verified folder, with what they cost."""
-    shares = ("--statistics", "p85,share<30,mean")
+    shares = ("--set", "plan.statistics=p85,share<30,mean")
     assert "shares by" in call("plan", "run.toml", *shares).out
     made = call("release", "run.toml", *shares)
     assert made.code == 0, made.err
@@ -194,7 +196,7 @@ def test_medians_and_shares(here, call):
 
 
 SEVERAL = ("--value", "speed", "--value", "load")
-CACHED = ("--cache", "kept", "--data-version", "1")
+CACHED = ("--set", "read.cache=kept", "--set", "read.version=1")
 
 
 @pytest.mark.slow
@@ -224,13 +226,17 @@ def test_units_of_days_are_booked_on_declared_days(here, call, unit):
     (here / "run.toml").write_text(MAP.format(cells=CELLS + 'timeslot = "none"\n'))
     for number, day in enumerate(("2026-01-01", "2026-01-08")):
         made = call(
-            "release", "run.toml", "--privacy-unit", unit, "--dates", f"{day},{day}",
-            "--out", f"map{number}", "--budget", "2", "--time-timezone", "Europe/Warsaw",
+            "release", "run.toml", "--set", f"read.privacy_unit={unit}",
+            "--set", f"select.dates={day},{day}",
+            "--out", f"map{number}", "--set", "ledger.budget=2",
+            "--set", "read.timezone=Europe/Warsaw",
         )  # fmt: skip
         assert made.code == 0, made.err
     refused = call(
-        "release", "run.toml", "--privacy-unit", unit, "--dates", "2026-01-01,2026-01-01",
-        "--out", "map2", "--budget", "2", "--edition", "2", "--time-timezone", "Europe/Warsaw",
+        "release", "run.toml", "--set", f"read.privacy_unit={unit}",
+        "--set", "select.dates=2026-01-01,2026-01-01",
+        "--out", "map2", "--set", "ledger.budget=2", "--set", "plan.edition=2",
+        "--set", "read.timezone=Europe/Warsaw",
     )  # fmt: skip
     assert refused.code == 3
 
@@ -238,23 +244,29 @@ def test_units_of_days_are_booked_on_declared_days(here, call, unit):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("plan", "--fleet", "0"), "whole number from 1"),
+        (("plan", "--set", "privacy.fleet=0"), "whole number from 1"),
         (("plan", "--protect", "values"), "belongs to protect"),
-        (("plan", "--method", "joint"), "method (in [plan]) has no meaning"),
+        (("plan", "--set", "plan.method=joint"), "method (in [plan]) has no meaning"),
         (("plan", "--compare"), "--compare has no use"),
-        (("plan", "--statistics", "variance"), "not 'variance'"),
-        (("plan", "--statistics", "users,users"), '"users"'),
-        (("plan", "--weights", "users=2"), "beside other statistics"),
-        (("plan", "--statistics", "p0"), "smallest record"),
-        (("plan", "--statistics", "share<200"), "same for all values"),
-        (("plan", "--user-cap", "many"), "user_cap must be"),
-        (("plan", "--min-users", "10"), "min_users (in [select]) has no meaning"),
-        (("plan", "--top", "5"), "min_users and top"),
-        (("release", "--max-bad-rows", "0.1"), "max_bad_rows (in [read])"),
-        (("inspect", "--accept-single-records"), "accept_single_records (in [read])"),
-        (("plan", "--statistics", "users", "--baseline-error", "2"), "goes with averages"),
-        (("release", "--estimates", "raw,smoothed"), "estimates"),
-        (("release", "--fleet", "5"), "Grid too fine"),
+        (("plan", "--set", "plan.statistics=variance"), "not 'variance'"),
+        (("plan", "--set", "plan.statistics=users,users"), '"users"'),
+        (("plan", "--set", "plan.weights=users=2"), "beside other statistics"),
+        (("plan", "--set", "plan.statistics=p0"), "smallest record"),
+        (("plan", "--set", "plan.statistics=share<200"), "same for all values"),
+        (("plan", "--set", "privacy.user_cap=many"), "user_cap must be"),
+        (("plan", "--set", "select.min_users=10"), "min_users (in [select]) has no meaning"),
+        (("plan", "--set", "select.top=5"), "min_users and top"),
+        (("release", "--set", "read.max_bad_rows=0.1"), "max_bad_rows (in [read])"),
+        (
+            ("inspect", "--set", "read.accept_single_records=true"),
+            "accept_single_records (in [read])",
+        ),
+        (
+            ("plan", "--set", "plan.statistics=users", "--set", "plan.baseline_error=2"),
+            "goes with averages",
+        ),
+        (("release", "--set", "release.estimates=raw,smoothed"), "estimates"),
+        (("release", "--set", "privacy.fleet=5"), "Grid too fine"),
         (("inspect", "--from-records"), "terminal only"),
         (("inspect", "--propose", "new.toml"), "--propose has no use"),
     ],
@@ -272,7 +284,7 @@ def test_what_has_no_meaning_is_refused(here, call, arguments, message):
 def test_a_missing_fleet_is_named(here, call):
     """The number of units is declared, never counted."""
     (here / "run.toml").write_text(RUN.replace("fleet = 400\n", ""))
-    assert "fleet (in [privacy], or --fleet) is needed" in " ".join(
+    assert "fleet (in [privacy], or --set privacy.fleet) is needed" in " ".join(
         call("plan", "run.toml").err.split()
     )
 
@@ -333,7 +345,7 @@ def test_columns_have_a_grid_in_common_on_paper(here, call):
     (here / "area.geojson").write_text(json.dumps(area))
     cells = 'resolution = 6\ntimezone = "Europe/Warsaw"\narea = ["area.geojson"]\n'
     (here / "run.toml").write_text(MAP.format(cells=cells + 'timeslot = "1d"\nslot = "pooled"\n'))
-    fleet = (*SEVERAL, "--fleet", "150")
+    fleet = (*SEVERAL, "--set", "privacy.fleet=150")
     to = ("--propose", "sub/new.toml")
     found = json.loads(call("inspect", "run.toml", *fleet, "--json", *to).out)
     for grid in found["grids"]:
@@ -357,10 +369,10 @@ def test_columns_have_a_grid_in_common_on_paper(here, call):
 def test_labels_of_columns_are_judged_on_paper(here, call):
     """The declared labels are the one grid; a fleet that is too small has none in common."""
     (here / "cars.csv").unlink()
-    said = call("inspect", "run.toml", *SEVERAL, "--statistics", "mean,users")
+    said = call("inspect", "run.toml", *SEVERAL, "--set", "plan.statistics=mean,users")
     assert 'cells.labels = ["road"]' in said.out
     assert "numbers of units off by" in said.out
-    few = ("inspect", "run.toml", *SEVERAL, "--fleet", "5")
+    few = ("inspect", "run.toml", *SEVERAL, "--set", "privacy.fleet=5")
     assert "No common grid" in call(*few).out
     refused = call(*few, "--propose", "new.toml")
     assert (refused.code, (here / "new.toml").exists()) == (2, False)
@@ -369,7 +381,9 @@ def test_labels_of_columns_are_judged_on_paper(here, call):
 
 def test_a_query_for_each_column_of_private_presence(here, call):
     """Each counts by bin where the statistics need it, and says how all become one release."""
-    said = call("inspect", "run.toml", *SEVERAL, "--statistics", "p50,users", "--sql", "duckdb")
+    said = call(
+        "inspect", "run.toml", *SEVERAL, "--set", "plan.statistics=p50,users", "--sql", "duckdb"
+    )
     calls = re.findall(r"protect=\"presence\", statistics=\['p50'\]", said.out)
     assert len(calls) == said.out.count('AS "bin"') == 2
     assert 'hv.combine_columns({"speed": ..., "load": ...})' in said.out
@@ -444,7 +458,7 @@ def with_load(text):
     return "\n".join([f"{first},load", *(f"{row},{'4' * (k % 2)}" for k, row in enumerate(rows))])
 
 
-SHAPES = ("--statistics", "p50,share<30")
+SHAPES = ("--set", "plan.statistics=p50,share<30")
 
 
 @pytest.mark.slow
@@ -509,7 +523,7 @@ def test_broken_twins_are_found(tmp_path, call, monkeypatch):
 
 @pytest.mark.parametrize("command", ["release", "inspect"])
 def test_counts_of_records_are_for_a_terminal_and_marked(here, call, monkeypatch, command):
-    """On a terminal every line with a count of records is marked; --quiet-records withholds it."""
+    """On a terminal every line with a count of records is marked; quiet_records withholds it."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     private = ("--from-records",) if command == "inspect" else ()
     shown = call(command, "run.toml", *private)
@@ -521,8 +535,20 @@ def test_counts_of_records_are_for_a_terminal_and_marked(here, call, monkeypatch
     # The fleet of 400 is declared; 300 cars with 900 records are not.
     assert not re.search(r"\b[39]00\b", shown.out)
     if command == "release":
-        quiet = call(command, "run.toml", "--quiet-records", "--edition", "2", "--out", "b")
+        quiet = call(
+            command,
+            "run.toml",
+            "--set",
+            "privacy.quiet_records=true",
+            "--set",
+            "plan.edition=2",
+            "--out",
+            "b",
+        )
         assert (quiet.code, "PRIVATE" in quiet.err) == (0, False)
         assert not re.search(r"\b[39]00\b", quiet.err + quiet.out)
     else:
-        assert "cannot be combined" in call(command, "run.toml", *private, "--quiet-records").err
+        assert (
+            "cannot be combined"
+            in call(command, "run.toml", *private, "--set", "privacy.quiet_records=true").err
+        )

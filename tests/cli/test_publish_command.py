@@ -81,7 +81,7 @@ def test_two_data_sets_are_published_side_by_side(daily, call):
     """Names that are alike in ASCII, or have none of it, have a folder each, and both are there."""
     names = ("a/b", "a-b", "Автобусы", "बसें", "A-B", "..", "x" * 300)
     for name in names:
-        given = ("--dataset", name, "--accept-similar-name")
+        given = ("--dataset", name, "--set", "ledger.accept_similar_name=true")
         said = call("publish", "run.toml", "--date", DAYS[0], *given)
         assert (said.code, "published: " in said.out) == (0, True), said.out + said.err
     found = [json.loads(path.read_text()) for path in Path("maps").glob("*/*/*/manifest.json")]
@@ -126,8 +126,9 @@ def test_a_range_is_a_day_at_a_time_until_the_budget_ends(daily, call):
 def test_user_days_do_not_use_each_other_up(daily, call):
     """Each day has its own units: three days fit a budget of one; the owner's loss adds up."""
     said = call(
-        "publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2], "--privacy-unit", "user-day",
-        "--budget", "1", "--json",
+        "publish", "run.toml", "--from", DAYS[0], "--to", DAYS[2],
+        "--set", "read.privacy_unit=user-day",
+        "--set", "ledger.budget=1", "--json",
     )  # fmt: skip
     assert [one["state"] for one in json.loads(said.out)] == ["published"] * 3
     spend = Ledger("ledger.sqlite", dataset="buses").spend()
@@ -321,7 +322,7 @@ def test_a_dry_run_says_price_and_end(daily, call):
     assert not (daily / "ledger.sqlite").exists()
     assert not (daily / "maps").exists()
     other = call(
-        "publish", "run.toml", "--date", DAYS[0], "--dry-run", "--privacy-unit", "user-day"
+        "publish", "run.toml", "--date", DAYS[0], "--dry-run", "--set", "read.privacy_unit=user-day"
     )
     assert "do not use up the budget" in " ".join(other.out.split())
 
@@ -361,12 +362,21 @@ def test_the_run_file_says_how_long_a_day_waits_and_what_late_records_do(daily, 
     early = call("publish", "run.toml", "--date", DAYS[0])
     assert early.code == 2
     assert "ready at 2022-01-04 18:30 UTC" in early.out
-    assert call("publish", "run.toml", "--date", DAYS[0], "--wait", "0h").code == 0
+    assert call("publish", "run.toml", "--date", DAYS[0], "--set", "publish.wait=0h").code == 0
     before = spent()
     pq.write_table(records(*DAYS, late=30), daily / "buses.parquet")
-    kept = call("publish", "run.toml", "--date", DAYS[0], "--wait", "0h", "--late", "keep")
+    kept = call(
+        "publish",
+        "run.toml",
+        "--date",
+        DAYS[0],
+        "--set",
+        "publish.wait=0h",
+        "--set",
+        "publish.late=keep",
+    )
     assert (kept.code, spent()) == (0, before)
-    assert call("publish", "run.toml", "--date", DAYS[0], "--wait", "0h").code == 0
+    assert call("publish", "run.toml", "--date", DAYS[0], "--set", "publish.wait=0h").code == 0
     assert spent() > before
 
 
@@ -395,10 +405,16 @@ def test_an_address_is_a_place_too(daily, call):
         (["--from", DAYS[0]], "name a day (--date)"),
         (["--date", "tomorrow"], "a day must look like 2026-11-20"),
         (["--from", DAYS[1], "--to", DAYS[0]], "must be a span"),
-        (["--date", DAYS[0], "--wait", "soon"], "wait must be a time such as 30min, 6h or 2d"),
-        (["--date", DAYS[0], "--wait", "-2h"], "wait must be a time such as 30min, 6h or 2d"),
-        (["--date", DAYS[0], "--late", "perhaps"], "late must be"),
-        (["--date", DAYS[0], "--dates", "2022-01-01,2022-01-02"], "cannot be combined"),
+        (
+            ["--date", DAYS[0], "--set", "publish.wait=soon"],
+            "wait must be a time such as 30min, 6h or 2d",
+        ),
+        (
+            ["--date", DAYS[0], "--set", "publish.wait=-2h"],
+            "wait must be a time such as 30min, 6h or 2d",
+        ),
+        (["--date", DAYS[0], "--set", "publish.late=perhaps"], "late must be"),
+        (["--date", DAYS[0], "--set", "select.dates=2022-01-01,2022-01-02"], "cannot be combined"),
         (["--date", DAYS[0], "--out", "nowhere://maps"], "cannot be opened as a place for maps"),
     ],
 )
@@ -422,7 +438,12 @@ def test_a_catalogue_lists_what_was_published(daily, call):
     """After each run, also of a day that was published before; a dry run writes none."""
     call("publish", "run.toml", "--date", DAYS[0], "--dry-run")
     assert not Path("maps").exists()
-    facts = ("--catalogue-publisher", "City", "--catalogue-base-url", "https://data.example.org")
+    facts = (
+        "--set",
+        "catalogue.publisher=City",
+        "--set",
+        "catalogue.base_url=https://data.example.org",
+    )
     said = call("publish", "run.toml", "--date", DAYS[0], *facts)
     assert "index.html, catalog.json and dcat.jsonld list 1 day." in " ".join(said.out.split())
     checked = call("verify", "maps")

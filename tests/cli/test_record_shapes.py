@@ -91,22 +91,22 @@ SHAPES = {
     "WKT.ndjson": (lines, placed("POINT({lon} {lat})"), PLACE),
     "pair.csv": (text, placed("{lat}, {lon}"), PLACE),
     "pair.parquet": (parquet, placed("({lat},{lon})"), PLACE),
-    "milliseconds.parquet": (parquet, timed(10**3), (*TIME, "--time-format", "ms")),
-    "microseconds.csv": (text, timed(10**6), (*TIME, "--time-format", "us")),
-    "microseconds.parquet": (parquet, timed(10**6), (*TIME, "--time-format", "us")),
-    "nanoseconds.ndjson": (lines, timed(10**9), (*TIME, "--time-format", "ns")),
+    "milliseconds.parquet": (parquet, timed(10**3), (*TIME, "--set", "format.time_format=ms")),
+    "microseconds.csv": (text, timed(10**6), (*TIME, "--set", "format.time_format=us")),
+    "microseconds.parquet": (parquet, timed(10**6), (*TIME, "--set", "format.time_format=us")),
+    "nanoseconds.ndjson": (lines, timed(10**9), (*TIME, "--set", "format.time_format=ns")),
     "halves.csv": (text, halved(), HALVES),
     "halves.ndjson": (lines, halved(), HALVES),
     "typed.parquet": (parquet, halved(kind=None), HALVES),
     "midnights.csv": (text, halved("%Y-%m-%d 00:00:00"), HALVES),
     "formatted.csv": (
-        text, halved("%d/%m/%Y"), (*HALVES, "--time-format", "%d/%m/%Y %H:%M:%S"),
+        text, halved("%d/%m/%Y"), (*HALVES, "--set", "format.time_format=%d/%m/%Y %H:%M:%S"),
     ),
     "features.geojson": (
         lines, [{"type": "FeatureCollection", "features": list(map(feature, ROWS))}], FEATURES,
     ),
     "features.geojsonl": (lines, list(map(feature, ROWS)), FEATURES),
-    "nested.json": (lines, [NESTED], (*TIME, "--record-path", "data.vehicles")),
+    "nested.json": (lines, [NESTED], (*TIME, "--set", "format.record_path=data.vehicles")),
 }  # fmt: skip
 
 
@@ -147,7 +147,9 @@ def test_two_columns_of_a_run_file_are_released(here, call):
         'time = "time"' not in run
     ) else run.replace('time = "time"', 'time = ["date", "time"]')  # fmt: skip
     (here / "two.toml").write_text(run)
-    said = call("release", "two.toml", "--timezone", "Asia/Kolkata", "--accept-noise")
+    said = call(
+        "release", "two.toml", "--timezone", "Asia/Kolkata", "--set", "release.accept_noise=true"
+    )
     assert said.code == 0, said.err
 
 
@@ -158,7 +160,7 @@ def test_two_columns_of_a_run_file_are_released(here, call):
         (timed(10**9), TIME, 'add time_format = "ns"'),
         (halved(), TIME, 'name the column of dates too, for example time = ["date", "time"]'),
         (halved("%d/%m/%Y"), HALVES, 'time_format = "%d/%m/%Y %H:%M:%S"'),
-        ([NESTED], TIME, 'record_path = "data.vehicles" (in [format], or --record-path'),
+        ([NESTED], TIME, 'record_path = "data.vehicles" (in [format], or --set format.record_path'),
         (ROWS, ("--user", "filename", *TIME[2:]), "never from names of files"),
     ],
 )  # fmt: skip

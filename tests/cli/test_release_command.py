@@ -26,7 +26,14 @@ def test_the_same_request_again_costs_nothing(here, call):
     assert "GeoNames" in (here / "map" / "report.html").read_text()
     before = (here / "ledger.sqlite").read_bytes()
     for number in range(3):
-        titled = ("--title", f"Buses <{number}>", "--subtitle", "at eight", "--hide-geography")
+        titled = (
+            "--set",
+            f"release.title=Buses <{number}>",
+            "--set",
+            "release.subtitle=at eight",
+            "--set",
+            "release.hide_geography=true",
+        )
         said = call("release", "run.toml", "--out", f"again-{number}", *titled)
         page = (here / f"again-{number}" / "report.html").read_text()
         assert f"<h1>Buses &lt;{number}&gt;</h1>" in page
@@ -67,10 +74,17 @@ def test_the_budget_refuses_with_exit_3(here, call):
 def test_a_deviation_under_a_private_interval(here, call):
     """The command plans, books once and writes it; the folder verifies and names all steps."""
     out = here / "map"
-    asked = ("--clipping-range", "private", "--statistics", "mean,sd", "--epsilon", "8")
+    asked = (
+        "--set",
+        "plan.clipping_range=private",
+        "--set",
+        "plan.statistics=mean,sd",
+        "--epsilon",
+        "8",
+    )
     said = call("plan", "run.toml", *asked)
     assert said.code == 0, said.err
-    said = call("release", "run.toml", *asked, "--budget", "8", "--out", str(out))
+    said = call("release", "run.toml", *asked, "--set", "ledger.budget=8", "--out", str(out))
     assert said.code == 0, said.err
     assert call("verify", str(out)).code == 0
     assert call("dossier", str(out)).code == 0
@@ -95,7 +109,9 @@ def test_steps_are_released_once_and_answered_again(here, call):
     first = call("release", "run.toml", "--json")
     assert first.code == 0, first.err
     assert json.loads(first.out)["epsilon"] <= 8
-    second = call("release", "run.toml", "--json", "--out", "two", "--estimates", "raw,smoothed")
+    second = call(
+        "release", "run.toml", "--json", "--out", "two", "--set", "release.estimates=raw,smoothed"
+    )
     assert second.code == 0, second.err
     assert json.loads(second.out)["replayed"] is True
     one, two = (pq.read_table(here / name / "cells.parquet") for name in ("map", "two"))
@@ -117,7 +133,16 @@ def test_a_release_asks_for_ledger_and_budget(here, call):
     assert said.code == 2
     assert "--ledger" in said.err
     assert "--dataset" in said.err
-    more = ("--ledger", "new.sqlite", "--dataset", "b", "--epsilon", "1", "--accept-noise")
+    more = (
+        "--ledger",
+        "new.sqlite",
+        "--dataset",
+        "b",
+        "--epsilon",
+        "1",
+        "--set",
+        "release.accept_noise=true",
+    )
     new = call(*asked, *more, "--resolution", "6", "--timeslot", "none")
     assert new.code == 2
     assert "name its budget" in new.err
@@ -193,7 +218,14 @@ def test_a_release_says_that_it_opens_an_account(here, call):
     assert "opened" not in again.out
     other = call("release", "run.toml", "--out", "other", "--dataset", "Buses")
     assert other.code == 2
-    assert "--accept-similar-name" in other.err
+    assert "--set ledger.accept_similar_name=true" in other.err
     assert not (here / "other").exists()
-    accepted = ("--dataset", "Buses", "--accept-similar-name", "--edition", "2")
+    accepted = (
+        "--dataset",
+        "Buses",
+        "--set",
+        "ledger.accept_similar_name=true",
+        "--set",
+        "plan.edition=2",
+    )
     assert "opened 'Buses'" in call("release", "run.toml", "--out", "other", *accepted).out

@@ -50,7 +50,9 @@ def test_it_foresees_refusals(here, call):
     assert "so the release is refused if" in " ".join(spent.out.split())
     taken = call("release", "run.toml", "--dry-run")
     assert (taken.code, "exists, and a release is never changed" in taken.err) == (2, True)
-    wrong = call("release", "run.toml", "--out", "b", "--catalogue-license", "CC BY", "--dry-run")
+    wrong = call(
+        "release", "run.toml", "--out", "b", "--set", "catalogue.license=CC BY", "--dry-run"
+    )
     assert (wrong.code, "SPDX identifier" in wrong.err) == (2, True)
     unknown = call("release", "run.toml", "--out", "b", "--dataset", "new", "--dry-run")
     assert unknown.code in (0, 2)
@@ -60,8 +62,8 @@ def test_it_foresees_refusals(here, call):
 def test_facts_for_portals_reach_the_folder(here, call):
     """Options of [catalogue] are in the manifest and in the descriptions."""
     said = call(
-        "release", "run.toml", "--catalogue-publisher", "City of Surat",
-        "--catalogue-keywords", "buses,speed", "--catalogue-license", "CC-BY-4.0",
+        "release", "run.toml", "--set", "catalogue.publisher=City of Surat",
+        "--set", "catalogue.keywords=buses,speed", "--set", "catalogue.license=CC-BY-4.0",
     )  # fmt: skip
     assert said.code == 0, said.err
     manifest = json.loads((here / "map" / "manifest.json").read_text("utf-8"))

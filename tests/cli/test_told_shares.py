@@ -37,7 +37,7 @@ COMMANDS = {
     "release": ("release", "run.toml"),
     "verify": ("verify", "map"),
     "compare": ("compare", "map", "other", "--out", "changes"),
-    "other": ("release", "run.toml", "--edition", "other", "--out", "other"),
+    "other": ("release", "run.toml", "--set", "plan.edition=other", "--out", "other"),
     "ledger": ("ledger", "verify", "ledger.sqlite"),
 }
 ACTIVITIES = {

@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.slow
 def test_a_release_passes_and_a_changed_one_does_not(here, call):
     """Exit 0 with what was checked and what cannot be; exit 2 with what was changed."""
-    assert call("release", "run.toml", "--accept-noise").code == 0
+    assert call("release", "run.toml", "--set", "release.accept_noise=true").code == 0
     good = call("verify", "map")
     assert good.code == 0, good.err
     assert "Checked" in good.out
@@ -38,7 +38,17 @@ def test_a_signed_release_is_checked_with_the_holders_key(here, call):
     assert made.code == 0, made.err
     assert "signing.pem.pub" in made.out
     assert (here / "signing.pem").stat().st_mode & 0o777 == 0o600
-    assert call("release", "run.toml", "--accept-noise", "--sign", "signing.pem").code == 0
+    assert (
+        call(
+            "release",
+            "run.toml",
+            "--set",
+            "release.accept_noise=true",
+            "--set",
+            "release.sign=signing.pem",
+        ).code
+        == 0
+    )
     good = call("verify", "map", "--key", "signing.pem.pub")
     assert good.code == 0, good.out
     assert "by the holder of the key given" in " ".join(good.out.split())
@@ -61,7 +71,14 @@ def test_a_replay_is_signed_too(here, call):
     """The same request into another folder has the same files and the same signature."""
     assert call("ledger", "keygen", "signing.pem").code == 0
     for out in ("map", "again"):
-        arguments = ("release", "run.toml", "--accept-noise", "--sign", "signing.pem")
+        arguments = (
+            "release",
+            "run.toml",
+            "--set",
+            "release.accept_noise=true",
+            "--set",
+            "release.sign=signing.pem",
+        )
         assert call(*arguments, "--out", out).code == 0
     one, two = ({path.name: path.read_bytes() for path in (here / out).iterdir()}
                 for out in ("map", "again"))  # fmt: skip
@@ -77,7 +94,14 @@ def test_a_key_that_cannot_sign_is_refused_before_anything_is_spent(here, call):
     for key, sentence in (("signing.pem", "can be read or changed by others"),
                           ("run.toml", "can be read or changed|holds no private"),
                           ("gone.pem", "there is no key file")):  # fmt: skip
-        said = call("release", "run.toml", "--accept-noise", "--sign", key)
+        said = call(
+            "release",
+            "run.toml",
+            "--set",
+            "release.accept_noise=true",
+            "--set",
+            f"release.sign={key}",
+        )
         assert said.code == 2
         assert re.search(sentence, said.err)
     assert not (here / "ledger.sqlite").exists()
@@ -90,7 +114,7 @@ def test_a_key_that_cannot_sign_is_refused_before_anything_is_spent(here, call):
 @pytest.mark.slow
 def test_what_was_recomputed_is_said(here, call):
     """The command tells which losses it computed anew, for people and for machines."""
-    assert call("release", "run.toml", "--accept-noise").code == 0
+    assert call("release", "run.toml", "--set", "release.accept_noise=true").code == 0
     said = " ".join(call("verify", "map").out.split())
     assert "Recomputed sum of the losses of 400 users: " in said
     plain = json.loads(call("verify", "map", "--json").out)

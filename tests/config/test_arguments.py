@@ -76,7 +76,9 @@ def test_one_cell_can_be_declined():
 
 def test_records_without_places_are_told_of_other_cells():
     """Neither places nor labels: the message names both, and one cell."""
-    with pytest.raises(InputError, match=r"cells need places.*--labels.*--one-cell"):
+    with pytest.raises(
+        InputError, match=r"cells need places.*--set cells.labels.*--set cells.one_cell=true"
+    ):
         arguments.read_arguments(run(**NEEDED), door)
 
 

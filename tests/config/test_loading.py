@@ -3,8 +3,8 @@
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil.config import FIELDS, load
-from hexveil.config.run_file import option
+from hexveil.config import load
+from hexveil.config.fields import FIELDS, option
 
 BUSES = """\
 source = "buses.parquet"
@@ -84,8 +84,12 @@ def test_an_option_turns_the_question_round(file, tmp_path):
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
-        (("plan", "target_error"), "median=3", "^--target-error must be for mean, "),
-        (("plan", "objective"), "least", "^--objective must be one of max, mean, got 'least'"),
+        (("plan", "target_error"), "median=3", "^--set plan.target_error must be for mean, "),
+        (
+            ("plan", "objective"),
+            "least",
+            "^--set plan.objective must be one of max, mean, got 'least'",
+        ),
         (("ledger", "url"), 7, "^--ledger "),
     ],
 )

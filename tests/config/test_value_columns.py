@@ -82,7 +82,7 @@ def test_targets_are_by_statistic_or_by_column(stated, read):
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        (["a=2"], "--target-error leaves out the value column 'b'"),
+        (["a=2"], "--set plan.target_error leaves out the value column 'b'"),
         (["a=2", "b.median=3"], "variance, sum, or each of a, b, got 'b.median'"),
         (
             {"a": {"sd": 2}, "b": 1},

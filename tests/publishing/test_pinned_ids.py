@@ -53,7 +53,9 @@ def test_other_ids_are_refused_with_a_way_out(model, tmp_path):
     book = ledger(tmp_path)
     release(book, model)
     assert book.account.id_space == "bus"
-    with pytest.raises(InputError, match=r"'bus', this one ids of 'trip'.* --id-space") as caught:
+    with pytest.raises(
+        InputError, match=r"'bus', this one ids of 'trip'.* --set read.id_space"
+    ) as caught:
         release(book, model, read(model, "trip"))
     assert "id_space = 'bus'" in str(caught.value)
     assert len(book.entries()) == 1

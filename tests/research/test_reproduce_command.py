@@ -109,8 +109,8 @@ def test_without_matplotlib_one_sentence_says_so(here, capsys, monkeypatch):
     assert list(here.iterdir()) == []
 
 
-BUSES = ["--user", "bus", "--value", "speed", "--labels", "line", "--bounds", "0,65"]
-BUSES += ["--min-users", "1", "--repeats", "keep", "--jobs", "1"]
+BUSES = ["--user", "bus", "--value", "speed", "--set", "cells.labels=line", "--bounds", "0,65"]
+BUSES += ["--set", "select.min_users=1", "--set", "read.repeats=keep", "--jobs", "1"]
 
 
 @pytest.fixture

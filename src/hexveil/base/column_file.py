@@ -85,5 +85,5 @@ def _full(error: OSError) -> StorageError:
     return StorageError(
         "the pairs of cells and users do not fit in memory, and cannot be written to temporary "
         f"files ({atomic_files.reason(error)}); free space, or name another folder (scratch in "
-        "[read], --scratch)."
+        "[read], --set read.scratch)."
     )

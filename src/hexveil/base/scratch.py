@@ -54,7 +54,7 @@ def place(scratch: str | os.PathLike[str] | None = None) -> Path:
     except FileNotFoundError:
         raise StorageError(
             "the machine has no temporary folder that can be written; name a folder for private "
-            f"temporary files (scratch in [read], --scratch or {VARIABLE})."
+            f"temporary files (scratch in [read], --set read.scratch or {VARIABLE})."
         ) from None
 
 
@@ -83,6 +83,7 @@ def folder(scratch: str | os.PathLike[str] | None = None) -> Iterator[Path]:
             raise StorageError(
                 f"scratch: no folder can be made in {str(root)!r} "
                 f"({atomic_files.reason(error)}); free "
-                f"space, or name another folder (scratch in [read], --scratch or {VARIABLE})."
+                "space, or name another folder (scratch in [read], --set read.scratch or "
+                f"{VARIABLE})."
             ) from None
         yield run

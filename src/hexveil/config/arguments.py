@@ -134,7 +134,8 @@ def check_places(run: Run) -> None:
     if not has_places(run) and not run.cells.explicit_fields():
         raise InputError(
             "cells need places: name lat and lon (in [columns], or --lat and --lon), or location; "
-            "without places, name labels (in [cells], or --labels), or use one_cell (--one-cell) "
+            "without places, name labels (in [cells], or --set cells.labels), or use one_cell "
+            "(--set cells.one_cell=true) "
             "for one cell of all records."
         )
 
@@ -248,7 +249,8 @@ def presence_arguments(run: Run) -> Arguments:
     declared = run.privacy.explicit_fields()
     if "fleet" not in declared:
         raise InputError(
-            "fleet (in [privacy], or --fleet) is needed: the number of units that may be in the "
+            "fleet (in [privacy], or --set privacy.fleet) is needed: the number of units that may "
+            "be in the "
             "records, as you would state it in public; a wrong one costs accuracy, not privacy."
         )
     sizes = {name: declared[name] for name in _UNIT_SIZES if name in declared}
@@ -274,7 +276,7 @@ def _check_limits(limits: set[str]) -> None:
     if not limits:
         raise InputError(
             "epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
-            "target_error (in [plan], or --target-error): the largest errors."
+            "target_error (in [plan], or --set plan.target_error): the largest errors."
         )
     if {"epsilon", "cell_epsilon"} <= limits:
         raise InputError(

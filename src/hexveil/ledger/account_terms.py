@@ -139,7 +139,8 @@ def _check_new_names(
         raise InputError(
             f"the ledger knows {similar!r}, and {name!r} would have a budget of its own beside it; "
             f"name {similar!r} (dataset in [ledger], or --dataset), or, if these are records of "
-            "others, say so by accept_similar_name = true (in [ledger], or --accept-similar-name)."
+            "others, say so by accept_similar_name = true (in [ledger], or --set "
+            "ledger.accept_similar_name=true)."
         )
 
 
@@ -185,7 +186,8 @@ def holder_key_file(engine: sa.Engine, url: str | Path, key: str | Path | None) 
         return None
     if engine.dialect.name != "sqlite":
         raise InputError(
-            "a ledger on a server needs the file of the holder's key: key (in [ledger], or --key)."
+            "a ledger on a server needs the file of the holder's key: key (in [ledger], or --set "
+            "ledger.key)."
         )
     return Path(f"{describe_address(engine)}.key").absolute()
 

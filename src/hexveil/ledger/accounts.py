@@ -224,7 +224,7 @@ def check_former_units(
         raise InputError(
             f"the ledger's account {account.name!r} has bookings of an earlier version, which took "
             "7 and 7.0 for two ids, under such ids of these records: what they spent would be "
-            "forgotten. Use another account (account in [ledger], or --account)."
+            "forgotten. Use another account (account in [ledger], or --set ledger.account)."
         )
 
 

@@ -56,14 +56,15 @@ def pin_unit(
             f"the ledger's releases of {account.name!r} count ids of {account.id_space!r}, this "
             f"one ids of {id_space!r}, under which whoever spent the budget would look unspent; "
             f"read the ids of {account.id_space!r}, or, if both are ids of the same, say so by "
-            f"id_space = {account.id_space!r} (in [read], or --id-space); else use another account."
+            f"id_space = {account.id_space!r} (in [read], or --set read.id_space); else use "
+            "another account."
         )
     if account.missing_values and missing_values and account.missing_values != missing_values:
         raise InputError(
             f"the ledger's releases of {account.name!r} drop the missing-value codes "
             f"{account.missing_values}, this one {missing_values}: counts of dropped records tell "
             "exactly how many have such a value, so that an account takes one list. Select these "
-            "drop_values (in [select], or --drop-values), or use another account."
+            "drop_values (in [select], or --set select.drop_values), or use another account."
         )
     pinned = replace(
         account,

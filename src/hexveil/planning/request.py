@@ -279,8 +279,8 @@ def target_of(
     else:
         raise InputError(
             f"target_error needs a target for each of {' and '.join(target)}: in Python like "
-            "{'mean': 2, 'variance': '5%'}, on the command line --target-error mean=2 "
-            "--target-error variance=5%; a deviation is reached through its variance."
+            "{'mean': 2, 'variance': '5%'}, on the command line --set plan.target_error=mean=2 "
+            "--set plan.target_error=variance=5%; a deviation is reached through its variance."
         )
     if set(text) != set(target):
         raise InputError(

@@ -247,7 +247,7 @@ class ReadRequest:
         if not self.columns.has_place:
             raise InputError(
                 "hexagons need places; name lat and lon, or location; or use Labels for cells, or "
-                "OneCell (--one-cell) for one cell of all records."
+                "OneCell (--set cells.one_cell=true) for one cell of all records."
             )
         if cells.timeslot is not None and self.columns.time is None:
             raise InputError("timeslots need times; name the time column or use timeslot none.")

@@ -90,7 +90,7 @@ class Select:
                 "and the count of dropped records would tell exactly how many have it; name codes "
                 "outside the bounds, or accept that these counts depend on values: "
                 "accept_value_dependent_counts = true (in [select], or "
-                "--accept-value-dependent-counts)."
+                "--set select.accept_value_dependent_counts=true)."
             )
 
     @property

@@ -248,5 +248,5 @@ def refuse_single_records(users: int, single: int, column: str) -> None:
             f"user: {single} of {users} ids in the column {column!r} have a single record, so that "
             "a release would protect records and not vehicles; name the column that says whose a "
             "record is, or confirm by accept_single_records (in [read], or "
-            "--accept-single-records) that each id is all there is of a user."
+            "--set read.accept_single_records=true) that each id is all there is of a user."
         )

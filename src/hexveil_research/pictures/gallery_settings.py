@@ -123,11 +123,13 @@ class Picture:
 
 
 # The command refuses maps as noisy as these, which is what some of them show.
-_COARSE = "--min-users 200 --clipping-range bounds --accept-noise"
-_FINE = "--resolution 8 --min-users 50 --epsilon 0.2 --accept-noise"
-_UNSURE = f"{_COARSE} --epsilon 0.5 --estimates raw,smoothed"
-_NARROW = "--min-users 200"
-_SPREAD = "--epsilon 3 --statistics mean,sd"
+_COARSE = (
+    "--set select.min_users=200 --set plan.clipping_range=bounds --set release.accept_noise=true"
+)
+_FINE = "--resolution 8 --set select.min_users=50 --epsilon 0.2 --set release.accept_noise=true"
+_UNSURE = f"{_COARSE} --epsilon 0.5 --set release.estimates=raw,smoothed"
+_NARROW = "--set select.min_users=200"
+_SPREAD = "--epsilon 3 --set plan.statistics=mean,sd"
 
 MAPS = (
     Picture(
@@ -135,7 +137,10 @@ MAPS = (
     ),
     Picture(
         "gallery-price",
-        (MapPanel("ε = 0.1", "--epsilon 0.1 --accept-noise"), MapPanel("ε = 3", "--epsilon 3")),
+        (
+            MapPanel("ε = 0.1", "--epsilon 0.1 --set release.accept_noise=true"),
+            MapPanel("ε = 3", "--epsilon 3"),
+        ),
     ),
     Picture(
         "gallery-too-fine",

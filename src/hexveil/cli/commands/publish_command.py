@@ -3,8 +3,8 @@
 A day is a request like any other: a repeated request is answered from the ledger at no cost, and
 an unfinished one continues. If a file was deleted or changed, the folder is restored from the
 ledger's numbers. A day is ready when its last hour is over and the waiting time for late records
-(--wait) has passed. If later records change the occupancy, the published map stands, unless
---revise pays for a revision.
+has passed. If later records change the occupancy, the published map stands, unless --revise pays
+for a revision.
 """
 
 from __future__ import annotations

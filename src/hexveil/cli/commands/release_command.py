@@ -40,7 +40,7 @@ LEFT_OUT = ("publish",)
 
 BOOKED = (
     "the one booked for this request before; it costs nothing more. To plan again and pay again, "
-    "name another --edition."
+    "name another --set plan.edition."
 )
 
 
@@ -131,7 +131,8 @@ def select_plan(
     warning = shared_steps.describe_infeasibility(planned)
     if warning is not None and not run.release.accept_noise:
         raise InputError(
-            f"nothing was spent: {warning.removesuffix('.')}; --accept-noise releases the map "
+            f"nothing was spent: {warning.removesuffix('.')}; --set release.accept_noise=true "
+            "releases the map "
             "anyway."
         )
     return planned, warning

@@ -29,7 +29,7 @@ READ = (
     "--time observationDateTime --timezone Asia/Kolkata"
 )
 """The options by which the other commands read these records."""
-GRID = "--privacy-unit user-day --resolution 6 --timeslot 6h --slot pooled"
+GRID = "--set read.privacy_unit=user-day --resolution 6 --timeslot 6h --set cells.slot=pooled"
 """A unit and a grid that even a small city supports."""
 
 CARS = (

@@ -87,8 +87,10 @@ def _name(line: ComparisonRow) -> str:
 def _forms(lines: list[ComparisonRow]) -> list[str]:
     """Return a sentence about CLIP-USER as printed, if it is among the rows."""
     return [
-        "As printed: clip-user in the form of its paper (--clip-user printed), users suppressed "
-        f"at --cell-epsilon {formatting.number_text(line.cell_epsilon)}, and noise spends the rest "
+        "As printed: clip-user in the form of its paper (--set plan.clip_user=printed), users "
+        "suppressed "
+        f"at --set plan.cell_epsilon {formatting.number_text(line.cell_epsilon)}, and noise spends "
+        "the rest "
         "of the price. Its naive price is the paper's."
         for line in lines
         if line.cell_epsilon is not None

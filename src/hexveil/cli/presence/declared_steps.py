@@ -70,7 +70,8 @@ def refuse_noise(run: Run, plan: DeclaredPlan) -> None:
     """
     if plan.refusal is not None and not run.release.accept_noise:
         raise InputError(
-            f"nothing was spent: {plan.refusal.removesuffix('.')}; --accept-noise releases the "
+            f"nothing was spent: {plan.refusal.removesuffix('.')}; --set release.accept_noise=true "
+            "releases the "
             "map anyway."
         )
 

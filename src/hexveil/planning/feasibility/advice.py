@@ -61,7 +61,8 @@ def describe_repeats(facts: PublicMetadata | ColumnFacts) -> str | None:
     return (
         f"{repeats:,} of {records:,} records ({repeats / records:.0%}) have the user and time of "
         "another and are left out: one place of each group counts, with its average. If the times "
-        'are coarser than the reports, count all: repeats = "keep" (in [read], or --repeats keep).'
+        'are coarser than the reports, count all: repeats = "keep" (in [read], or --set '
+        "read.repeats=keep)."
     )
 
 

@@ -196,7 +196,8 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
         raise InputError("epsilon is needed: the loss of any unit, present or not.")
     if fleet is None:
         raise InputError(
-            "fleet (in [privacy], or --fleet) is needed: the number of units that may be in the "
+            "fleet (in [privacy], or --set privacy.fleet) is needed: the number of units that may "
+            "be in the "
             "records, as you would state it in public; a wrong one costs accuracy, not privacy."
         )
     declared = fleet if isinstance(fleet, FleetDeclaration) else FleetDeclaration(fleet)

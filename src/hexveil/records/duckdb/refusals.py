@@ -133,7 +133,8 @@ def refuse_repeats(request: ReadRequest, n_kept: int, repeats: int) -> None:
         raise InputError(
             f"time: {repeats} of {n_kept} records ({repeats / n_kept:.0%}) have the user and time "
             "of another, and would be left out. If the times are coarser than the reports, or the "
-            'records are events, count all: repeats = "keep" (in [read], or --repeats keep). If '
+            'records are events, count all: repeats = "keep" (in [read], or --set '
+            "read.repeats=keep). If "
             "each report is stored several times, accept it: max_repeats = "
             f"{min(1, -(-10 * repeats // n_kept) / 10)} (in [read])."
         )
@@ -171,12 +172,14 @@ def _value_hint(session: Session, source: ValidatedRecords, request: ReadRequest
     if suffixed > commas and declared.unit_suffix is None:
         return (
             '; text follows the numbers: if it is their unit, add unit_suffix = "km/h", with your '
-            "unit (in [format], or --unit-suffix)"
+            "unit (in [format], or --set format.unit_suffix)"
         )
     if declared.unit_suffix is not None:
         return f"; each value must end in the declared unit_suffix {declared.unit_suffix!r}"
     if commas and declared.decimal == ".":
-        return '; they have a decimal comma: add decimal = "," (in [format], or --decimal)'
+        return (
+            '; they have a decimal comma: add decimal = "," (in [format], or --set format.decimal)'
+        )
     return '; with decimal = "," a text with a point is no number' * (declared.decimal == ",")
 
 
@@ -207,12 +210,12 @@ def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest)
 
 _NUMBERS = (
     '; they are numbers larger than milliseconds since 1970: add time_format = "{}" (in [format], '
-    "or --time-format)"
+    "or --set format.time_format)"
 )
 _TIME_HINTS = {
     DAY_FIRST: (
         "; they begin with a day or a month: add their time_format, for example time_format = "
-        '"%d/%m/%Y %H:%M:%S" (in [format], or --time-format)'
+        '"%d/%m/%Y %H:%M:%S" (in [format], or --set format.time_format)'
     ),
     NO_DAY: (
         "; they are times of day without a date: name the column of dates too, for example "

@@ -48,7 +48,7 @@ _NO_FILE_NAMES = (
 )
 _ENVELOPE = (
     "the documents hold lists of others, as answers of an exchange do; name the list that holds "
-    'the records, for example record_path = "{0}" (in [format], or --record-path {0}).'
+    'the records, for example record_path = "{0}" (in [format], or --set format.record_path={0}).'
 )
 
 

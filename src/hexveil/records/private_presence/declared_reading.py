@@ -110,7 +110,7 @@ def facts_of(
         )
     if rules.privacy_unit != "user" and rules.select.dates is None:
         raise InputError(
-            f"dates (in [select], or --dates) are needed with the privacy unit "
+            f"dates (in [select], or --set select.dates) are needed with the privacy unit "
             f"{rules.privacy_unit!r} under private presence: the ledger books each declared day."
         )
     grid = DeclaredGrid.of(rules.cells, rules.select.dates, rules.select.hours)

@@ -176,7 +176,7 @@ def resolve_cache(
     if version is None:
         raise InputError(
             "cache needs a version: what is cached of a file holds as long as its holder declares "
-            "the same version (version, or --data-version)."
+            "the same version (version, or --set read.version)."
         )
     folder = Path(cache)
     _refuse_among(

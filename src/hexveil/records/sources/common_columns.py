@@ -104,7 +104,8 @@ def _different(
     if unused:
         advice = (
             'the run uses none of them: add file_columns = "common" (in [format], or '
-            f"--file-columns common) to read only the columns that all files have, or {advice}"
+            "--set format.file_columns=common) to read only the columns that all files have, or "
+            f"{advice}"
         )
     difference = _difference(*pair, show_names=show_names)
     return InputError(f"source: {files} have different columns ({difference}); {advice}.")

@@ -152,7 +152,7 @@ def first_line(
     if fields is None:
         raise InputError(
             f"source: the first line of {label} is not in UTF-8; if it is in Latin-1, add "
-            'encoding = "latin-1" (in [format], or --encoding latin-1).'
+            'encoding = "latin-1" (in [format], or --set format.encoding=latin-1).'
         )
     return FirstLine(mark, fields)
 
@@ -191,7 +191,7 @@ def _lines(
     if record_format.encoding is None and _is_utf16(data):
         raise InputError(
             f"source: the file {safe_path(path, among)} seems to be in UTF-16; add encoding = "
-            '"utf-16" (in [format], or --encoding utf-16).'
+            '"utf-16" (in [format], or --set format.encoding=utf-16).'
         )
     text = b"".join(as_text([data], record_format)).removeprefix(codecs.BOM_UTF8)
     quoted = record_format.quoted_newlines

@@ -386,7 +386,7 @@ def limited_blocks(
             raise InputError(
                 f"source: the file {safe_path(path, among)} unpacks to more than {times} times its "
                 f"size; if it is what you expect, add max_unpacking = {10 * times} (in [format], "
-                f"or --max-unpacking {10 * times})."
+                f"or --set format.max_unpacking={10 * times})."
             )
         yield data
 

@@ -130,12 +130,12 @@ class TextSource:
         if self._found.undecoded and declared.encoding is None:
             return (
                 '; some are not in UTF-8: if the file is in Latin-1, add encoding = "latin-1" (in '
-                "[format], or --encoding latin-1)"
+                "[format], or --set format.encoding=latin-1)"
             )
         if self._found.unbalanced and not declared.quoted_newlines:
             return (
                 "; some have a quote that does not end: if quoted texts hold line ends, add "
-                "quoted_newlines = true (in [format], or --quoted-newlines)"
+                "quoted_newlines = true (in [format], or --set format.quoted_newlines=true)"
             )
         return ""
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 import pytest
+from typer import Context
 from typer.main import get_command
 
 from hexveil import mechanisms, theory
 from hexveil.cli.app import app
+from hexveil.cli.options import assignments
 from hexveil.planning.request import Method
 from hexveil.simulation import mechanism_text
 
@@ -168,12 +170,14 @@ def studies():
 def misread(command):
     """Return the words of a command that it does not understand."""
     program, verb, *words = shlex.split(command)
-    known = get_command(app).commands
-    if program != "hexveil" or verb not in known:
+    group = get_command(app)
+    known = group.get_command(Context(group), verb)
+    if program != "hexveil" or known is None:
         return [program, verb]
-    options = {word for option in known[verb].params for word in option.opts}
+    options = {word for option in known.params for word in option.opts}
     wrong = [word for word in words if word.startswith("--") and word not in options]
-    values = dict(pairwise(words))
+    fields = assignments([value for word, value in pairwise(words) if word == "--set"])
+    values = dict(pairwise(words)) | {f"--{name}": value for (_, name), value in fields.items()}
     if verb == "reproduce":
         wrong += [word for word in words if word not in studies()]
     if values.get("--method", "joint") not in get_args(Method):

@@ -227,7 +227,7 @@ CASES = {
     "unknown clipping range": (
         nothing,
         ("--set", "plan.clipping_range=some"),
-        "clipping-range must be one of bounds, private, per-cell",
+        "clipping_range must be one of bounds, private, per-cell",
     ),
     "share without an interval": (
         nothing,

@@ -99,7 +99,7 @@ app = Group(
     "Publish averages of sensor records per hexagon and hour, with a proof of privacy.",
     "hexveil demo",
     PANELS,
-).to_typer(_top)
+).to_typer("hexveil", _top)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

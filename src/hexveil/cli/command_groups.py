@@ -38,14 +38,16 @@ class Group(NamedTuple):
     example: str
     panels: Mapping[str, Mapping[str, AnyCommand]]
 
-    def to_typer(self, callback: Callable[..., None] | None = None) -> typer.Typer:
+    def to_typer(self, name: str, callback: Callable[..., None] | None = None) -> typer.Typer:
         """Return the group as the parser takes it; without a command it shows its help."""
 
         class OfPanels(_LazyGroup):
             group = self
 
         # A pretty traceback prints local variables, and these hold values.
-        made = typer.Typer(cls=OfPanels, rich_markup_mode=None, pretty_exceptions_enable=False)
+        made = typer.Typer(
+            name=name, cls=OfPanels, rich_markup_mode=None, pretty_exceptions_enable=False
+        )
         made.callback(
             invoke_without_command=True, help=self.purpose, epilog=f"Example:  {self.example}"
         )(callback or _show_help)
@@ -70,7 +72,7 @@ def purpose_of(command: AnyCommand) -> str:
 def _built(name: str, command: AnyCommand) -> TyperCommand | TyperGroup:
     """Build a command, or a group."""
     if isinstance(command, Group):
-        return cast("TyperGroup", typer.main.get_command(command.to_typer()))
+        return cast("TyperGroup", typer.main.get_command(command.to_typer(name)))
     if isinstance(command, Installed):
         (point,) = entry_points(group="hexveil.commands", name=name)
         # By entry point: this package imports nothing of research.

@@ -145,7 +145,8 @@ class Plan(RunDeclaration):
     save: Annotated[
         Path | None,
         typer.Option(
-            help="Save this plan in a new folder for review (then release --from-plan).",
+            help="Save this plan in a new folder for review. For tomorrow's records keep the "
+            "goal (the run file).",
             metavar="FOLDER",
             **_PATH,
         ),

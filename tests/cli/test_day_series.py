@@ -48,9 +48,7 @@ def test_plan_tells_which_days_pass_and_proposes_a_grid_for_all(series, call):
     proposed = told["proposed"]
     assert proposed["publish.series"] == "fixed"
     assert proposed["plan.clipping_range"] != "auto"
-    options = {name.split(".")[1].replace("_", "-"): value for name, value in proposed.items()}
-    options.pop("series")  # an option of publish
-    fixed = [f"--{name}={value}" for name, value in options.items()]
+    fixed = [word for name, value in proposed.items() for word in ("--set", f"{name}={value}")]
     again = json.loads(call("plan", "run.toml", *SPAN, "--json", *fixed).out)
     assert again["share"] == 1
     # One kind of range on every day.

@@ -16,7 +16,7 @@ _PATH = {"resolve_path": True}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reproduce(RunDeclaration):
+class ReproduceOptions(RunDeclaration):
     """Reproduce the papers' figures and claims, and report which claims hold.
 
     With own counts or records, another built-in set or other numbers the figures are drawn of
@@ -106,4 +106,4 @@ class Reproduce(RunDeclaration):
     ] = None
 
 
-DECLARED = Reproduce
+DECLARED = ReproduceOptions

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hexveil_research.papers.running import Report
     from hexveil_research.papers.study import Claim, Setting, Study, Verdict
-    from hexveil_research.reproduce_command import Reproduce
+    from hexveil_research.reproduce_command import ReproduceOptions
 
 FOLDERS = ("reproduced", "reproduced-own")
 """Default folders: of the papers' own settings, and of others."""
@@ -38,7 +38,7 @@ MIN_TRIALS = 2
 """Trials: one has no standard error."""
 
 
-def reproduce(run: Run, asked: Reproduce) -> None:
+def reproduce(run: Run, asked: ReproduceOptions) -> None:
     """Reproduce the papers' figures and claims, and report which claims hold."""
     from hexveil_research.papers import running  # noqa: PLC0415  loads asked.every study
     from hexveil_research.papers.catalogue import STUDIES  # noqa: PLC0415

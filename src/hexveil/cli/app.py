@@ -17,7 +17,7 @@ import typer
 import hexveil
 from hexveil.base.errors import HexveilError
 from hexveil.cli import declarations, ledger_declarations
-from hexveil.cli.command_groups import AnyCommand, Group, Installed
+from hexveil.cli.command_groups import AnyCommand, CommandGroup, InstalledCommand
 from hexveil.cli.failures import Failure, remedy
 from hexveil.cli.interrupts import CODE as INTERRUPTED
 from hexveil.cli.interrupts import STOPPED
@@ -36,43 +36,43 @@ _UNEXPECTED = (
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-LEDGER = Group(
+LEDGER = CommandGroup(
     "Manage the privacy ledger: create, show, verify.",
     "hexveil ledger show buses.toml",
     {
         "Commands": {
-            "init": ledger_declarations.Init,
-            "show": ledger_declarations.Show,
-            "history": ledger_declarations.History,
-            "set-budget": ledger_declarations.SetBudget,
-            "verify": ledger_declarations.Verify,
-            "resolve": ledger_declarations.Resolve,
-            "keygen": ledger_declarations.Keygen,
-            "export": ledger_declarations.Export,
+            "init": ledger_declarations.LedgerInitOptions,
+            "show": ledger_declarations.LedgerShowOptions,
+            "history": ledger_declarations.LedgerHistoryOptions,
+            "set-budget": ledger_declarations.LedgerSetBudgetOptions,
+            "verify": ledger_declarations.LedgerVerifyOptions,
+            "resolve": ledger_declarations.LedgerResolveOptions,
+            "keygen": ledger_declarations.LedgerKeygenOptions,
+            "export": ledger_declarations.LedgerExportOptions,
         }
     },
 )
 PANELS: dict[str, dict[str, AnyCommand]] = {
     "Publish": {
-        "demo": declarations.Demo,
-        "inspect": declarations.Inspect,
-        "plan": declarations.Plan,
-        "release": declarations.Release,
-        "publish": declarations.Publish,
+        "demo": declarations.DemoOptions,
+        "inspect": declarations.InspectOptions,
+        "plan": declarations.PlanOptions,
+        "release": declarations.ReleaseOptions,
+        "publish": declarations.PublishOptions,
     },
     "Check releases": {
-        "verify": declarations.Verify,
-        "dossier": declarations.Dossier,
-        "compare": declarations.Compare,
-        "roll-up": declarations.RollUp,
+        "verify": declarations.VerifyOptions,
+        "dossier": declarations.DossierOptions,
+        "compare": declarations.CompareOptions,
+        "roll-up": declarations.RollUpOptions,
     },
     "Study": {
-        "evaluate": declarations.Evaluate,
-        "reproduce": Installed("Reproduce the papers' figures and claims."),
-        "simulate": declarations.Simulate,
+        "evaluate": declarations.EvaluateOptions,
+        "reproduce": InstalledCommand("Reproduce the papers' figures and claims."),
+        "simulate": declarations.SimulateOptions,
     },
     "Ledger": {"ledger": LEDGER},
-    "Help": {"help": declarations.Help},
+    "Help": {"help": declarations.HelpOptions},
 }
 """Every command, by purpose."""
 
@@ -95,7 +95,7 @@ def _top(
         typer.echo(context.get_help())
 
 
-app = Group(
+app = CommandGroup(
     "Publish averages of sensor records per hexagon and hour, with a proof of privacy.",
     "hexveil demo",
     PANELS,
@@ -154,11 +154,11 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
             words = sys.argv[1:] if arguments is None else [*arguments]
             page = help_page(words)
             # Not standalone: the parser would print errors and exit with codes of its own.
-            code = (
-                app(words, prog_name="hexveil", standalone_mode=False)
-                if page is None
-                else typer.echo(page)
-            )
+            code = 0
+            if page is None:
+                code = app(words, prog_name="hexveil", standalone_mode=False)
+            else:
+                typer.echo(page)
     except HexveilError as error:
         from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is an error
 

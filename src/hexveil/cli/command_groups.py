@@ -1,4 +1,4 @@
-"""Groups of commands that are built of their declarations when they are asked for.
+"""Groups of commands, built of their declarations on request.
 
 Help and completion run far more often than any single command, and load no library of one.
 """
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-class Installed(NamedTuple):
+class InstalledCommand(NamedTuple):
     """A command of another package: an entry point of the distribution names its declaration."""
 
     purpose: str
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """A group of commands.
 
     Attributes
@@ -54,7 +54,7 @@ class Group(NamedTuple):
         return made
 
 
-AnyCommand: TypeAlias = "type[Declaration] | Installed | Group"
+AnyCommand: TypeAlias = "type[Declaration] | InstalledCommand | CommandGroup"
 
 
 def _show_help(context: typer.Context) -> None:
@@ -63,17 +63,17 @@ def _show_help(context: typer.Context) -> None:
 
 
 def purpose_of(command: AnyCommand) -> str:
-    """Return what a command is for: the first line of its documentation."""
-    if isinstance(command, (Installed, Group)):
+    """Return the purpose of a command: the first line of its documentation."""
+    if isinstance(command, (InstalledCommand, CommandGroup)):
         return command.purpose
     return (command.__doc__ or "").split("\n")[0]
 
 
 def _built(name: str, command: AnyCommand) -> TyperCommand | TyperGroup:
     """Build a command, or a group."""
-    if isinstance(command, Group):
+    if isinstance(command, CommandGroup):
         return cast("TyperGroup", typer.main.get_command(command.to_typer(name)))
-    if isinstance(command, Installed):
+    if isinstance(command, InstalledCommand):
         (point,) = entry_points(group="hexveil.commands", name=name)
         # By entry point: this package imports nothing of research.
         command = cast("type[Declaration]", import_module(point.module).DECLARED)
@@ -85,25 +85,28 @@ def _built(name: str, command: AnyCommand) -> TyperCommand | TyperGroup:
 
 
 class _PanelCommand(TyperCommand):
-    """Command whose help has its own options and those of a run's fields apart."""
+    """Command with help in panels: its own options, and those of a run's fields."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  the parser's own
         """Write a section for each panel."""
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
             if parameter.param_type_name == "argument":
                 # Without the type.
                 panels["Arguments"].append((record[0].split(" <")[0], record[1]))
-            elif record is not None:
-                panels.setdefault(parameter.rich_help_panel or "Options", []).append(record)
+            else:
+                panel = getattr(parameter, "rich_help_panel", None) or "Options"
+                panels.setdefault(panel, []).append(record)
         _write_sections(formatter, {title: lines for title, lines in panels.items() if lines})
 
 
 class _LazyGroup(TyperGroup):
-    """Group by purpose whose commands are built when they are asked for."""
+    """Group of commands by purpose, built on request."""
 
-    group: Group
+    group: CommandGroup
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401  what the parser's own group takes
         names = [name for commands in self.group.panels.values() for name in commands]

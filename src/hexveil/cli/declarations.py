@@ -41,7 +41,7 @@ CellStatistic = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demo(Declaration):
+class DemoOptions(Declaration):
     """Create a map of real flights, or of an invented city, in ./demo-out."""
 
     home = f"{_BODIES}.demo_command"
@@ -56,7 +56,7 @@ class Demo(Declaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inspect(RunDeclaration):
+class InspectOptions(RunDeclaration):
     """Show the grids that a fleet supports, and three runs; --init drafts a run file.
 
     Values are shown by --check-values alone. Without an epsilon, grids are compared at 1. A draft:
@@ -111,7 +111,7 @@ class Inspect(RunDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(RunDeclaration):
+class PlanOptions(RunDeclaration):
     """Show price and expected error of a release; nothing is spent.
 
     With --from and --to: which days pass, and a grid for all of them.
@@ -156,7 +156,7 @@ class Plan(RunDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release(RunDeclaration):
+class ReleaseOptions(RunDeclaration):
     """Publish a map: book the price, draw the noise once, write the folder."""
 
     home = f"{_BODIES}.release_command"
@@ -181,7 +181,7 @@ class Release(RunDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Publish(RunDeclaration):
+class PublishOptions(RunDeclaration):
     """Publish the maps of local days, each in a folder below `out`.
 
     Repeating a day costs nothing, and continues an unfinished one. `latest.json` names the
@@ -208,7 +208,7 @@ class Publish(RunDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verify(Declaration):
+class VerifyOptions(Declaration):
     """Check a release folder: its files, tables, losses and signature.
 
     Of an archive of `hexveil publish`, check each current release and the catalogue. Exit 0 if the
@@ -225,7 +225,7 @@ class Verify(Declaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dossier(Declaration):
+class DossierOptions(Declaration):
     """Write the document that a privacy officer completes and signs.
 
     It is derived from a release folder, which is verified: public metadata, and fields to complete.
@@ -243,7 +243,7 @@ class Dossier(Declaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Coarser(Declaration):
+class CoarserOptions(Declaration):
     """Options of a coarser grid, and of the folder and the page of derived numbers."""
 
     out: NewFolder = None
@@ -266,7 +266,7 @@ class Coarser(Declaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(Coarser):
+class CompareOptions(CoarserOptions):
     """Compare two release folders cell by cell; nothing is spent.
 
     Noisy numbers suffice: neither records nor a ledger are needed. With --resolution, --timeslot,
@@ -294,7 +294,7 @@ class Compare(Coarser):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RollUp(Coarser):
+class RollUpOptions(CoarserOptions):
     """Average a release folder over coarser cells; nothing is spent.
 
     Noisy numbers suffice: neither records nor a ledger are needed. Cells are weighted by their
@@ -311,7 +311,7 @@ class RollUp(Coarser):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(RunDeclaration):
+class EvaluateOptions(RunDeclaration):
     """Compare mechanisms on one cell by simulation; nothing is spent.
 
     The cell comes from the records, or from a file of counts; a table without places or labels is
@@ -368,7 +368,7 @@ class Vehicles(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Simulate(Declaration):
+class SimulateOptions(Declaration):
     """Write records of buses or private cars in an invented city.
 
     The same options give the same records; a longer period begins with the same days.
@@ -419,7 +419,7 @@ class Simulate(Declaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Help(Declaration):
+class HelpOptions(Declaration):
     """Explain a command, or list the fields of a run file.
 
     A topic is a command, "fields", or a section of the run file such as "fields plan".

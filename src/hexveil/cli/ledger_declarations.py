@@ -44,7 +44,7 @@ class KeyedDeclaration(DatasetDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Init(KeyedDeclaration):
+class LedgerInitOptions(KeyedDeclaration):
     """Open the account of a data set; creates the ledger and its key if necessary."""
 
     example = "hexveil ledger init ledger.sqlite --dataset buses --budget 5"
@@ -66,7 +66,7 @@ class Init(KeyedDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Show(DatasetDeclaration):
+class LedgerShowOptions(DatasetDeclaration):
     """Show the spent and the remaining budget, of all accounts or of one data set.
 
     For this window, and for the lifetime of an owner present throughout.
@@ -76,7 +76,7 @@ class Show(DatasetDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class History(DatasetDeclaration):
+class LedgerHistoryOptions(DatasetDeclaration):
     """List the events, oldest first; public metadata only."""
 
     example = "hexveil ledger history ledger.sqlite --limit 20"
@@ -87,7 +87,7 @@ class History(DatasetDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetBudget(KeyedDeclaration):
+class LedgerSetBudgetOptions(KeyedDeclaration):
     """Change a budget; the old one and the new one stay on record."""
 
     example = "hexveil ledger set-budget ledger.sqlite 8 --dataset buses"
@@ -96,7 +96,7 @@ class SetBudget(KeyedDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verify(LedgerDeclaration):
+class LedgerVerifyOptions(LedgerDeclaration):
     """Check that the ledger is consistent: its hash chain, its events, every sum.
 
     With a receipt, also that the ledger is not an older copy. Exit 0 if consistent, 2 if not.
@@ -113,7 +113,7 @@ class Verify(LedgerDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolve(KeyedDeclaration):
+class LedgerResolveOptions(KeyedDeclaration):
     """List unfinished releases; give back or abandon one.
 
     Running a release again finishes it. The first characters of a request are enough.
@@ -131,7 +131,7 @@ class Resolve(KeyedDeclaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keygen(Declaration):
+class LedgerKeygenOptions(Declaration):
     """Create a key pair for signing release folders.
 
     A run signs with the private key that sign (in [release]) names. Recipients check a folder with
@@ -146,7 +146,7 @@ class Keygen(Declaration):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(LedgerDeclaration):
+class LedgerExportOptions(LedgerDeclaration):
     """Write every event to a file, without the losses of single units."""
 
     example = "hexveil ledger export ledger.sqlite events.csv"

@@ -69,7 +69,7 @@ class RunDeclaration(Declaration):
 
 
 def complete_field(incomplete: str) -> list[tuple[str, str]]:
-    """Return the fields of a run file whose names begin like this, with their descriptions."""
+    """Return the fields of a run file with this beginning, and their descriptions."""
     names = {f"{field_name(*key)}=": field.description for key, field in FIELDS.items()}
     return [(name, text) for name, text in names.items() if name.startswith(incomplete)]
 
@@ -99,7 +99,7 @@ def command_of(name: str, declared: type[Declaration]) -> Callable[..., int | No
         )
         for one in sorted(dataclasses.fields(declared), key=lambda one: one.name == "as_json")
     ]
-    parameters = [*own, *_run_parameters(declared)] if takes_run else own
+    parameters = [*own, *_run_parameters(declared)]
 
     def command(**options: Any) -> int | None:  # noqa: ANN401  options of every kind
         body = getattr(import_module(declared.home), name)
@@ -120,8 +120,10 @@ def command_of(name: str, declared: type[Declaration]) -> Callable[..., int | No
     return command
 
 
-def _run_parameters(declared: type[RunDeclaration]) -> Iterator[inspect.Parameter]:
+def _run_parameters(declared: type[Declaration]) -> Iterator[inspect.Parameter]:
     """Yield the source, an option for each field that people type, and --set."""
+    if not issubclass(declared, RunDeclaration):
+        return
     yield _parameter("source", declared.source, None)
     for key in OPTIONS:
         if key[0] not in declared.left_out:
@@ -204,7 +206,7 @@ def _key_of(name: str) -> Key:
 
 
 def _value_of(key: Key, value: str) -> object:
-    """Return the value of a field as a run file has it; what is text there is checked later."""
+    """Return the value of a field as in a run file; its text is checked later."""
     shape = FIELDS[key].shape
     if shape == "SWITCH":
         if value not in ("true", "false"):

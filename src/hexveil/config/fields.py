@@ -10,8 +10,8 @@ from importlib.resources import files
 from typing import NamedTuple
 
 
-class Field(NamedTuple):
-    """What to write for a field.
+class RunField(NamedTuple):
+    """Shape, description and default of a field.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class Field(NamedTuple):
         return f"{self.description} [default: {self.default}]" if self.default else self.description
 
 
-def _read_fields() -> dict[tuple[str, str], Field]:
+def _read_fields() -> dict[tuple[str, str], RunField]:
     """Return the fields of fields.toml."""
     content = tomllib.loads((files(__package__) / "fields.toml").read_text("utf-8"))
     sections = {"": {"source": content.pop("source")}} | content
     return {
-        (section, name): Field(*entry)
+        (section, name): RunField(*entry)
         for section, fields in sections.items()
         for name, entry in fields.items()
     }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hexveil.publishing.derived.release_comparison import ReleaseComparison
 
 
-def compare(asked: declarations.Compare) -> None:
+def compare(asked: declarations.CompareOptions) -> None:
     """Compare two release folders cell by cell, from their noisy numbers alone."""
     check_output(asked.out, asked.context)
     grid = requested_grid(asked)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hexveil.config import Run
 
 
-def demo(asked: declarations.Demo) -> None:
+def demo(asked: declarations.DemoOptions) -> None:
     """Create a private map of real flights in a new folder under ./demo-out."""
     if asked.city:
         from hexveil.cli.demos.city_demo import SHOW  # noqa: PLC0415  only one of them is shown

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hexveil.cli import declarations
 
 
-def dossier(asked: declarations.Dossier) -> None:
+def dossier(asked: declarations.DossierOptions) -> None:
     """Write the document that a privacy officer reads, completes and signs, as Markdown."""
     document = made_of(asked.folder)
     text = document.to_markdown() + "\n"

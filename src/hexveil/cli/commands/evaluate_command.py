@@ -40,7 +40,7 @@ COLUMN = 17
 _PATH = {"resolve_path": True}  # the command stands in the run file's folder when it is read
 
 
-def evaluate(run: Run, asked: declarations.Evaluate) -> None:
+def evaluate(run: Run, asked: declarations.EvaluateOptions) -> None:
     """Compare mechanisms on one cell by simulation; nothing is released or spent."""
     if asked.out is not None:
         # Before the simulation, which may take minutes.

@@ -12,10 +12,10 @@ from hexveil.cli.output.formatting import wrapped
 from hexveil.config.fields import FIELDS, field_name, option
 
 if TYPE_CHECKING:
-    from hexveil.cli.declarations import Help
+    from hexveil.cli.declarations import HelpOptions
 
 
-def help(asked: Help) -> None:  # noqa: A001  the command's name
+def help(asked: HelpOptions) -> None:  # noqa: A001  the command's name
     """Print the help of a command, or the fields of a run file."""
     topic = asked.topic or []
     if topic[:1] == ["fields"]:

@@ -27,7 +27,7 @@ COMPARED_AT = "1"
 DEFAULT_CHOICE: Choice = "balanced"
 
 
-def inspect(run: Run, asked: declarations.Inspect) -> None:
+def inspect(run: Run, asked: declarations.InspectOptions) -> None:
     """Show public metadata of the records, the grids that this fleet supports, and three runs."""
     if asked.init:
         # The draft ends its last line itself, because it goes into a file.

@@ -63,7 +63,7 @@ def echo(lines: list[str], json_data: object, *, as_json: bool) -> None:
     typer.echo(json.dumps(json_data, indent=2) if as_json else "\n".join(lines))
 
 
-def init(asked: ledger_declarations.Init) -> None:
+def init(asked: ledger_declarations.LedgerInitOptions) -> None:
     """Open the account of a data set; creates the ledger and its key if necessary."""
     run = run_for(
         asked.location,
@@ -85,7 +85,7 @@ def init(asked: ledger_declarations.Init) -> None:
     echo(ledger_text.opened_lines(*opened), ledger_text.opened_json(*opened), as_json=asked.as_json)
 
 
-def show(asked: ledger_declarations.Show) -> None:
+def show(asked: ledger_declarations.LedgerShowOptions) -> None:
     """Show the spent and the remaining budget, of all accounts or of one data set."""
     run = run_for(asked.location, dataset=asked.dataset)
     engine = engine_of(run)
@@ -100,7 +100,7 @@ def show(asked: ledger_declarations.Show) -> None:
     )
 
 
-def history(asked: ledger_declarations.History) -> None:
+def history(asked: ledger_declarations.LedgerHistoryOptions) -> None:
     """List the events, oldest first; public metadata only."""
     run = run_for(asked.location, dataset=asked.dataset)
     events = inspection.history(engine_of(run), run.ledger.dataset, limit=asked.limit)
@@ -108,7 +108,7 @@ def history(asked: ledger_declarations.History) -> None:
     echo(lines, [exporting.event_row(event) for event in events], as_json=asked.as_json)
 
 
-def set_budget(asked: ledger_declarations.SetBudget) -> None:
+def set_budget(asked: ledger_declarations.LedgerSetBudgetOptions) -> None:
     """Change a budget; the old one and the new one stay on record."""
     run = run_for(asked.location, dataset=asked.dataset, key=asked.key)
     book = open_ledger(run, run.ledger.dataset)
@@ -123,7 +123,7 @@ def set_budget(asked: ledger_declarations.SetBudget) -> None:
     )
 
 
-def verify(asked: ledger_declarations.Verify) -> int:
+def verify(asked: ledger_declarations.LedgerVerifyOptions) -> int:
     """Check that the ledger is consistent: its hash chain, its events, every sum."""
     engine = engine_of(run_for(asked.location))
     with show_progress(LEDGER_CHECK):
@@ -139,7 +139,7 @@ def verify(asked: ledger_declarations.Verify) -> int:
     return 2 if problems else 0
 
 
-def resolve(asked: ledger_declarations.Resolve) -> None:
+def resolve(asked: ledger_declarations.LedgerResolveOptions) -> None:
     """List unfinished releases; give back or abandon one."""
     if asked.give_back is not None and asked.abandon is not None:
         raise InputError("--give-back and --abandon cannot be combined: name one request.")
@@ -177,7 +177,7 @@ def matching_release(waiting: tuple[Event, ...], start: str) -> Event:
     return matches[0]
 
 
-def keygen(asked: ledger_declarations.Keygen) -> None:
+def keygen(asked: ledger_declarations.LedgerKeygenOptions) -> None:
     """Create a key pair for signing release folders."""
     public = signing.generate_key_pair(asked.file)
     fingerprint = signing.read_verification_key(public).fingerprint
@@ -198,7 +198,7 @@ def keygen(asked: ledger_declarations.Keygen) -> None:
     echo(lines, json_data, as_json=asked.as_json)
 
 
-def export(asked: ledger_declarations.Export) -> None:
+def export(asked: ledger_declarations.LedgerExportOptions) -> None:
     """Write every event to a file, without the losses of single units."""
     engine = engine_of(run_for(asked.location))
     with show_progress("Reading the ledger"):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
 
 
-def plan(run: Run, asked: declarations.Plan) -> None:
+def plan(run: Run, asked: declarations.PlanOptions) -> None:
     """Show the price and the expected error of a release; nothing is spent."""
     curve = asked.curve
     others = {"--compare": asked.compare, "--grids": bool(asked.grids)}

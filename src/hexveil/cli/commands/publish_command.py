@@ -85,7 +85,7 @@ class Outcome:
     code: int = 0
 
 
-def publish(run: Run, asked: declarations.Publish) -> int:
+def publish(run: Run, asked: declarations.PublishOptions) -> int:
     """Publish the maps of local days, each in its own folder below `out`."""
     days = requested_days(asked.date, asked.first_day, asked.last_day)
     run = series_run(run)

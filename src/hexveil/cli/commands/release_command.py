@@ -44,7 +44,7 @@ BOOKED = (
 )
 
 
-def release(run: Run, asked: declarations.Release) -> None:
+def release(run: Run, asked: declarations.ReleaseOptions) -> None:
     """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
     if arguments.is_presence_private(run):
         declared_plan.refuse_unused({"--from-plan": asked.from_plan is not None})

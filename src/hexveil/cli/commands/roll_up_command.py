@@ -30,7 +30,7 @@ MAX_LINES = 10
 """Averages that are printed; the folder has all."""
 
 
-def roll_up(asked: declarations.RollUp) -> None:
+def roll_up(asked: declarations.RollUpOptions) -> None:
     """Average a release folder over coarser cells, from its noisy numbers alone."""
     check_output(asked.out, asked.context)
     grid = requested_grid(asked) or CoarserGrid()
@@ -84,7 +84,7 @@ def check_output(out: Path | None, context: Path | None) -> None:
         raise InputError("--context draws on the page of a folder; name one (--out FOLDER).")
 
 
-def requested_grid(asked: declarations.Coarser) -> CoarserGrid | None:
+def requested_grid(asked: declarations.CoarserOptions) -> CoarserGrid | None:
     """Return the coarser grid that options request; None without any.
 
     Raises

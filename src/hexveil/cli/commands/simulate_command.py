@@ -40,7 +40,7 @@ DEFAULT_SIZE = {"buses": (300, 7), "cars": (10_000, 1)}
 """Vehicles and days without options."""
 
 
-def simulate(asked: declarations.Simulate) -> None:
+def simulate(asked: declarations.SimulateOptions) -> None:
     """Write records of buses or private cars in an invented city."""
     default = DEFAULT_SIZE[asked.vehicles]
     users = default[0] if asked.users is None else asked.users

@@ -27,7 +27,7 @@ CHECKED = "manifest, checksums, columns, cells, bounds and grid; all files hold 
 HOLDER = "The holder can check the chain hash in receipt.json."
 
 
-def verify(asked: declarations.Verify) -> int:
+def verify(asked: declarations.VerifyOptions) -> int:
     """Check the files, tables, losses and signature of a release folder against each other."""
     if is_archive(asked.folder):
         return _verify_archive(asked.folder, key=asked.key, as_json=asked.as_json)

@@ -46,7 +46,11 @@ class CommandGroup(NamedTuple):
 
         # A pretty traceback prints local variables, and these hold values.
         made = typer.Typer(
-            name=name, cls=OfPanels, rich_markup_mode=None, pretty_exceptions_enable=False
+            name=name,
+            cls=OfPanels,
+            rich_markup_mode=None,
+            pretty_exceptions_enable=False,
+            add_completion=callback is not None,
         )
         made.callback(
             invoke_without_command=True, help=self.purpose, epilog=f"Example:  {self.example}"

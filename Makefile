@@ -20,7 +20,8 @@ PIP := --quiet --disable-pip-version-check --no-compile
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2> /dev/null | tail -n 1)" -gt 6000000 2> /dev/null && echo /dev/shm)
 SCRATCH := $(or $(TMPDIR),$(MEMORY))
 # Spark's own folder has no examples, and cannot be imported without it.
-TESTS := $(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --ignore=src/hexveil/records/spark
+TESTS := $(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark $(if $(PASSED),--passed $(PASSED))
+# PASSED names a file of tests that passed before, which are left out: a run can go on with another.
 # What a commit is tried with: neither slow tests nor those that need another program.
 ALONE := not browser and not install and not server and not site and not spark and not portal
 FAST := -m "not slow and $(ALONE)"

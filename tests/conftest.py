@@ -17,8 +17,14 @@ examples.register()
 # Processes of xdist have another width than a terminal's or a log's.
 os.environ["COLUMNS"] = "100"
 
-ONE_SESSION = ("tests/records/spark/", "tests/records/test_engines_agree.py")
+ONE_SESSION = (
+    "tests/records/spark/",
+    "tests/records/test_binned_sources.py",
+    "tests/records/test_engines_agree.py",
+)
 """Where tests stand that share a session of Spark, which takes long to start."""
+OWN_SESSION = ("tests/records/spark/test_cluster.py", "tests/records/spark/test_connect.py")
+"""Of these, files that start services of their own."""
 SAME_TREES = (
     "tests/attack/test_door.py",
     "tests/test_docstrings.py",
@@ -76,14 +82,38 @@ def _missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-def pytest_configure():
+def pytest_addoption(parser):
+    """Let a run go on where others ended."""
+    said = "file of tests that passed: they are left out, and those that pass now are added"
+    parser.addoption("--passed", type=Path, metavar="FILE", help=said)
+
+
+def pytest_configure(config):
     """Look for garbage less often than Python does: each look takes its time in every test."""
     gc.set_threshold(GARBAGE_THRESHOLD)
+    file = config.getoption("passed")
+    if file is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Passed(file))
 
 
 def pytest_collection_finish():
     """Leave modules and tests out of later looks for garbage: they live to the end."""
     gc.freeze()
+
+
+class _Passed:
+    """Notes the tests that passed in a file."""
+
+    def __init__(self, file):
+        self._file, self._names = file, []
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" and report.passed:
+            self._names.append(report.nodeid)
+
+    def pytest_sessionfinish(self):
+        with self._file.open("a", encoding="utf-8") as file:
+            file.writelines(f"{name}\n" for name in self._names)
 
 
 def _checkout():
@@ -127,8 +157,13 @@ def pytest_itemcollected(item):
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Put tests of Spark first, then long files, then slow tests: none is left for the end."""
+    file = config.getoption("passed")
+    if file is not None and file.exists():
+        before = set(file.read_text(encoding="utf-8").splitlines())
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in before])
+        items[:] = [item for item in items if item.nodeid not in before]
     slow = {"slow", *NEEDS.values(), "install"}
     place = {name: number for number, name in enumerate(LONG_FILES)}
 
@@ -169,7 +204,7 @@ def pytest_xdist_make_scheduler(config, log):
 
     class OneSession(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            if nodeid.startswith(ONE_SESSION):
+            if nodeid.startswith(ONE_SESSION) and not nodeid.startswith(OWN_SESSION):
                 return "spark"
             return "trees" if nodeid.startswith(SAME_TREES) else nodeid.partition("::")[0]
 

@@ -8,7 +8,7 @@ import pytest
 
 from attack import crash_draws
 from attack.crash_runner import days, setting
-from attack.crash_states import AGAIN, LONG, MAY_BE_SEEN, PAID, PATH, STEPS, steps
+from attack.crash_states import AGAIN, LONG, MAY_BE_SEEN, PAID, PATH, PLACES, STEPS, steps
 from hexveil.ledger import events
 from ledger.books import Place
 
@@ -108,6 +108,7 @@ def test_killed_while_a_ledger_is_begun(runner, tmp_path, hook):
 
 
 @pytest.mark.parametrize("_round", range(LONG * 30 or 1))
+@pytest.mark.parametrize("site", PLACES if LONG else ("file",), indirect=True)
 def test_killed_again_and_again(runner, site, _round):
     """Each run dies at a step of its own: it comes no less far, and finishes at one price."""
     dates = days(2)

@@ -229,11 +229,9 @@ def test_every_type_of_value_is_read_or_refused_alike(spark, name):
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["decimal", "long", "float", "bytes", "date", "big", "boolean", "map"]
-)
+@pytest.mark.parametrize("name", ["long", "bytes", "date", "big", "boolean", "map"])
 def test_every_type_of_id_is_the_same_text(spark, name):
-    """What a column's values are as text does not depend on the engine."""
+    """What values are as text does not depend on the engine; of ids that are numbers see below."""
     rows = table(user=numbers()[name])
     agree(reading, rows, spark, spark.createDataFrame(rows), max_bad_rows=1, max_repeats=1)
 

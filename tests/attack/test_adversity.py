@@ -274,30 +274,6 @@ def test_a_day_that_is_in_the_way(site, ask):
     assert len(site.entries()) == site.draws() == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "receipt.json is missing", "manifest.json is missing", "cells.parquet is missing",
-        "manifest.json was changed", "cells.parquet was changed",
-    ],
-)  # fmt: skip
-def test_a_published_day_that_is_damaged(site, ask, damage):
-    """It is written anew from the ledger's numbers, byte for byte as it was, and paid once."""
-    finishes(site, ask, DAYS[0])
-    (folder,) = site.folders()
-    file = folder / damage.split()[0]
-    if damage.endswith("missing"):
-        file.unlink()
-    else:
-        file.write_bytes(file.read_bytes() + b" ")
-    code, said = ask(DAYS[0])
-    assert code == 0, said
-    assert f"{damage}; restored from the ledger's numbers, at no cost" in said
-    finishes(site, ask, DAYS[0])
-    assert len(site.entries()) == site.draws() == 1
-
-
 @pytest.mark.parametrize("name", ["receipt.json", "manifest.json"])
 def test_a_published_day_that_cannot_be_read(site, ask, name):
     """What says on which ledger or data set it rests is named, and never taken for nothing."""

@@ -17,8 +17,14 @@ examples.register()
 # Processes of xdist have another width than a terminal's or a log's.
 os.environ["COLUMNS"] = "100"
 
-ONE_SESSION = ("tests/records/spark/", "tests/records/test_engines_agree.py")
+ONE_SESSION = (
+    "tests/records/spark/",
+    "tests/records/test_binned_sources.py",
+    "tests/records/test_engines_agree.py",
+)
 """Where tests stand that share a session of Spark, which takes long to start."""
+OWN_SESSION = ("tests/records/spark/test_cluster.py", "tests/records/spark/test_connect.py")
+"""Of these, files that start services of their own, which need memory: one after the other."""
 SAME_TREES = (
     "tests/attack/test_door.py",
     "tests/test_docstrings.py",
@@ -27,31 +33,51 @@ SAME_TREES = (
     "tests/test_naming.py",
 )
 """Files that look at the same syntax trees, which take long to parse."""
-LONG_FILES = (
+LONG = (
+    "spark",
     "tests/report/test_browser.py",
+    "tests/test_package.py",
     "tests/attack/test_crash.py",
-    "tests/attack/test_adversity.py",
-    "tests/attack/test_signals.py",
-    "tests/ledger/test_contract.py",
     "tests/attack/test_exact_law.py",
     "tests/publishing/test_coverage.py",
-    "tests/attack/test_leaks.py",
-    "tests/research/audit/test_run.py",
-    "tests/attack/test_path_audit.py",
     "tests/test_how_to.py",
-    "tests/cli/test_plan_command.py",
-    "tests/test_package.py",
-    "tests/records/test_cache.py",
-    "tests/attack/test_neighbours.py",
-    "tests/test_end_to_end.py",
-    "tests/attack/test_folders.py",
-    "tests/ledger/test_race.py",
+    "tests/publishing/test_cell_mechanism_laws.py",
+    "tests/attack/test_adversity.py",
     "tests/research/papers/test_paper_gallery.py",
-    "tests/attack/test_mutations.py",
+    "services",
+    "tests/test_end_to_end.py",
+    "tests/mechanisms/presence/test_presence_laws.py",
+    "tests/attack/test_signals.py",
+    "tests/attack/test_folders.py",
+    "tests/attack/test_leaks.py",
+    "tests/attack/test_path_audit.py",
+    "tests/ledger/test_contract.py",
     "tests/publishing/test_core_types.py",
+    "tests/test_site.py",
+    "tests/attack/test_forged_figures.py",
+    "tests/attack/test_mutations.py",
+    "tests/records/test_read.py",
+    "tests/cli/test_demo_command.py",
+    "tests/research/papers/beyond/test_real_records.py",
+    "tests/research/audit/test_run.py",
+    "tests/mechanisms/single_cell/test_foresight.py",
+    "tests/cli/test_plan_command.py",
+    "tests/cli/test_publish_command.py",
+    "tests/records/test_cache.py",
+    "tests/attack/test_leak_shapes.py",
+    "tests/research/city/test_track_statistics.py",
+    "tests/research/papers/wc/test_worst_case_figures.py",
+    "tests/research/papers/test_running.py",
+    "tests/test_first_map.py",
+    "tests/planning/test_methods.py",
+    "tests/test_core_types.py",
+    "tests/mechanisms/cell_ranges/test_cell_range_allocation.py",
     "tests/attack/test_mutants.py",
+    "tests/attack/test_neighbours.py",
+    "tests/ledger/test_race.py",
+    "tests/ledger/test_verification.py",
 )
-"""Files that take a minute or more, the longest first."""
+"""Files and groups of files that take a quarter of a minute or more, the longest first."""
 NEEDS = {
     "spark_programs": "spark",
     "chromium": "browser",
@@ -76,14 +102,38 @@ def _missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-def pytest_configure():
+def pytest_addoption(parser):
+    """Let a run go on where others ended."""
+    said = "file of tests that passed: they are left out, and those that pass now are added"
+    parser.addoption("--passed", type=Path, metavar="FILE", help=said)
+
+
+def pytest_configure(config):
     """Look for garbage less often than Python does: each look takes its time in every test."""
     gc.set_threshold(GARBAGE_THRESHOLD)
+    file = config.getoption("passed")
+    if file is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Passed(file))
 
 
 def pytest_collection_finish():
     """Leave modules and tests out of later looks for garbage: they live to the end."""
     gc.freeze()
+
+
+class _Passed:
+    """Notes the tests that passed in a file."""
+
+    def __init__(self, file):
+        self._file, self._names = file, []
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" and report.passed:
+            self._names.append(report.nodeid)
+
+    def pytest_sessionfinish(self):
+        with self._file.open("a", encoding="utf-8") as file:
+            file.writelines(f"{name}\n" for name in self._names)
 
 
 def _checkout():
@@ -126,16 +176,29 @@ def pytest_itemcollected(item):
         item.add_marker(NEEDS[fixture])
 
 
+def _group(nodeid):
+    """Return the name of the tests that one process runs: a file, or files that share something."""
+    if nodeid.startswith(OWN_SESSION):
+        return "services"
+    if nodeid.startswith(ONE_SESSION):
+        return "spark"
+    return "trees" if nodeid.startswith(SAME_TREES) else nodeid.partition("::")[0]
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
-    """Put tests of Spark first, then long files, then slow tests: none is left for the end."""
+def pytest_collection_modifyitems(config, items):
+    """Put long files first, then slow tests: none is left for the end."""
+    file = config.getoption("passed")
+    if file is not None and file.exists():
+        before = set(file.read_text(encoding="utf-8").splitlines())
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in before])
+        items[:] = [item for item in items if item.nodeid not in before]
     slow = {"slow", *NEEDS.values(), "install"}
-    place = {name: number for number, name in enumerate(LONG_FILES)}
+    place = {name: number for number, name in enumerate(LONG)}
 
     def late(item):
         names = {mark.name for mark in item.iter_markers()}
-        file = place.get(item.nodeid.partition("::")[0], len(place))
-        return "spark" not in names, file, slow.isdisjoint(names)
+        return place.get(_group(item.nodeid), len(place)), slow.isdisjoint(names)
 
     items.sort(key=late)
 
@@ -169,9 +232,7 @@ def pytest_xdist_make_scheduler(config, log):
 
     class OneSession(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            if nodeid.startswith(ONE_SESSION):
-                return "spark"
-            return "trees" if nodeid.startswith(SAME_TREES) else nodeid.partition("::")[0]
+            return _group(nodeid)
 
     config.option.loadscopereorder = False
     return OneSession(config, log)

@@ -53,7 +53,6 @@ def plan(shared, capfd):
     [
         ("surat_itms", SURAT, ("--resolution", "5", "--epsilon", "3")),
         ("warsaw_buses", WARSAW, ("--resolution", "4", "--epsilon", "1")),
-        ("warsaw_buses", WARSAW, ("--resolution", "5", "--epsilon", "3")),
     ],
 )
 def test_real_records_become_a_map_in_one_command(shared, tmp_path, name, options, chosen):

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -121,3 +122,19 @@ def test_extras_are_those_of_the_design():
         "dev",
     }  # fmt: skip
     assert set(PROJECT["optional-dependencies"]) == extras
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_where_another_ended(tmp_path):
+    """Tests that a file names are left out, and those that pass are added to it."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_api.py"]
+    said = []
+    for _ in range(2):
+        done = subprocess.run(
+            [*command, "--passed", tmp_path / "passed"],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        said += re.findall(r"(\d+) (passed|deselected) in", done.stdout)
+    (number, passed), (left, deselected) = said
+    assert (passed, deselected, number) == ("passed", "deselected", left)
+    assert len((tmp_path / "passed").read_text("utf-8").splitlines()) == int(number)

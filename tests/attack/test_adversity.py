@@ -1,4 +1,4 @@
-"""Full disks, places that refuse, ledgers that go, come back old or are cut off, clocks set back.
+"""Full disks, places that refuse, ledgers that go, come back old or are cut off.
 
 Each is an error of one sentence with its exit code; nothing is lost; when the cause is gone, the
 same command finishes at the price that was booked.
@@ -6,10 +6,8 @@ same command finishes at the price that was booked.
 
 import contextlib
 import errno
-import json
 import shutil
 import sqlite3
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -21,8 +19,7 @@ from attack.crash_server import Server
 from attack.crash_states import AGAIN, PATH, STEPS
 from hexveil.base import atomic_files
 from hexveil.cli import main
-from hexveil.cli.commands import publish_command
-from hexveil.ledger import Ledger, accounts, events, windows
+from hexveil.ledger import Ledger, accounts, events
 from ledger.books import damage, place_of
 
 pytestmark = pytest.mark.slow
@@ -277,30 +274,6 @@ def test_a_day_that_is_in_the_way(site, ask):
     assert len(site.entries()) == site.draws() == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "receipt.json is missing", "manifest.json is missing", "cells.parquet is missing",
-        "manifest.json was changed", "cells.parquet was changed",
-    ],
-)  # fmt: skip
-def test_a_published_day_that_is_damaged(site, ask, damage):
-    """It is written anew from the ledger's numbers, byte for byte as it was, and paid once."""
-    finishes(site, ask, DAYS[0])
-    (folder,) = site.folders()
-    file = folder / damage.split()[0]
-    if damage.endswith("missing"):
-        file.unlink()
-    else:
-        file.write_bytes(file.read_bytes() + b" ")
-    code, said = ask(DAYS[0])
-    assert code == 0, said
-    assert f"{damage}; restored from the ledger's numbers, at no cost" in said
-    finishes(site, ask, DAYS[0])
-    assert len(site.entries()) == site.draws() == 1
-
-
 @pytest.mark.parametrize("name", ["receipt.json", "manifest.json"])
 def test_a_published_day_that_cannot_be_read(site, ask, name):
     """What says on which ledger or data set it rests is named, and never taken for nothing."""
@@ -503,43 +476,7 @@ def test_an_answer_that_is_lost(either, monkeypatch, ask, kind):
     assert len(either.entries()) == 1
 
 
-# A clock that is set back, and a ledger that is put back.
-
-
-def set_clock(monkeypatch, text):
-    """Let the ledger and the command read this time, UTC."""
-    at = datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return at.astimezone(tz)
-
-    monkeypatch.setattr(windows, "datetime", Clock)
-    monkeypatch.setattr(publish_command, "now", lambda: at)
-
-
-@pytest.mark.slow
-def test_a_clock_set_back_refills_nothing(site, ask, monkeypatch):
-    """A month's budget is not there again when the clock says an earlier month.
-
-    In each database: tests/ledger/test_contract.py.
-    """
-    run = site.folder / "run.toml"
-    text = run.read_text().replace("budget = 1000000", 'budget = 70\nwindow = "month"')
-    run.write_text(text)
-    set_clock(monkeypatch, "2022-03-10T00:00")
-    assert ask(DAYS[0])[0] == 0
-    for when in ("2022-03-11T00:00", "2022-02-10T00:00", "2022-01-20T00:00"):
-        set_clock(monkeypatch, when)
-        code, said = ask(DAYS[1])
-        assert code == 3, said
-        assert len(site.entries()) == 1
-    set_clock(monkeypatch, "2022-01-01T00:00")
-    code, said = ask(DAYS[1])
-    assert (code, "not ready" in said) == (2, True)
-    set_clock(monkeypatch, "2022-04-01T00:00")
-    finishes(site, ask, DAYS[1])
+# A ledger that is put back.
 
 
 def put_back(site, rows):
@@ -658,19 +595,3 @@ def test_what_stopped_is_listed_given_back_or_abandoned(runner, either, ask, cal
     assert code == 0, said
     either.abandoned = second.cost
     either.check()
-
-
-@pytest.mark.slow
-def test_what_stopped_is_finished_by_the_same_command(runner, either, ask, call):
-    """After that nothing waits; what was lost is paid once more, and nothing else."""
-    for day, step in zip(DAYS, ("reserved", "marked", "drawn", "measured", "stored"), strict=True):
-        assert runner.run(either, [day], hook=HOOKS[step]).code == -9
-    _, said = call("ledger", "resolve", "run.toml", "--json")
-    assert [one["kind"] for one in json.loads(said)] == [
-        "reserved", "marked", "marked", "measured",
-    ]  # fmt: skip
-    before_it, (one, *_) = either.book().spent, either.entries()
-    finishes(either, ask, *DAYS)
-    assert call("ledger", "resolve", "run.toml", "--json") == (0, "[]")
-    assert either.book().spent == before_it + 2 * one.cost
-    assert either.draws() == len(DAYS) + 1

@@ -8,12 +8,12 @@ import pytest
 
 from attack import crash_draws
 from attack.crash_runner import days, setting
-from attack.crash_states import AGAIN, LONG, MAY_BE_SEEN, PAID, PATH, STEPS, steps
+from attack.crash_states import AGAIN, LONG, MAY_BE_SEEN, PAID, PATH, PLACES, STEPS, steps
 from hexveil.ledger import events
 from ledger.books import Place
 
 pytestmark = pytest.mark.slow
-KILLS = 200 if LONG else 5
+KILLS = 200 if LONG else 3
 
 
 def finish(runner, site, dates, *, once_more=True):
@@ -108,6 +108,7 @@ def test_killed_while_a_ledger_is_begun(runner, tmp_path, hook):
 
 
 @pytest.mark.parametrize("_round", range(LONG * 30 or 1))
+@pytest.mark.parametrize("site", PLACES if LONG else ("file",), indirect=True)
 def test_killed_again_and_again(runner, site, _round):
     """Each run dies at a step of its own: it comes no less far, and finishes at one price."""
     dates = days(2)
@@ -138,7 +139,17 @@ def _reached(kinds):
     )
 
 
-@pytest.mark.parametrize("again", ["marked", "drawn", "filling"])
+def second_losses():
+    """Return where a draw is lost again, with each database; the draw itself is that of both."""
+    return [
+        pytest.param(place, again, id=f"{place}-{again}", marks=marks)
+        for place, marks in (("file", ()), ("server", pytest.mark.server))
+        for again in ("marked", "drawn", "filling")
+        if place == "file" or again == "marked" or LONG
+    ]
+
+
+@pytest.mark.parametrize(("site", "again"), second_losses(), indirect=["site"])
 def test_a_draw_that_is_lost_a_second_time(runner, site, again):
     """It is refused from then on, drawn no more and charged no more; another edition is paid."""
     hooks = {step.name: step.hook for step in STEPS}
@@ -168,18 +179,20 @@ STAGES = {"private": ("histogram", "cells"), "per-cell": ("histogram", "first lo
 """First two private stages of plans with private ranges."""
 
 
-def private_kinds():
-    """Return the kinds of such plans with each database; the ledger's part in both is the same."""
-    kinds = [("file", kind, ()) for kind in STAGES]
-    kinds += [("server", kind, pytest.mark.server) for kind in STAGES if LONG or kind == "private"]
+def private_stages():
+    """Return where such plans stop, with each database: the ledger's part in both is the same."""
+    every = itertools.product(STAGES, (0, 1), ("marked", "measured"))
     return [
-        pytest.param(place, kind, id=f"{place}-{kind}", marks=marks) for place, kind, marks in kinds
+        pytest.param(place, *stop, id="-".join(map(str, (place, *stop))), marks=marks)
+        for stop in every
+        for place, marks in (("file", ()), ("server", pytest.mark.server))
+        if place == "file" or stop == ("private", 1, "marked") or LONG
     ]
 
 
-@pytest.mark.parametrize(("site", "clipping_range"), private_kinds(), indirect=["site"])
-@pytest.mark.parametrize("stage", [0, 1])
-@pytest.mark.parametrize("name", ["marked", "measured"])
+@pytest.mark.parametrize(
+    ("site", "clipping_range", "stage", "name"), private_stages(), indirect=["site"]
+)
 def test_killed_between_private_stages(runner, site, name, stage, clipping_range):
     """Results that are stored stay; a stage that began is lost, with the booking it was under."""
     dates = days(1)

@@ -30,10 +30,6 @@ PRIVATE = (
     else {"units": 2, "bases": 1, "most": 3, "branches": 2}
 )
 
-CHEAP = ("joint", "per-cell, target", "private")
-"""Kinds of the quick suite, in their smallest world."""
-
-
 WORLDS = 100 if LONG else 3
 """Worlds of a kind."""
 
@@ -72,14 +68,6 @@ def test_what_is_lost_is_within_what_is_booked_and_not_far_below(name, record_pr
     record_property("worst/booked", (low, middle, high))
     print(f"{name:<28} worst/booked {low:.4f} {middle:.4f} {high:.4f} in {len(parts)} worlds")  # noqa: T201  asked for with -rP
     assert LONG or middle >= KINDS[name].floor
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CHEAP)
-def test_a_small_world_loses_what_is_booked(name):
-    """No more than that, and about as much: the unit that loses most, all outcomes of a world."""
-    size = {"units": 1, "bases": 1, "most": 3, "branches": 1}
-    assert searched(cases(name)[0], 0, **size) > 0.8 * KINDS[name].floor
 
 
 @pytest.mark.slow

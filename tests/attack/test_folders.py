@@ -25,7 +25,7 @@ from hexveil.mechanisms.pooled_law import project
 from hexveil.publishing.verification import verify
 from publishing.releases import released
 
-MANY = 2_000 if fuzz_bytes.LONG else 100
+MANY = 2_000 if fuzz_bytes.LONG else 150
 PLANS = ("means", "per-cell", "squares", "interval", "cell-ranges")
 FREE = {
     # What is said of the records, the software and the way to the plan.

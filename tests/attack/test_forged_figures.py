@@ -1,11 +1,14 @@
 """Forged folders of every kind: no field ends in a traceback, and which figures nobody can check.
 
 A forger of a figure writes everything anew that follows from it: texts, page, descriptions for
-portals and receipt. What is found then was compared with something else.
+portals and receipt. What is found then was compared with something else. In the suite each field
+and each figure is forged once, in one of the kinds of folders that have it; with HEXVEIL_ATTACK=1
+in all of them, and fields in every way.
 """
 
 import copy
 import json
+import os
 import random
 import re
 import shutil
@@ -28,8 +31,7 @@ from hexveil.publishing.verification import verify
 from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check_archive
 from hexveil.publishing.verification.files.file_comparison import as_released
 
-QUICK = ("squares", "columns", "presence")
-"""Kinds of folders that a usual run makes."""
+LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 RETYPED = ("deleted", None, "x", [], {}, 0, True, -1.5)
 FREE = {
     # What was declared, or is said of records that are not in the folder.
@@ -68,12 +70,25 @@ def folder_of(home, kind):
     return home / kind if (home / kind).exists() else folder_kinds.make(home, kind)
 
 
-def kinds(quick=QUICK):
-    """Return all kinds, of which a usual run takes a few."""
-    return [
-        kind if kind in quick else pytest.param(kind, marks=pytest.mark.slow)
-        for kind in folder_kinds.KINDS
-    ]
+def chance_of(*words):
+    """Return chance that is the same in every run, and differs from one place to the next."""
+    return random.Random(repr(words))  # noqa: S311  a repeatable attack
+
+
+def parted(home, places):
+    """Return the places of each kind that are forged in it: of equal names one, by chance."""
+    named = {kind: [*places(folder_of(home, kind))] for kind in folder_kinds.KINDS}
+    if LONG:
+        return named
+    holders = {}
+    for kind, found_there in named.items():
+        for name, place in found_there:
+            holders.setdefault(name, []).append((kind, place))
+    drawn = {kind: [] for kind in named}
+    for name, those in holders.items():
+        kind, place = chance_of(name).choice(those)
+        drawn[kind].append((name, place))
+    return drawn
 
 
 # ---- fields ----
@@ -116,13 +131,18 @@ def seal(root):
         path.write_text(json.dumps(sealed), "utf-8")
 
 
-def mutants(folder, chance, most):
-    """Yield so many changes of fields of JSON files: the file, the place and what is put there."""
+def fields(folder):
+    """Yield every field of the JSON files of a folder: its name, and its file and place there."""
     for file in sorted(folder.rglob("*.json")):
-        content = json.loads(file.read_text("utf-8"))
-        cases = [(path, change) for path in paths(content) for change in RETYPED]
-        for path, change in cases if most is None else chance.sample(cases, most):
-            yield file.relative_to(folder), put(content, path, change), (path, change)
+        for path in paths(json.loads(file.read_text("utf-8"))):
+            name = (file.name, *(key if isinstance(key, str) else "*" for key in path))
+            yield name, (file.relative_to(folder), path)
+
+
+@pytest.fixture(scope="module")
+def parted_fields(home):
+    """Return the fields of each kind that are changed in it."""
+    return parted(home, fields)
 
 
 def check(place):
@@ -137,37 +157,31 @@ def check(place):
     return verdict.problems
 
 
-def try_all(folder, copied, most):
-    """Check every mutant of a folder; what was not found is what `FREE` allows, or no number."""
-    chance = random.Random(str(folder.name))  # noqa: S311  a repeatable attack
-    for file, content, (path, change) in mutants(folder, chance, most):
-        place = copied / "copy"
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(folder, place)
-        (place / file).write_text(json.dumps(content), "utf-8")
-        if file.name != receipt.NAME:
-            seal(place)
-        try:
-            problems = check(place)
-        except Exception as error:
-            raise AssertionError((folder.name, str(file), path, change)) from error
-        # What is missing, or of another type, is found wherever it is not optional.
-        if file.name == receipt.NAME and path[0] in ("dataset", "request", "ledger", "files"):
-            assert problems, (str(file), path, change)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", kinds())
-def test_no_field_of_a_folder_ends_in_a_traceback(home, kind, tmp_path):
-    """Fields that are missing or of another type are told in a sentence, in every JSON file."""
-    try_all(folder_of(home, kind), tmp_path, 2)
+def try_all(folder, places, copied):
+    """Change so many fields of a folder, each in one way, or in all: it is a sentence, or right."""
+    for file, path in places:
+        content = json.loads((folder / file).read_text("utf-8"))
+        for change in RETYPED if LONG else [chance_of(folder.name, file, path).choice(RETYPED)]:
+            place = copied / "copy"
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.copytree(folder, place)
+            (place / file).write_text(json.dumps(put(content, path, change)), "utf-8")
+            if file.name != receipt.NAME:
+                seal(place)
+            try:
+                problems = check(place)
+            except Exception as error:
+                raise AssertionError((folder.name, str(file), path, change)) from error
+            # What is missing, or of another type, is found wherever it is not optional.
+            if file.name == receipt.NAME and path[0] in ("dataset", "request", "ledger", "files"):
+                assert problems, (str(file), path, change)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", folder_kinds.KINDS)
-def test_every_field_of_a_folder_ends_in_a_sentence(home, kind, tmp_path):
-    """Likewise every field, deleted and retyped."""
-    try_all(folder_of(home, kind), tmp_path, None)
+def test_no_field_of_a_folder_ends_in_a_traceback(home, parted_fields, kind, tmp_path):
+    """A field that is missing or of another type is told in a sentence, in every JSON file."""
+    try_all(folder_of(home, kind), [place for _, place in parted_fields[kind]], tmp_path)
 
 
 @pytest.mark.slow
@@ -181,7 +195,8 @@ def test_no_field_of_an_archive_ends_in_a_traceback(home, tmp_path):
     place.set_current(pointer)
     place.update_catalogue()
     assert check_archive(tmp_path / "archive") == ArchiveVerdict((), 1)
-    try_all(tmp_path / "archive", tmp_path, 2)
+    places = [place for _, place in fields(tmp_path / "archive")]
+    try_all(tmp_path / "archive", places if LONG else chance_of().sample(places, 12), tmp_path)
 
 
 # ---- figures ----
@@ -209,26 +224,46 @@ def forged(value):
     return value * 1.01 + 1e-4 if isinstance(value, float) else value
 
 
-def forgeries(folder):
-    """Yield each forged figure by name, with the table and the manifest that state it."""
+def released(folder):
+    """Return the table and the manifest of a folder, or of the first one inside it, as released."""
+    folder = next((path for path in sorted(folder.iterdir()) if path.is_dir()), folder)
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     # Names, dates and places are written again with every folder.
-    table, seen = as_released(pq.read_table(folder / "cells.parquet")), set()
-    table = without_places(table, manifest)
+    table = as_released(pq.read_table(folder / "cells.parquet"))
+    return without_places(table, manifest), manifest
+
+
+def figures(folder):
+    """Yield every figure of a folder that something may determine: its name, and where it is."""
+    table, manifest = released(folder)
     for path in numbers(manifest):
         name = ".".join(key for key in path if isinstance(key, str))
-        if name not in seen and path[0] not in ("schema_version", "software", "dataset"):
-            seen.add(name)
-            inner = manifest
-            for key in path:
-                inner = inner[key]
-            yield name, table, put(manifest, path, forged(inner))
-    for index, field in enumerate(table.schema):
-        values = table[field.name].to_pylist()
-        at = next((at for at, value in enumerate(values) if value is not None), 0)
-        if pa.types.is_floating(field.type) or pa.types.is_integer(field.type):
-            values[at] = forged(values[at])
-            yield field.name, table.set_column(index, field, pa.array(values, field.type)), manifest
+        if path[0] not in ("schema_version", "software", "dataset") and not is_free(name):
+            yield (name, "manifest"), path
+    for field in table.schema:
+        number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
+        if number and not is_free(field.name):
+            yield (field.name, "cells"), None
+
+
+@pytest.fixture(scope="module")
+def parted_figures(home):
+    """Return the figures of each kind that are forged in it."""
+    return parted(home, lambda folder: dict(reversed([*figures(folder)])).items())
+
+
+def with_forged(table, manifest, name, path):
+    """Return table and manifest with one figure exchanged."""
+    if path is not None:
+        inner = manifest
+        for key in path:
+            inner = inner[key]
+        return table, put(manifest, path, forged(inner))
+    values, index = table[name].to_pylist(), table.column_names.index(name)
+    at = next((at for at, value in enumerate(values) if value is not None), 0)
+    values[at] = forged(values[at])
+    field = table.schema.field(index)
+    return table.set_column(index, field, pa.array(values, field.type)), manifest
 
 
 def found(table, manifest, place):
@@ -252,16 +287,14 @@ def is_free(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", kinds(("presence",)))
-def test_a_forged_figure_is_found_or_named(home, kind, tmp_path):
+@pytest.mark.parametrize("kind", folder_kinds.KINDS)
+def test_a_forged_figure_is_found_or_named(home, parted_figures, kind, tmp_path):
     """Every number of manifest and table that passes is one of those that the docs name."""
-    folder = folder_of(home, kind)
-    if "columns" in kind:
-        folder = next(path for path in sorted(folder.iterdir()) if path.is_dir())
+    table, manifest = released(folder_of(home, kind))
     passed = {
         name
-        for name, table, manifest in forgeries(folder)
-        if not is_free(name) and not found(table, manifest, tmp_path / "forged")
+        for (name, _), path in parted_figures[kind]
+        if not found(*with_forged(table, manifest, name, path), tmp_path / "forged")
     }
     assert not passed
 

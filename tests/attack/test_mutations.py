@@ -1,6 +1,5 @@
 """Damaged files of every format: the same as an independent parser finds, or one clear sentence."""
 
-import contextlib
 import gzip
 import io
 import json
@@ -19,7 +18,6 @@ from hexveil import config
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.cli import app
 from hexveil.planning import Plan
-from hexveil.publishing import receipt
 
 pytestmark = pytest.mark.slow
 
@@ -145,7 +143,7 @@ def test_a_damaged_pack_is_never_read_as_other_records(tmp_path):
     path = tmp_path / "packed.csv.gz"
     plain = as_csv()
     with fuzz_bytes.guard():
-        for seed, damaged in fuzz_bytes.mutants(gzip.compress(plain, mtime=0), fuzz_bytes.MANY):
+        for seed, damaged in fuzz_bytes.mutants(gzip.compress(plain, mtime=0), fuzz_bytes.few(0.3)):
             path.write_bytes(damaged)
             outcome = fuzz_oracle.read(path)
             if not isinstance(outcome, Exception):
@@ -282,68 +280,6 @@ def test_a_damaged_plan_is_the_same_plan_or_refused(made, tmp_path, name):
                 fuzz_oracle.checked_error(error)
             else:
                 assert np.array_equal(plan.losses(), made.losses), seed
-
-
-MAP_FILES = (
-    "cells.parquet",
-    "cells.csv",
-    "cells.geojson",
-    "manifest.json",
-    "README.txt",
-    "receipt.json",
-    "report.html",
-)
-
-
-@pytest.mark.parametrize("name", MAP_FILES)
-def test_a_damaged_release_is_noticed(made, tmp_path, name):
-    """`verify` finds a change of any published byte, and of what the receipt says."""
-    folder = shutil.copytree(made.map, tmp_path / "map")
-    good = (folder / name).read_bytes()
-    assert app.run(["verify", str(folder)]) == (0, None)
-    with fuzz_bytes.guard():
-        for seed, damaged in fuzz_bytes.mutants(good, fuzz_bytes.few(0.06)):
-            (folder / name).write_bytes(damaged)
-            code, failure = app.run(["verify", str(folder)])
-            if not same(name, damaged, good):
-                assert (code, failure) == (2, None), (seed, code, failure)
-            else:
-                assert code in (0, 2)
-
-
-@pytest.mark.parametrize("name", ["cells.csv", "cells.parquet", "manifest.json"])
-def test_a_forged_receipt_does_not_hide_damaged_tables(made, tmp_path, name):
-    """With checksums made anew the tables still have to agree with each other and the manifest."""
-    folder = shutil.copytree(made.map, tmp_path / "map")
-    good, rows = (folder / name).read_bytes(), table_of(folder)
-    with fuzz_bytes.guard():
-        for seed, damaged in fuzz_bytes.mutants(good, fuzz_bytes.few(0.06)):
-            (folder / name).write_bytes(damaged)
-            (folder / "receipt.json").unlink(missing_ok=True)
-            with contextlib.suppress(ValueError, LookupError, TypeError):
-                receipt.write(folder, json.loads(damaged if name[-1] == "n" else said(folder)))
-            code, failure = app.run(["verify", str(folder)])
-            assert code in (0, 2), (seed, failure)
-            assert failure is None, seed
-            assert code == 2 or table_of(folder) == rows, seed
-
-
-def said(folder):
-    return (folder / "manifest.json").read_bytes()
-
-
-def table_of(folder):
-    return pq.read_table(folder / "cells.parquet").to_pydict()
-
-
-def same(name, damaged, good):
-    """Return whether a file says what it said: a receipt may be written in another way."""
-    if name != "receipt.json":
-        return damaged == good
-    try:
-        return json.loads(damaged.decode()) == json.loads(good)
-    except ValueError:
-        return False
 
 
 def test_a_dossier_of_a_damaged_manifest_is_refused(made, tmp_path):

@@ -1,7 +1,6 @@
 """What the processes of the race and crash tests do."""
 
 import os
-import random
 import signal
 from fractions import Fraction
 from pathlib import Path
@@ -64,11 +63,3 @@ def publish_and_show(book, request, number, shown):
     numbers = publish(book, request, {"a": STEP}, (number,))
     with Path(shown).open("a") as file:
         file.write(f"{request} {numbers['cells'][0]}\n")
-
-
-def publish_for_ever(url, key, start, shown, ready):
-    """Publish one request after the other until killed."""
-    book = Place(url, key).open(budget=None)
-    ready.set()
-    for number in range(start, start + 10**6):
-        publish_and_show(book, f"r{number}", random.randrange(10**6), shown)  # noqa: S311  no noise

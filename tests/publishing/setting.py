@@ -102,16 +102,3 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
         baseline_error=3.0,
         facts=dataset.public,
     )
-
-
-def small_fleet():
-    """Return records of thirty buses on two routes, read, and a plan for them."""
-    rows = [
-        {"bus": f"b{bus}", "route": f"r{route}", "v": 5.0 * route + bus}
-        for bus in range(30)
-        for route in range(2)
-    ]
-    dataset = hv.read(
-        pa.Table.from_pylist(rows), user="bus", value="v", bounds=(0, 60), cells=hv.Labels("route")
-    )
-    return dataset, hv.plan(dataset, epsilon=1, clipping_range="bounds", advise=False)

@@ -135,8 +135,10 @@ def test_published_numbers_have_the_law_that_is_evaluated(mechanism, equal_cells
     """Noise, choices and curve of a release are those of a study, in law and in mean error."""
     means = published(equal_cells, mechanism, tmp_path)
     plan = mechanism.plan(USERS, bounds=(0, 60), epsilon=EPSILON)
-    simulated = plan.simulate(MEANS, np.random.default_rng(7), CELLS)
-    assert distance(np.clip(means, 0, 60), np.clip(simulated, 0, 60)) < DISTANCE
+    # Values for all trials at once, and values for each of them.
+    for values in (MEANS, np.tile(MEANS, (CELLS, 1))):
+        simulated = plan.simulate(values, np.random.default_rng(7), CELLS)
+        assert distance(np.clip(means, 0, 60), np.clip(simulated, 0, 60)) < DISTANCE
     (row,) = hv.evaluate(
         [mechanism], counts=USERS, bounds=(0, 60), user_means=MEANS, epsilons=[EPSILON], trials=4000
     ).to_pylist()

@@ -42,10 +42,9 @@ def test_another_processor_gets_the_booked_plan_and_its_numbers(everywhere, goal
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stages", [1, 2])
-def test_another_processor_finishes_what_one_began(core_types, stages, tmp_path):
+def test_another_processor_finishes_what_one_began(core_types, tmp_path):
     """A crash between two stages on one, the retry on another: the booked plan, paid once."""
-    ledger, goal = tmp_path / "ledger.sqlite", "cell ranges"
+    ledger, goal, stages = tmp_path / "ledger.sqlite", "cell ranges", 2
     with pytest.raises((subprocess.CalledProcessError, AssertionError)):
         released(core_types[0], ledger, goal, stop_after=stages)
     book = hv.Ledger(ledger, dataset=goal, budget=1000)

@@ -123,28 +123,19 @@ TIME_FORMS = cases_of(test_read.test_every_form_of_time_is_the_same_instant)
 
 @pytest.mark.parametrize("number", range(len(TIME_FORMS)))
 def test_every_form_of_time_gives_the_same(spark, number):
-    """Numbers, text and timestamps, as a frame has them, are the same instants."""
+    """Numbers, text and timestamps, as a frame has them, are the same instants.
+
+    So is whether days depend on the clock of times without an offset, where another is asked for.
+    """
     times, zone = TIME_FORMS[number]
     rows = pa.table({"v": [1.0, 2.0], "u": ["a", "b"], "lat": [52.1] * 2, "lon": [21.0] * 2})
     rows = rows.append_column("t", times)
     found = agree(
-        read_table, rows, spark, spark.createDataFrame(rows), grid=Cells(4, "15min", WARSAW),
-        rule={"min_users": 2}, timezone=zone,
+        read_table, rows, spark, spark.createDataFrame(rows),
+        grid=Cells(4, "15min", "Asia/Kolkata"), timezone=zone or WARSAW,
+        rule={"min_users": 2, "privacy_unit": "user-day"},
     )  # fmt: skip
     assert found["sizes"] == (1, 2)
-
-
-@pytest.mark.parametrize("number", range(len(TIME_FORMS)))
-def test_both_clocks_are_named_alike(spark, number):
-    """Whether days depend on the clock of times without an offset: the same of every form."""
-    times, _ = TIME_FORMS[number]
-    rows = pa.table({"v": [1.0, 2.0], "u": ["a", "b"], "lat": [52.1] * 2, "lon": [21.0] * 2})
-    rows = rows.append_column("t", times)
-    found = agree(
-        read_table, rows, spark, spark.createDataFrame(rows), grid=Cells(4, "1d", WARSAW),
-        rule={"min_users": 1, "privacy_unit": "user-day"}, timezone="Asia/Kolkata",
-    )  # fmt: skip
-    assert isinstance(found, dict)
 
 
 def odd_texts():
@@ -238,11 +229,9 @@ def test_every_type_of_value_is_read_or_refused_alike(spark, name):
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["decimal", "long", "float", "bytes", "date", "big", "boolean", "map"]
-)
+@pytest.mark.parametrize("name", ["long", "bytes", "date", "big", "boolean", "map"])
 def test_every_type_of_id_is_the_same_text(spark, name):
-    """What a column's values are as text does not depend on the engine."""
+    """What values are as text does not depend on the engine; of ids that are numbers see below."""
     rows = table(user=numbers()[name])
     agree(reading, rows, spark, spark.createDataFrame(rows), max_bad_rows=1, max_repeats=1)
 

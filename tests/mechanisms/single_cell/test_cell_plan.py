@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from functools import cache
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 
 MECHANISMS = [
@@ -174,71 +172,3 @@ def test_no_noise_is_larger_than_needed_for_the_whole_span(counts, epsilon, mech
     if plan.worst_case_bias is not None:
         assert 0 <= plan.worst_case_bias <= 8
         assert plan.worst_case_error == plan.worst_case_bias + plan.noise_scale
-
-
-class VettedTrials:
-    """The vetted noise for many releases of the same values."""
-
-    def __init__(self, trials):
-        self.vetted, self.trials = VettedNoise(), trials
-
-    def laplace(self, values, scales):
-        """Return vetted draws, shape (trials, entries)."""
-        return self.vetted.laplace(np.broadcast_to(values, (self.trials, values.shape[1])), scales)
-
-    def noisy_max(self, scores, sizes, scale):
-        """Return vetted choices."""
-        rows = np.broadcast_to(scores, (self.trials, scores.shape[1]))
-        return self.vetted.noisy_max(rows, sizes, scale)
-
-
-COUNTS = [9, 7, 7, 5, 4, 4, 3, 2, 2, 2, 1, 1]
-DRAWS, SIMULATED, FALSE_ALARM = 10_000, 400_000, 1e-9
-
-
-def distance(one, other):
-    """Return the two-sample Kolmogorov-Smirnov distance."""
-    both = np.sort(np.concatenate((one, other)))
-    share = [np.searchsorted(np.sort(x), both, side="right") / x.size for x in (one, other)]
-    return np.abs(share[0] - share[1]).max()
-
-
-def allowed():
-    """Return the distance passed with odds of at most FALSE_ALARM, for samples of these sizes."""
-    return math.sqrt(math.log(4 / FALSE_ALARM) / 2) * (DRAWS**-0.5 + SIMULATED**-0.5)
-
-
-@cache
-def vetted_estimates(mechanism):
-    """Return user means, and estimates of them with the vetted noise: drawn once."""
-    means = np.random.default_rng(12).uniform(-3, 5, len(COUNTS))
-    plan = mechanism.plan(COUNTS, bounds=(-3, 5), epsilon=8)
-    return means, plan.estimates(plan.cell.sums(means), VettedTrials(DRAWS))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("redrawn", [False, True])
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        hv.ArrayAveraging(cap="sqrt"),
-        hv.Levy(gamma=1, cap=9),
-        hv.FixedQuantile(0.2, 0.8, grouping="wrap_around", cap=4, candidates=32),
-        hv.AKMV(candidates=32),
-    ],
-    ids=str,
-)
-def test_simulated_and_vetted_releases_agree(mechanism, redrawn):
-    """Simulated estimates have the law of vetted ones, and those at half the ε have not.
-
-    By the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart a right law fails less than once
-    in a thousand million runs. The wrong one is further off than the threshold by 6 standard
-    errors and more, so the test has power.
-    """
-    rng = np.random.default_rng(13)
-    means, vetted = vetted_estimates(mechanism)
-    values = np.broadcast_to(means, (SIMULATED, means.size)) if redrawn else means
-    plan = mechanism.plan(COUNTS, bounds=(-3, 5), epsilon=8)
-    assert distance(vetted, plan.simulate(values, rng, SIMULATED)) <= allowed()
-    wrong = mechanism.plan(COUNTS, bounds=(-3, 5), epsilon=4)
-    assert distance(vetted, wrong.simulate(values, rng, SIMULATED)) > allowed()

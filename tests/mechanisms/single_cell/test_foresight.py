@@ -11,9 +11,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
-from hexveil.mechanisms.single_cell.cell_plan import CellPlan
 from hexveil.mechanisms.single_cell.prior_based import foresight
 from hexveil.mechanisms.single_cell.prior_based.foresight import (
     DESIGNS,
@@ -202,27 +200,6 @@ def test_estimates_move_with_the_bounds():
         for plan, lower, span in zip(plans, (0, -30), (1, 50), strict=True)
     )
     assert moved == pytest.approx(-30 + 50 * plain, abs=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "design", [DESIGNS[0], DESIGNS[18], DESIGNS[-3]], ids=["middle", "point", "from"]
-)
-def test_simulation_and_release_agree(design):
-    """Vetted releases have the distribution of the simulation, for one row of values or many."""
-    counts = np.array([6, 5, 3, 2, 1, 1] * 4)
-    allocation = huber_mean(study_cell(counts, (0, 65)), Fraction(1), design)
-    plan = CellPlan(replace(allocation, curve=(1.1, -0.3)))
-    means = np.random.default_rng(2).uniform(10, 40, counts.size)
-    sums, n = plan.cell.sums(means), 1500
-    one = np.sort([plan.estimates(sums, VettedNoise())[0] for _ in range(n)])
-    limit = 3.6 / math.sqrt(n)  # passed by chance less than once in 10^10 runs
-    for rows in (means, np.tile(means, (20_000, 1))):
-        many = np.sort(plan.simulate(rows, np.random.default_rng(8), 20_000))
-        at = np.concatenate([one, many])
-        below = np.searchsorted(one, at, "right") / n
-        assert np.abs(below - np.searchsorted(many, at, "right") / many.size).max() < limit
-        assert np.abs(below - np.searchsorted(many + 6.0, at, "right") / many.size).max() > limit
 
 
 @pytest.mark.slow

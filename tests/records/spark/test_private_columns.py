@@ -130,7 +130,12 @@ def released(dataset, folder, patch):
     return made.table.to_pylist(), book.remaining
 
 
-@pytest.mark.parametrize("way", [*WAYS])
+def ways(*names):
+    """Return ways to read, of which that of Spark is known by its mark: it asks for the session."""
+    return [pytest.param(n, marks=pytest.mark.spark if n == "spark" else ()) for n in names]
+
+
+@pytest.mark.parametrize("way", ways(*WAYS))
 def test_every_source_has_the_same_columns(way, source, expected, tmp_path, monkeypatch, request):
     """Bit for bit: contributions, counts by bin, numbers to be noised; and one booked loss."""
     made = WAYS[way](source, tmp_path, lambda: request.getfixturevalue("spark"))
@@ -147,7 +152,7 @@ def test_every_source_has_the_same_columns(way, source, expected, tmp_path, monk
     made.close()
 
 
-@pytest.mark.parametrize("way", ["cache", "spark"])
+@pytest.mark.parametrize("way", ways("cache", "spark"))
 def test_a_missing_column_leaves_nothing_behind(way, source, tmp_path, request):
     """A column that is not there is named, and pairs of the others are given up."""
     options = READ | {"value": ("speed", "weight"), "bounds": (0, 9)}

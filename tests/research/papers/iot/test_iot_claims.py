@@ -1,4 +1,4 @@
-"""IOT's lemmas: the verdicts are those of the errata, and a wrong formula turns each."""
+"""IOT's lemmas: a wrong formula turns each verdict."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -22,20 +22,6 @@ from hexveil_research.papers.study import Setting
 
 FEW = Setting(trials=400)
 CELLS = lemmas.instances(3, 30)
-FAILING = {
-    "Section II-A",
-    "Algorithm 3, step 3",
-    "Section III-E, Algorithm 2 of [16]",
-    "Section III-E, OPTIMIZEDQUANTILE",
-    "Section IV-A",
-    "Proposition IV.1",
-    "Lemma IV.2",
-    "Proposition IV.2",
-    "Lemma V.1",
-    "Section V, eq. (12) to (15)",
-    "Lemma VI.2",
-    "Section VI, procedure after Lemma VI.2",
-}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,23 +42,6 @@ def stated():
 @pytest.fixture(scope="module")
 def found(stated):
     return stated[0].claims
-
-
-@pytest.mark.slow
-def test_the_verdicts_are_those_of_the_errata(found):
-    """What is printed wrong fails, everything else holds, and what is put right holds."""
-    assert {claim.place for claim in found if claim.verdict == "fails"} == FAILING
-    assert not [c for c in found if c.verdict != "holds" and c.reading != "as printed"]
-    right = {c.place.removesuffix(", proof") for c in found if c.reading == "corrected"}
-    assert right == FAILING
-
-
-def test_claims_say_what_was_measured(found):
-    """One line of text each, with a number, and no two the same."""
-    assert len({(claim.place, claim.says) for claim in found}) == len(found)
-    assert all("\n" not in claim.measured for claim in found)
-    assert all(any(letter.isdigit() for letter in claim.measured) for claim in found)
-    assert {claim.paper for claim in found} == {"IOT"}
 
 
 @pytest.mark.slow

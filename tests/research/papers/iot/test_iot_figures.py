@@ -83,7 +83,6 @@ def test_figure_1():
     ("name", "ours"),
     [
         ("iot:fig2", ["Foresight", "Auto"]),
-        pytest.param("iot:fig3", ["Foresight", "Auto"], marks=pytest.mark.slow),
         pytest.param("iot:fig4", ["Foresight"], marks=pytest.mark.slow),
     ],
 )

@@ -16,7 +16,7 @@ Records: `read`, `from_sums`, `combine_columns`, `Cells`, `Labels`, `OneCell`, `
 Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`; with quantiles, shares and
 histograms: `DistributionPlan`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
-`OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
+`OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Auto`.
 Publishing: `Ledger`, `release`, `Release`, `Catalogue`; for those who receive a folder: `load`,
 `verify`, `compare_releases`, `roll_up`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         Auto,
         Baseline,
         FixedQuantile,
-        Foresight,
         Levy,
         OptArrayAveraging,
         OptimalClipping,
@@ -103,7 +102,6 @@ _HOMES = {
     "Auto": "hexveil.mechanisms",
     "Baseline": "hexveil.mechanisms",
     "FixedQuantile": "hexveil.mechanisms",
-    "Foresight": "hexveil.mechanisms",
     "Levy": "hexveil.mechanisms",
     "OptArrayAveraging": "hexveil.mechanisms",
     "OptimalClipping": "hexveil.mechanisms",
@@ -154,7 +152,6 @@ __all__ = [
     "Drift",
     "FixedQuantile",
     "FleetDeclaration",
-    "Foresight",
     "GridTooFineWarning",
     "Heterogeneous",
     "HexveilError",

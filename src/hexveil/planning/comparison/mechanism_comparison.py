@@ -15,8 +15,7 @@ from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.per_cell_allocation import PerCell
-from hexveil.mechanisms.single_cell.prior_based.auto import PAPERS_MECHANISMS, Auto
-from hexveil.mechanisms.single_cell.prior_based.foresight import Foresight
+from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, Auto
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import CellMechanisms
 from hexveil.planning.methods import allocate
@@ -27,13 +26,12 @@ if TYPE_CHECKING:
     from hexveil.planning.plan import Plan
 
 
-MECHANISMS: tuple[CellMechanism, ...] = (*PAPERS_MECHANISMS, Foresight(), Auto())
+MECHANISMS: tuple[CellMechanism, ...] = (*PAPERS_MECHANISMS, Auto())
 """Mechanisms that are compared."""
-SLOW = (Foresight, Auto)
 MAX_CELLS = 200
 """Cells up to which mechanisms are compared: each cell is simulated for each of them."""
 MAX_SLOW_CELLS = 60
-"""Cells beyond which those that predict before they choose would take minutes."""
+"""Cells beyond which one that predicts before it chooses would take minutes."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def _sort_key(row: MechanismRow) -> float:
 
 def _row(plan: Plan, mechanism: CellMechanism) -> MechanismRow:
     n_cells = plan.occupancy.n_cells
-    if isinstance(mechanism, SLOW) and n_cells > MAX_SLOW_CELLS:
+    if isinstance(mechanism, Auto) and n_cells > MAX_SLOW_CELLS:
         return MechanismRow(
             mechanism.name,
             trouble=f"on {n_cells:,} cells its predictions take minutes; plan it by itself, with "

@@ -133,7 +133,7 @@ def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:
                 day: assess_grids(
                     make_plan(row.facts, epsilon=row.requested_epsilon, **options, advise=False),
                     grids=grids,
-                    search=False,
+                    losses="none",
                 )
                 for day, row in plans.items()
                 if row.facts is not None

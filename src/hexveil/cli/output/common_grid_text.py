@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hexveil.cli.output import formatting
+from hexveil.cli.output.proposal_text import cell_fields
 from hexveil.config.run_file_text import toml_lines
+from hexveil.planning.feasibility.common_grid import DeclaredAssessment
 from hexveil.planning.presence.counted_request import CountedPrediction
-from hexveil.planning.presence.declared_assessment import DeclaredAssessment
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 
 if TYPE_CHECKING:
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
 
 def grid_fields(grid: CommonGrid) -> Changes:
     """Return the fields of a run file that make its grid this one."""
-    offer = grid.leading
-    if offer.labels is not None:
-        return {("cells", "labels"): offer.labels}
-    changes: Changes = {("cells", "resolution"): offer.resolution}
-    return changes | {("cells", "timeslot"): offer.timeslot or "none"}
+    return cell_fields(grid.leading.grid)
 
 
 def common_lines(

@@ -11,7 +11,9 @@ from hexveil.model.cells import Cells
 from hexveil.planning.feasibility.proposals import distinct
 
 if TYPE_CHECKING:
-    from hexveil.planning.feasibility.proposals import RunAdvice, RunProposal
+    from hexveil.model.cells import Labels
+    from hexveil.planning.feasibility.grid_assessment import GridAssessment
+    from hexveil.planning.feasibility.proposals import RunAdvice
 
 Changes = dict[tuple[str, str], object]
 """Fields of a run file by section and name."""
@@ -22,14 +24,17 @@ _USUAL_CAUSE = (
 )
 
 
-def changed_fields(proposal: RunProposal) -> Changes:
+def cell_fields(grid: Cells | Labels) -> Changes:
+    """Return the fields of a run file that make its grid this one."""
+    if not isinstance(grid, Cells):
+        return {("cells", "labels"): grid.columns}
+    changes: Changes = {("cells", "resolution"): grid.resolution}
+    return changes | {("cells", "timeslot"): grid.timeslot or "none"}
+
+
+def changed_fields(proposal: GridAssessment) -> Changes:
     """Return the fields of a run file that make a run the proposed one."""
-    changes: Changes = {}
-    if isinstance(proposal.grid, Cells):
-        changes["cells", "resolution"] = proposal.grid.resolution
-        changes["cells", "timeslot"] = proposal.grid.timeslot or "none"
-    else:
-        changes["cells", "labels"] = proposal.grid.columns
+    changes = cell_fields(proposal.grid)
     changes["select", "min_users"] = proposal.min_users
     changes["read", "privacy_unit"] = proposal.privacy_unit
     return changes
@@ -58,10 +63,10 @@ def advice_lines(advice: RunAdvice, value_unit: str, epsilon: str) -> list[str]:
     return lines
 
 
-def _comment(choices: str, proposal: RunProposal, value_unit: str) -> list[str]:
+def _comment(choices: str, proposal: GridAssessment, value_unit: str) -> list[str]:
     raw, smoothed, constant = (
         formatting.measured(float(f"{error:.2g}"), value_unit)
-        for error in (proposal.raw_error, proposal.smoothed_error, proposal.baseline_error)
+        for error in (proposal.predicted_error, proposal.smoothed_error, proposal.baseline_error)
     )
     units = f"{proposal.users:,} {proposal.privacy_unit}s"
     return [
@@ -70,7 +75,7 @@ def _comment(choices: str, proposal: RunProposal, value_unit: str) -> list[str]:
     ]
 
 
-def _places(proposal: RunProposal) -> str:
+def _places(proposal: GridAssessment) -> str:
     """Return the hexagons of a run and their width in words; nothing for labels."""
     if proposal.hexagons is None or not isinstance(proposal.grid, Cells):
         return ""
@@ -84,7 +89,7 @@ def _absence(advice: RunAdvice, epsilon: str) -> str:
     sentence = (
         f"At epsilon {epsilon} no run is expected to beat one number for all cells. "
         f"{formatting.capital(nearest.description)} with min_users {nearest.min_users} "
-        f"({nearest.cells:,} cells) comes nearest: error {nearest.raw_error:.2g}, one number "
+        f"({nearest.cells:,} cells) comes nearest: error {nearest.predicted_error:.2g}, one number "
         f"{nearest.baseline_error:.2g}"
     )
     enough = advice.epsilon_needed
@@ -109,7 +114,7 @@ def advice_json(advice: RunAdvice) -> dict[str, object]:
     }
 
 
-def _run_json(proposal: RunProposal) -> dict[str, object]:
+def _run_json(proposal: GridAssessment) -> dict[str, object]:
     return {
         "fields": {
             f"{section}.{name}": list(value) if isinstance(value, tuple) else value
@@ -118,7 +123,7 @@ def _run_json(proposal: RunProposal) -> dict[str, object]:
         "hexagons": proposal.hexagons,
         "cells": proposal.cells,
         "users": proposal.users,
-        "raw_error": proposal.raw_error,
+        "raw_error": proposal.predicted_error,
         "smoothed_error": proposal.smoothed_error,
         "baseline_error": proposal.baseline_error,
     }

@@ -14,8 +14,12 @@ import typer
 from hexveil.cli.column_inspection import write_common
 from hexveil.cli.output import common_grid_text, formatting
 from hexveil.cli.presence import declared_plan, declared_steps
-from hexveil.planning.feasibility.common_grid import CommonGrid, choose_common_grids
-from hexveil.planning.presence.declared_assessment import DeclaredAssessment
+from hexveil.model.cells import Cells, Labels
+from hexveil.planning.feasibility.common_grid import (
+    CommonGrid,
+    DeclaredAssessment,
+    choose_common_grids,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,12 +69,14 @@ def _assessed(plan: DeclaredColumnPlans) -> CommonGrid:
 
 
 def _grid_json(plan: DeclaredColumnPlans) -> dict[str, Any]:
-    leading = _assessed(plan).leading
+    leading = next(iter(plan.plans.values()))
+    grid = leading.facts.cells.grid
+    places = grid if isinstance(grid, Cells) else None
     return {
-        "resolution": leading.resolution,
-        "timeslot": leading.timeslot,
-        "labels": None if leading.labels is None else list(leading.labels),
-        "cells": leading.cells,
+        "resolution": places and places.resolution,
+        "timeslot": places and places.timeslot,
+        "labels": list(grid.columns) if isinstance(grid, Labels) else None,
+        "cells": leading.facts.grid.n_cells,
         "columns": {
             column: {
                 "epsilon": float(own.epsilon),

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hexveil.model.cells import slot_seconds
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -27,56 +25,26 @@ WEAKER_UNITS: dict[Unit, tuple[Unit, ...]] = {
 
 def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
     """Return the offer of most cells that halves one constant's error; of equals, the better."""
-    halved = [
-        assessment
-        for assessment in offers
-        if assessment.privacy_unit == unit and assessment.halved and assessment.is_map
-    ]
-    # As printed: the same cells by another name are not told apart by a last digit.
-    return max(
-        halved,
-        key=lambda assessment: (
-            assessment.cells,
-            -_rounded(assessment),
-            fineness(assessment.resolution, assessment.timeslot),
-        ),
-        default=None,
-    )
+    halved = (one for one in offers if one.privacy_unit == unit and one.halved and one.is_map)
+    return max(halved, key=_by_cells, default=None)
 
 
-def fineness(resolution: int | None, timeslot: str | None) -> tuple[float, ...]:
-    """Return the order of grids with equally many cells: smaller hexagons, then shorter slots.
-
-    Examples
-    --------
-    >>> fineness(6, "1h") > fineness(6, "1d") > fineness(5, "1h") > fineness(5, None)
-    True
-    """
-    seconds = float("inf") if timeslot is None else float(slot_seconds(timeslot))
-    return (-1.0 if resolution is None else float(resolution), -seconds)
-
-
-def _rounded(offer: GridAssessment) -> float:
-    return float(f"{offer.predicted_error:.2g}")
+def _by_cells(offer: GridAssessment) -> tuple[float, float, tuple[float, ...]]:
+    """Return the order of offers; errors as printed: a last digit decides nothing."""
+    return offer.cells, -offer.printed_error, offer.fineness
 
 
 def cheapest(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
     """Return the offer that would halve one constant's error at the least loss."""
-    with_epsilon = [
-        assessment
-        for assessment in offers
-        if assessment.privacy_unit == unit
-        and assessment.epsilon_halved is not None
-        and assessment.is_map
-    ]
+    with_epsilon = (
+        one
+        for one in offers
+        if one.privacy_unit == unit and one.epsilon_halved is not None and one.is_map
+    )
     return min(
         with_epsilon,
         # At equal loss the finer grid says more.
-        key=lambda assessment: (
-            assessment.epsilon_halved or 0.0,
-            -assessment.cells,
-            *(-one for one in fineness(assessment.resolution, assessment.timeslot)),
-        ),
+        key=lambda one: (one.epsilon_halved or 0.0, -one.cells, *(-f for f in one.fineness)),
         default=None,
     )
 
@@ -99,20 +67,20 @@ def recommendation_text(offers: tuple[GridAssessment, ...], unit: Unit, epsilon:
 
 def _describe(offer: GridAssessment) -> str:
     return (
-        f"{offer.grid}, unit {offer.privacy_unit}: {offer.cells:,} cells, error "
+        f"{offer.description}, unit {offer.privacy_unit}: {offer.cells:,} cells, error "
         f"{offer.predicted_error:.2g}, baseline error {offer.baseline_error:.2g}"
     )
 
 
 def _figures(offer: GridAssessment) -> str:
     return (
-        f"{offer.grid} ({offer.cells:,} cells, error {offer.predicted_error:.2g}, baseline error "
-        f"{offer.baseline_error:.2g})"
+        f"{offer.description} ({offer.cells:,} cells, error {offer.predicted_error:.2g}, "
+        f"baseline error {offer.baseline_error:.2g})"
     )
 
 
 def _describe_finer(offer: GridAssessment) -> str:
-    return f"The finer {offer.grid} ({offer.cells:,} cells) needs epsilon {_loss(offer)}."
+    return f"The finer {offer.description} ({offer.cells:,} cells) needs epsilon {_loss(offer)}."
 
 
 def _loss(offer: GridAssessment) -> str:
@@ -131,12 +99,8 @@ def _nothing(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> 
     if would is None:
         sentence += ", nor at ten times that."
     else:
-        sentence += f"; {would.grid} ({would.cells:,} cells) needs epsilon {_loss(would)}."
-    usable = max(
-        (one for one in maps if one.beats_constant),
-        key=lambda one: (one.cells, -_rounded(one), fineness(one.resolution, one.timeslot)),
-        default=None,
-    )
+        sentence += f"; {would.description} ({would.cells:,} cells) needs epsilon {_loss(would)}."
+    usable = max((one for one in maps if one.beats_constant), key=_by_cells, default=None)
     return (
         sentence if usable is None else f"{sentence} The finest usable grid is {_figures(usable)}."
     )

@@ -1,4 +1,4 @@
-"""Assessment of grids: what the request of a plan would reach on each, predicted from public facts.
+"""Assessment of grids: predicted errors of a plan's request on each, from public facts.
 
 A grid whose error is certainly no smaller than one constant's is not predicted at all: its error
 and its ε are then said to be above something (planning/feasibility/prediction.py).
@@ -100,17 +100,17 @@ class GridAssessment:
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """Columns whose combinations are the cells, in place of a resolution and a slot."""
+        """Columns that make a cell, in place of a resolution and a slot."""
         return None if isinstance(self.grid, Cells) else self.grid.columns
 
     @property
     def beats_constant(self) -> bool:
-        """Whether the error is below what one constant misses."""
+        """Whether the error is below that of one constant."""
         return self.planned and self.predicted_error < self.baseline_error
 
     @property
     def halved(self) -> bool:
-        """Whether the error is below half of what one constant misses."""
+        """Whether the error is below half of a constant's."""
         return self.planned and self.predicted_error < self.baseline_error / 2.0
 
     @property

@@ -187,7 +187,7 @@ class ErrorPredictor:
 
     @cached_property
     def baseline_error(self) -> float:
-        """What one constant misses on these cells by the prior: less on a map of few cells."""
+        """Error of one constant on these cells by the prior: smaller on a map of few cells."""
         plan, miss = self.plan, self.plan.support.baseline_error
         # A number from outside is about the caller's own map, and stays as it is given.
         assumed = is_assumed(plan.lower, plan.upper, plan.baseline_error)

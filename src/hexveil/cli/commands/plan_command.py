@@ -239,8 +239,8 @@ def _plan_distribution(
 ) -> None:
     """Print price and expected errors of quantiles, shares and histograms."""
     from hexveil.cli.output import distribution_text  # noqa: PLC0415  for these plans alone
+    from hexveil.planning.comparison.alternatives import compare_estimators  # noqa: PLC0415
     from hexveil.planning.distribution.distribution_plan import DistributionPlan  # noqa: PLC0415
-    from hexveil.planning.distribution.estimator_comparison import compare_estimators  # noqa: PLC0415
 
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)

@@ -8,8 +8,8 @@ unknown range within the bounds: a choice by them costs nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.base.errors import InputError
@@ -18,7 +18,7 @@ from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, Auto
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import CellMechanisms
-from hexveil.planning.methods import allocate
+from hexveil.planning.comparison.alternatives import alternative
 from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:
@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
 MECHANISMS: tuple[CellMechanism, ...] = (*PAPERS_MECHANISMS, Auto())
 """Mechanisms that are compared."""
+EACH_CELL_APART: dict[str, Any] = {
+    "method": "per-cell",
+    "objective": "max",
+    "split": None,
+    "clipping_range": "bounds",
+    "range_share": None,
+}
+"""Fields of a request whose cells are planned each by itself."""
 MAX_CELLS = 200
 """Cells up to which mechanisms are compared: each cell is simulated for each of them."""
 MAX_SLOW_CELLS = 60
@@ -109,24 +117,9 @@ def _row(plan: Plan, mechanism: CellMechanism) -> MechanismRow:
             f'the method "per-cell" and the mechanism "{mechanism.name}".',
         )
     try:
-        return _figures(_planned(plan, mechanism))
+        return _figures(alternative(plan, mechanism=mechanism, **EACH_CELL_APART))
     except InputError as error:
         return MechanismRow(mechanism.name, trouble=str(error))
-
-
-def _planned(plan: Plan, mechanism: CellMechanism) -> Plan:
-    """Return the plan's request by this mechanism, each cell apart."""
-    request = replace(
-        plan.request,
-        method="per-cell",
-        mechanism=mechanism,
-        objective="max",
-        split=None,
-        clipping_range="bounds",
-        range_share=None,
-    )
-    allocation = allocate(replace(plan.problem, request=request))
-    return replace(plan, allocation=allocation, request=request)
 
 
 def _figures(plan: Plan) -> MechanismRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, parts_of_wor
 from hexveil.model.cells import Cells
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.public_metadata import many_repeats
+from hexveil.planning.comparison.alternatives import at_loss
 from hexveil.planning.feasibility.grid_assessment import grid_in_words
 from hexveil.planning.feasibility.grids import (
     MIN_CELLS,
@@ -105,12 +106,6 @@ def advice(plan: Plan) -> Advice:
     with share_of_work(USABLE_GRID, 0.5, 1.0, SEARCH):
         coarser = finest_useful(plan)
     return Advice(needed, coarser, _text(plan, needed, coarser))
-
-
-def at_loss(plan: Plan, loss: Fraction) -> Plan:
-    """Return the same request at another loss."""
-    problem = plan.problem.within(loss)
-    return replace(plan, allocation=allocate(problem), request=problem.request)
 
 
 def sufficient_epsilon(plan: Plan, error: float) -> float | None:

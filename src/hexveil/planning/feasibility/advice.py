@@ -15,7 +15,6 @@ from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, parts_of_wor
 from hexveil.model.cells import Cells
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.public_metadata import many_repeats
-from hexveil.planning.comparison.alternatives import at_loss
 from hexveil.planning.feasibility.grid_assessment import grid_in_words
 from hexveil.planning.feasibility.grids import (
     MIN_CELLS,
@@ -123,7 +122,8 @@ def sufficient_epsilon(plan: Plan, error: float) -> float | None:
     kinds = {request.resolve_range(plan.occupancy, loss) for loss in (requested, larger)}
     if len(kinds) == 1:
         return epsilon
-    other = at_loss(plan, larger)
+    problem = plan.problem.within(larger)
+    other = replace(plan, allocation=allocate(problem), request=problem.request)
     return epsilon if other.support.mean_error <= error else _scaled_to(other, error, larger)
 
 

@@ -19,7 +19,7 @@ from hexveil.cli import shared_steps
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting, progress_bar
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
-from hexveil.simulation import mechanism_text, private_study_output
+from hexveil.simulation import private_study_output, value_distributions
 from hexveil.simulation.cell_selection import select_cell_by_text
 from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
@@ -161,7 +161,7 @@ def reproduce(  # noqa: PLR0913  the options of the command
         cell,
         counts=counts,
         built_in=built_in,
-        values=None if values is None else mechanism_text.values(values),
+        values=None if values is None else value_distributions.values(values),
         bounds=run.values.bounds,
         epsilons=None if epsilon is None else [e for text in epsilon for e in text.split(",")],
         gamma=gamma,

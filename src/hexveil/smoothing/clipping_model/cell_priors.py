@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.clipping_model.group_centres import invert_rows
+from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

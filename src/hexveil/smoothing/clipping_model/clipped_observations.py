@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.smoothing.clipping_model.group_centres import invert_rows
+from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
 from hexveil.smoothing.mixed_noise import log_mean_density
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ import numpy as np
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.work_share import ESTIMATES, parts_of_work, share_of_work, tell_share
 from hexveil.smoothing.cell_groupings import drop_uninformative
+from hexveil.smoothing.clipping_model.bin_quantiles import refine
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.clipping_model.cell_priors import (
     CellPosterior,
@@ -35,7 +36,7 @@ from hexveil.smoothing.clipping_model.clipped_observations import (
     UserMeanSpread,
     mixed_likelihood,
 )
-from hexveil.smoothing.clipping_model.group_centres import CellLikelihoods, predict_centres, refine
+from hexveil.smoothing.clipping_model.group_centres import CellLikelihoods, predict_centres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,10 +9,8 @@ from hexveil import Occupancy
 from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging
-from hexveil.mechanisms.single_cell.linear.baseline import Baseline
-from hexveil.mechanisms.single_cell.linear.opt_array_averaging import OptArrayAveraging
-from hexveil.mechanisms.single_cell.linear.optimal_clipping import OptimalClipping
+from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
 from hexveil.mechanisms.single_cell.private_range.levy import Levy
 from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (

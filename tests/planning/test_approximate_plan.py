@@ -22,13 +22,13 @@ from accounting.test_gaussian_loss import law
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting import moves as accountant
+from hexveil.accounting.error_model import gaussian_noise_floor
 from hexveil.accounting.gaussian_composition import (
     calibrated_square,
     epsilons_of_squares,
     square_epsilon,
     square_of_pure,
 )
-from hexveil.accounting.noise_floor import gaussian_noise_floor
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.cell_ranges import gaussian_looks

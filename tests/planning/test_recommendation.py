@@ -6,7 +6,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.planning import GridAssessment
-from hexveil.planning.feasibility.recommendation import cheapest, recommend, recommendation_text
+from hexveil.planning.feasibility.grid_assessment import cheapest, recommend, recommendation_text
 
 OFFER = GridAssessment(
     hv.Cells(6, "6h", "Europe/Warsaw", "pooled"),

@@ -19,9 +19,9 @@ from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID, advice
 from hexveil.planning.feasibility.capacity import assess_grids
+from hexveil.planning.feasibility.grid_assessment import WEAKER_UNITS
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, KeptCounts, grids_to_try, most_cells_of
 from hexveil.planning.feasibility.proposals import propose_runs
-from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
 from hexveil.mechanisms.single_cell.auto import Auto
-from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging
-from hexveil.mechanisms.single_cell.linear.baseline import Baseline
-from hexveil.mechanisms.single_cell.linear.opt_array_averaging import OptArrayAveraging
-from hexveil.mechanisms.single_cell.linear.optimal_clipping import OptimalClipping
+from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
 from hexveil.mechanisms.single_cell.private_range.levy import Levy
 from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (

@@ -14,7 +14,7 @@ import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
-from hexveil.mechanisms.single_cell.cell_plan import CellPlan
+from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil_research.mechanisms import foresight
 from hexveil_research.mechanisms.foresight import (
     DESIGNS,

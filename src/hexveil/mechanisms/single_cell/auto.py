@@ -33,12 +33,9 @@ from hexveil.mechanisms.priors import (
     numbers_per_trial,
 )
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, check_epsilon, study_cell
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, unknown_choice
-from hexveil.mechanisms.single_cell.cell_plan import CellPlan
-from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging
-from hexveil.mechanisms.single_cell.linear.baseline import Baseline
-from hexveil.mechanisms.single_cell.linear.opt_array_averaging import OptArrayAveraging
-from hexveil.mechanisms.single_cell.linear.optimal_clipping import OptimalClipping
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan, unknown_choice
+from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
 from hexveil.mechanisms.single_cell.private_range.levy import Levy
 from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (

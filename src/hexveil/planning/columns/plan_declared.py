@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
+from hexveil.planning.columns.column_options import baseline_errors
 from hexveil.planning.columns.column_plan import DeclaredColumnPlans
-from hexveil.planning.columns.column_statements import baseline_errors
 from hexveil.planning.columns.epsilon_shares import divide_epsilon
 from hexveil.planning.columns.plan_columns import DivisibleLoss, split_weights, whole_epsilon
 from hexveil.planning.presence.counted_request import CountedPrediction

@@ -27,6 +27,8 @@ from hexveil.planning.feasibility.grid_assessment import (
     GridAssessment,
     assess,
     near_loss,
+    recommend,
+    recommendation_text,
 )
 from hexveil.planning.feasibility.grids import (
     MIN_CELLS,
@@ -37,10 +39,8 @@ from hexveil.planning.feasibility.grids import (
     on_each_grid,
 )
 from hexveil.planning.feasibility.prediction import UNDER, ErrorPredictor
-from hexveil.planning.feasibility.recommendation import recommend, recommendation_text
 from hexveil.planning.moments.moment_options import MomentOptions
-from hexveil.planning.moments.plan_moments import plan_moments
-from hexveil.planning.moments.public_source import HasPublicMetadata
+from hexveil.planning.moments.plan_moments import HasPublicMetadata, plan_moments
 from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:

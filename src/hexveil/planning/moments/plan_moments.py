@@ -1,30 +1,34 @@
-"""Plan of means and variances: a checked request, allocated by its method."""
+"""Plan of means and variances: a checked request, allocated by its method.
+
+Public side of a source: its occupancy, its metadata and the bounds of its cells.
+"""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.base.rational import to_bounds
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.advice import GridTooFineWarning, brief_advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
 from hexveil.planning.moments.moment_options import MomentOptions
-from hexveil.planning.moments.public_source import (
-    HasPublicMetadata,
-    bounds_of_cells,
-    cell_names,
-    public_side,
-)
 from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
 
     from hexveil.base.rational import Number
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
 
 
 def plan_moments(
@@ -73,3 +77,72 @@ def plan_moments(
     if advise and not result.support.beats_constant:
         warnings.warn(brief_advice(result), GridTooFineWarning, stacklevel=3)
     return result
+
+
+@runtime_checkable
+class HasPublicMetadata(Protocol):
+    """Anything that carries public facts, such as a data set."""
+
+    @property
+    def public(self) -> PublicMetadata:
+        """All that a plan may see."""
+
+
+def public_side(
+    source: Occupancy | PublicMetadata | HasPublicMetadata,
+) -> tuple[Occupancy, PublicMetadata | None]:
+    """Return the occupancy of a source, and its public metadata if it has more to tell."""
+    if isinstance(source, PublicMetadata):
+        return source.occupancy, source
+    if isinstance(source, HasPublicMetadata):
+        return source.public.occupancy, source.public
+    # isinstance of a protocol with properties would compute them: one method tells.
+    if not hasattr(source, "map_cells"):
+        raise InputError(
+            f"a plan is made for a data set or an occupancy, got {type(source).__name__}."
+        )
+    return source, None
+
+
+def cell_names(occupancy: Occupancy, facts: PublicMetadata | None) -> tuple[str, ...]:
+    """Return a name per cell: its number, where a bare occupancy has no names."""
+    if facts is not None:
+        return facts.cells.names()
+    return tuple(str(i) for i in range(occupancy.n_cells))
+
+
+def bounds_of_cells(
+    bounds: object, facts: PublicMetadata | None, occupancy: Occupancy
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return lower and upper bound of each cell."""
+    if bounds is None:
+        if facts is None:
+            raise InputError("bounds are needed to plan a bare occupancy, like bounds=(0, 65).")
+        pairs = [(facts.lattice.lower, facts.lattice.upper)]
+    elif isinstance(bounds, Mapping):
+        pairs = [to_bounds(_of_cell(bounds, name), f"bounds of {name}") for name in _names(facts)]
+    else:
+        pairs = [to_bounds(bounds)]
+    if facts is not None:
+        _check_inside(pairs, facts)
+    ends = np.array([[float(low), float(high)] for low, high in pairs], dtype=np.float64)
+    full = np.broadcast_to(ends, (occupancy.n_cells, 2))
+    return full[:, 0].copy(), full[:, 1].copy()
+
+
+def _names(facts: PublicMetadata | None) -> tuple[str, ...]:
+    if facts is None:
+        raise InputError("bounds by cell need a data set whose cells have names.")
+    return facts.cells.names()
+
+
+def _of_cell(bounds: Mapping[str, object], name: str) -> object:
+    if name not in bounds:
+        raise InputError(f"bounds by cell leave out the cell {name}; give a pair for each.")
+    return bounds[name]
+
+
+def _check_inside(pairs: list[tuple[Fraction, Fraction]], facts: PublicMetadata) -> None:
+    for low, high in pairs:
+        facts.lattice.to_quanta(low, "lower bound")
+        facts.lattice.to_quanta(high, "upper bound")

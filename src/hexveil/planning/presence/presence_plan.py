@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.base.rational import Number
-    from hexveil.model.declared_facts import DeclaredFacts
-    from hexveil.model.fine_bins import FineBins
+    from hexveil.model.declared_grid import DeclaredFacts
+    from hexveil.model.public_metadata import FineBins
     from hexveil.planning.presence.presence_prediction import Prediction
 
     AnyPrediction: TypeAlias = Prediction | ShapePrediction | CountedPrediction

@@ -22,7 +22,7 @@ import numpy as np
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.cell_ranges.pooled_spread import cell_shares
-from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
+from hexveil.mechanisms.estimates import STANDARD_NORMAL
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.planning.allocation import PerCellRange, PrivateRange
 from hexveil.publishing.estimates.cut_off import CutOff

@@ -12,24 +12,39 @@ Sensitivity: 2 w, exactly (`linear_sum`); U min(m, t)/N of the estimate.
 Loss: ε for a user with at least t samples, ε m/t for the others; 0 with t = 0.
 Worst-case bias: U Σ max(m - t, 0)/(2 N) (WC Lemma III.1, exact since the intervals are symmetric
 about the middle, ERRATA 14).
+
+BASELINE: the plain mean, with noise for the user of most samples.
+
+Source: COMP eq. (5); RW and IOT's BASELINE.
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Sensitivity: U m*/N. Loss: ε for the largest user, ε m/m* for a user of m samples. No bias.
+Integers, measuring and decoding: `clipped_user_sums` with t = m*, which clips nothing.
+
+OPTIMAL CLIPPING: the projection of user means with the least worst-case error.
+
+Source: WC Theorem III.1; error as corrected in ERRATA 5.
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Sensitivity: T/N with T the ⌈2/ε⌉-th largest U m, 0 if there are fewer users.
+Loss: ε for a user with U m >= T, ε U m/T for the others; 0 where T = 0 (no value is read).
+Integers, measuring and decoding: `clipped_user_sums` with t = T/U.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
+from hexveil.accounting.pseudo_user_caps import clipping_rank
 from hexveil.mechanisms.contract import EstimateGrid, ProvenError
 from hexveil.mechanisms.single_cell.cell_allocation import LN20, CellAllocation
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
@@ -112,3 +127,42 @@ class ClippedMeanMechanism(CellMechanism):
         ends = middle - half_width, middle + half_width
         stage = LinearSum("mean", cell.counts, 2 * cell.counts, *ends, cell.span, epsilon)
         return ClippedUserSums(cell, epsilon, (stage,), cap)
+
+
+@dataclass(frozen=True, repr=False)
+class Baseline(ClippedMeanMechanism):
+    """The plain mean plus Laplace noise of scale U m* / (N ε).
+
+    Examples
+    --------
+    >>> Baseline().plan([3, 1], bounds=(0, 8), epsilon=2).noise_scale
+    3.0
+    """
+
+    def rank(self, epsilon: Fraction) -> int:  # noqa: ARG002  part of the contract
+        """Return 1: the largest count is the cap, so nothing is clipped."""
+        return 1
+
+    def epsilon_range(self, rank: int) -> tuple[Fraction, Fraction | None] | None:
+        """Return every loss for rank 1, none for another."""
+        return (Fraction(0), None) if rank == 1 else None
+
+
+@dataclass(frozen=True, repr=False)
+class OptimalClipping(ClippedMeanMechanism):
+    """The mean of user means projected to U/2 ± T/(2m), plus Laplace noise of scale T / (N ε).
+
+    Examples
+    --------
+    >>> plan = OptimalClipping().plan([4, 2, 1], bounds=(0, 8), epsilon=1)
+    >>> plan.sensitivity == 16 / 7, plan.worst_case_bias == 8 / 7
+    (True, True)
+    """
+
+    def rank(self, epsilon: Fraction) -> int:
+        """Return ⌈2/ε⌉ (WC Theorem III.1)."""
+        return clipping_rank(epsilon)
+
+    def epsilon_range(self, rank: int) -> tuple[Fraction, Fraction | None] | None:
+        """Return [2/k, 2/(k-1)) for rank k."""
+        return Fraction(2, rank), Fraction(2, rank - 1) if rank > 1 else None

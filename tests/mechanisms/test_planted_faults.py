@@ -18,7 +18,7 @@ from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.private_quantile import PrivateQuantile
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import LinearSum
 from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import RangeSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans, UserSums
 from stage_laws import Problem, holds

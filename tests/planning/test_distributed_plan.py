@@ -24,7 +24,7 @@ from hexveil.planning.clipping_range.weight_search import (
     DISTRIBUTED_ITERATIONS,
     DistributedWeightProblem,
 )
-from hexveil.planning.comparison.mechanism_comparison import compare_mechanisms
+from hexveil.planning.comparison.alternatives import compare_mechanisms
 from hexveil.planning.comparison.method_comparison import compare_methods, compare_ranges
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.goal import goal

@@ -14,7 +14,7 @@ from hexveil.mechanisms.contract import LaplaceNoise, MemoryJournal, Meter, Nois
 from hexveil.mechanisms.registry import REGISTRY
 from hexveil.planning.allocation import CellMechanisms
 from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.comparison.mechanism_comparison import explain_absence
+from hexveil.planning.comparison.alternatives import explain_absence
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.private_sums import private_sums

@@ -275,7 +275,7 @@ def _compare(plan: Plan) -> Comparison:
 def _show_mechanisms(plan: Plan, comparison: Comparison, unit: str) -> None:
     """Print the mechanisms of one cell, or why there are none."""
     from hexveil.cli.output import mechanism_table  # noqa: PLC0415  for --compare alone
-    from hexveil.planning.comparison.mechanism_comparison import explain_absence  # noqa: PLC0415
+    from hexveil.planning.comparison.alternatives import explain_absence  # noqa: PLC0415
 
     if reason := explain_absence(plan):
         typer.echo("\n".join(formatting.wrapped("", reason, indent=0)))

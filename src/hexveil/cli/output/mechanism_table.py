@@ -11,7 +11,7 @@ from rich.table import Table
 from hexveil.cli.output import formatting
 
 if TYPE_CHECKING:
-    from hexveil.planning.comparison.mechanism_comparison import MechanismRow
+    from hexveil.planning.comparison.alternatives import MechanismRow
 
 COLUMNS = ("Mechanism", "Predicted", "Worst case")
 MAP_COLUMNS = ("Cell loss", "Gain")

@@ -1,4 +1,6 @@
-"""The public door to simulated private cars: their records batch by batch, and their statistics.
+"""Private cars of an invented city, for maps in which presence is private.
+
+`CarCity` makes the records batch by batch, and states their statistics. Everything is invented.
 
 Homes, work places and trips of private cars, and the records along them.
 

@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
     from hexveil.planning.columns.column_plan import ColumnPlans
-    from hexveil.planning.comparison.method_comparison import compare
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
+    from hexveil.planning.method_comparison import compare
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.publishing.catalogue.holder_statements import Catalogue
@@ -116,7 +116,7 @@ _HOMES = {
     "Plan": "hexveil.planning",
     "capacity": "hexveil.planning",
     "ColumnPlans": "hexveil.planning.columns.column_plan",
-    "compare": "hexveil.planning.comparison.method_comparison",
+    "compare": "hexveil.planning.method_comparison",
     "DistributionPlan": "hexveil.planning.distribution.distribution_plan",
     "plan": "hexveil.planning",
     "compare_releases": "hexveil.publishing.derived.release_comparison",

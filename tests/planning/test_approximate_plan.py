@@ -41,6 +41,7 @@ from hexveil.mechanisms.sensitivity_report import SquaredMoves
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.approximate import gaussian_allocation
 from hexveil.planning.approximate.gaussian_mean_error import (
     GaussianProblem,
@@ -52,7 +53,6 @@ from hexveil.planning.approximate.gaussian_weights import (
     optimize_gaussian_weights,
 )
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior
-from hexveil.planning.comparison.alternatives import describe_delta_gain
 from hexveil.planning.goal import goal
 from hexveil.planning.guarantees import plan_losses
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights

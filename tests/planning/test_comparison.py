@@ -6,8 +6,8 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.base.errors import InputError
-from hexveil.planning.comparison.alternatives import compare_mechanisms, explain_absence
-from hexveil.planning.comparison.method_comparison import compare_methods, same_request, shrunk
+from hexveil.planning.alternatives import compare_mechanisms, explain_absence
+from hexveil.planning.method_comparison import compare_methods, same_request, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
 
 

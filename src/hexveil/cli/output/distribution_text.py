@@ -8,7 +8,7 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
-from hexveil.planning.comparison.alternatives import describe_delta_gain
+from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
 from hexveil.report.manifest_view import noun
 from hexveil.report.promise import promise
@@ -16,7 +16,7 @@ from hexveil.report.promise import promise
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.planning.comparison.alternatives import EstimatorErrors
+    from hexveil.planning.alternatives import EstimatorErrors
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
 
 _FORMS = {

@@ -19,9 +19,9 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import to_fraction
 from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
-from hexveil.planning.comparison.alternatives import alternative, at_loss
-from hexveil.planning.comparison.method_comparison import same_request
+from hexveil.planning.alternatives import alternative, at_loss
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
+from hexveil.planning.method_comparison import same_request
 from hexveil.simulation import figure_style
 
 if TYPE_CHECKING:

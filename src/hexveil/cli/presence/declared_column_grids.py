@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from hexveil.cli.column_inspection import write_common
-from hexveil.cli.output import common_grid_text, formatting
+from hexveil.cli.output import formatting, proposal_text
 from hexveil.cli.presence import declared_plan, declared_steps
 from hexveil.model.cells import Cells, Labels
 from hexveil.planning.feasibility.common_grid import (
@@ -48,7 +48,7 @@ def inspect_declared_columns(
     if as_json:
         content = {
             "grids": [_grid_json(plan) for plan in plans],
-            "common": common_grid_text.common_json(proposals),
+            "common": proposal_text.common_json(proposals),
         }
         typer.echo(json.dumps(declared_steps.plan_json(declared) | content, indent=2))
     else:
@@ -57,7 +57,7 @@ def inspect_declared_columns(
             typer.echo(f"\nGrids for {column} on paper, from declarations alone:")
             typer.echo("\n".join(declared_plan.table_lines([one.plans[column] for one in plans])))
         units = {column: own.facts.value_unit for column, own in declared.plans.items()}
-        typer.echo("\n".join(["", *common_grid_text.common_lines(proposals, units, epsilon)]))
+        typer.echo("\n".join(["", *proposal_text.common_lines(proposals, units, epsilon)]))
         if propose is not None:
             typer.echo("\n".join(["", *formatting.wrapped("Run file", str(propose))]))
     if from_records:

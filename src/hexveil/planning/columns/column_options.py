@@ -16,8 +16,8 @@ from hexveil.base.rational import to_positive_fraction
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.distribution.plan_distribution import plan_distribution
 from hexveil.planning.feasibility.utility_test import default_baseline_error
-from hexveil.planning.moments.moment_options import MomentOptions, check_edition
-from hexveil.planning.moments.plan_moments import plan_moments
+from hexveil.planning.moment_options import MomentOptions, check_edition
+from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.request import STATISTICS
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from hexveil.planning.distribution.distribution_components import (
     predicted_share_error,
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
-from hexveil.planning.moments.plan_moments import public_side
+from hexveil.planning.plan_moments import public_side
 from hexveil.planning.serialization.codec import FOLDERS
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.model.statistic_terms import Estimator, Term
-    from hexveil.planning.moments.plan_moments import HasPublicMetadata
     from hexveil.planning.plan import Plan
+    from hexveil.planning.plan_moments import HasPublicMetadata
 
 
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"

@@ -39,8 +39,8 @@ from hexveil.planning.feasibility.grids import (
     on_each_grid,
 )
 from hexveil.planning.feasibility.prediction import UNDER, ErrorPredictor
-from hexveil.planning.moments.moment_options import MomentOptions
-from hexveil.planning.moments.plan_moments import HasPublicMetadata, plan_moments
+from hexveil.planning.moment_options import MomentOptions
+from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments
 from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import OptimalClipping
 from hexveil.planning.allocation import range_kind
+from hexveil.planning.alternatives import MechanismRow, alternative, compare_mechanisms
 from hexveil.planning.calibration import spend_epsilon
-from hexveil.planning.comparison.alternatives import MechanismRow, alternative, compare_mechanisms
 from hexveil.planning.guarantees.plan_errors import objective_errors
 from hexveil.planning.guarantees.planning_problem import caps_and_quanta
 from hexveil.planning.methods import allocate

@@ -18,7 +18,7 @@ from hexveil.planning.feasibility.advice import GridTooFineWarning, brief_advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
-from hexveil.planning.moments.moment_options import MomentOptions
+from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import hexveil as hv
-from hexveil.mechanisms.single_cell.prior_based.auto import PAPERS_MECHANISMS
+from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS
 from hexveil.simulation import flights
 from hexveil.simulation.private_study_output import OwnCell, own_cell
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import hexveil as hv
-from hexveil.mechanisms import Foresight
+from hexveil_research.mechanisms.foresight import Foresight
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 EPSILONS = (0.25, 0.5, 1, 2)

@@ -125,6 +125,7 @@ RESEARCH = Path(__file__).resolve().parents[1] / "src" / "hexveil_research"
 RESEARCH_PACKAGES = {
     "audit": {"numpy", "pyarrow"},
     "city": {"numpy", "pyarrow"},
+    "mechanisms": {"numpy"},
     "papers": {"matplotlib", "numpy", "pyarrow", "scipy"},
     "pictures": {"PIL", "matplotlib", "numpy", "pyarrow"},
     "figures": {"numpy"},

@@ -288,5 +288,3 @@ def test_priors_are_one_goal_in_every_spelling():
         for low, box, half in ((0, list, "0.5"), (0.0, tuple, 0.5), (0, tuple, Fraction(1, 2)))
     ]
     assert len(set(map(mechanism_text, spelled))) == 1
-    narrow = [hv.Foresight(spreads=box([one, 0.5])) for box in (list, tuple) for one in (1, 1.0)]
-    assert len(set(map(mechanism_text, narrow))) == 1

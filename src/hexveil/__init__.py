@@ -16,7 +16,7 @@ Records: `read`, `from_sums`, `combine_columns`, `Cells`, `Labels`, `OneCell`, `
 Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`; with quantiles, shares and
 histograms: `DistributionPlan`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
-`OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Foresight`, `Auto`.
+`OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Auto`.
 Publishing: `Ledger`, `release`, `Release`, `Catalogue`; for those who receive a folder: `load`,
 `verify`, `compare_releases`, `roll_up`.
 Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         Auto,
         Baseline,
         FixedQuantile,
-        Foresight,
         Levy,
         OptArrayAveraging,
         OptimalClipping,
@@ -59,10 +58,10 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
     from hexveil.planning.columns.column_plan import ColumnPlans
-    from hexveil.planning.comparison.method_comparison import compare
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
+    from hexveil.planning.method_comparison import compare
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.publishing.catalogue.holder_statements import Catalogue
@@ -103,7 +102,6 @@ _HOMES = {
     "Auto": "hexveil.mechanisms",
     "Baseline": "hexveil.mechanisms",
     "FixedQuantile": "hexveil.mechanisms",
-    "Foresight": "hexveil.mechanisms",
     "Levy": "hexveil.mechanisms",
     "OptArrayAveraging": "hexveil.mechanisms",
     "OptimalClipping": "hexveil.mechanisms",
@@ -118,7 +116,7 @@ _HOMES = {
     "Plan": "hexveil.planning",
     "capacity": "hexveil.planning",
     "ColumnPlans": "hexveil.planning.columns.column_plan",
-    "compare": "hexveil.planning.comparison.method_comparison",
+    "compare": "hexveil.planning.method_comparison",
     "DistributionPlan": "hexveil.planning.distribution.distribution_plan",
     "plan": "hexveil.planning",
     "compare_releases": "hexveil.publishing.derived.release_comparison",
@@ -154,7 +152,6 @@ __all__ = [
     "Drift",
     "FixedQuantile",
     "FleetDeclaration",
-    "Foresight",
     "GridTooFineWarning",
     "Heterogeneous",
     "HexveilError",

@@ -8,14 +8,16 @@ from hexveil.accounting.bias import (
     truncation_mean_bias,
     truncation_variance_bias,
 )
-from hexveil.accounting.clipping_rank import Clipping, clipping_rank, optimal_clipping
-from hexveil.accounting.noise_floor import noise_floor
+from hexveil.accounting.error_model import noise_floor
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.pseudo_user_caps import (
+    Clipping,
     capped_total,
+    clipping_rank,
     exact_cap,
     median_cap,
     minimax_cap,
+    optimal_clipping,
     sqrt_cap,
     surrogate_cap,
     surrogate_objective,

@@ -18,7 +18,7 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting, progress_bar
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
-from hexveil.simulation import mechanism_text, private_study_output
+from hexveil.simulation import private_study_output, value_distributions
 from hexveil.simulation.cell_selection import select_cell_by_text
 from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
@@ -53,7 +53,7 @@ def reproduce(run: Run, asked: ReproduceOptions) -> None:
         asked.cell,
         counts=asked.counts,
         built_in=asked.built_in,
-        values=None if asked.values is None else mechanism_text.values(asked.values),
+        values=None if asked.values is None else value_distributions.values(asked.values),
         bounds=run.values.bounds,
         epsilons=None
         if asked.epsilon is None

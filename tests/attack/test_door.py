@@ -51,7 +51,7 @@ MEASURES = {
 STUDIES = {
     "simulation/private_study_output.py", "hexveil_research/pictures/releases.py",
     "hexveil_research/pictures/car_map.py",
-    "mechanisms/single_cell/prior_based/foresight.py",
+    "hexveil_research/mechanisms/foresight.py",
 }  # fmt: skip
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 TAKERS = {

@@ -4,7 +4,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.cli.output import method_table
-from hexveil.planning.comparison.method_comparison import ComparisonRow
+from hexveil.planning.method_comparison import ComparisonRow
 
 JOINT = ComparisonRow(
     "joint", "max", epsilon=0.99999, claimed=2.5, worst=17.8, average=17.8, median=17.8,

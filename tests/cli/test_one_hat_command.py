@@ -46,7 +46,6 @@ MECHANISMS = (
     "FixedQuantile(0.2, 0.8)",
     "OptimizedQuantile(candidates=64)",
     "AKMV(split=0.25)",
-    "Foresight()",
 )
 
 

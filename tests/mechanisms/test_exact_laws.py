@@ -9,11 +9,8 @@ from hexveil import Occupancy
 from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging
-from hexveil.mechanisms.single_cell.linear.baseline import Baseline
-from hexveil.mechanisms.single_cell.linear.opt_array_averaging import OptArrayAveraging
-from hexveil.mechanisms.single_cell.linear.optimal_clipping import OptimalClipping
-from hexveil.mechanisms.single_cell.prior_based.foresight import HuberDesign, huber_mean
+from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
 from hexveil.mechanisms.single_cell.private_range.levy import Levy
 from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (
@@ -75,27 +72,6 @@ def test_no_user_loses_more_than_is_booked(mechanism, counts, span, least, epsil
     assert (exact.worst <= booked * (1 + 1e-9)).all()
     assert booked.max() <= float(epsilon) * (1 + 1e-9)
     assert used(exact, booked) >= least
-
-
-DESIGNS = [
-    (HuberDesign(Fraction(1), 0.75, 3, Fraction(1, 2)), (2, 1, 1), 3),
-    (HuberDesign(Fraction(0), 0.2, 4, Fraction(1)), (3, 1, 1), 3),
-    (HuberDesign(Fraction(1), 0.17, 1, Fraction(0)), (3, 1, 1), 3),
-    (HuberDesign(Fraction(1), 0.15, 4, Fraction(1, 4)), (2, 2, 1), 3),
-]
-
-
-@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)], ids=str)
-@pytest.mark.parametrize(
-    ("design", "counts", "span"), DESIGNS, ids=["mean", "point", "middle", "short"]
-)
-def test_no_user_of_a_huber_location_loses_more_than_is_booked(design, counts, span, epsilon):
-    """So it is for every way in which Foresight reads a mean."""
-    allocation = huber_mean(tiny_cell(counts, span), epsilon, design)
-    booked, exact = allocation.losses(), ExactLoss(Problem(counts, span), allocation)
-    assert (exact.worst <= booked * (1 + 1e-9)).all()
-    assert booked.max() <= float(epsilon) * (1 + 1e-6)
-    assert used(exact, booked) >= 0.85
 
 
 MAP = Problem((2, 1, 1, 1), 2, user=(0, 1, 0, 2))

@@ -1,10 +1,8 @@
 """Goldens of each mechanism: integers and scales at the noise source, and errors recorded before.
 
 A change of integers or scales is a change of what is released: read the proof in the module's head
-again before you record others. (Foresight's design follows from predicted errors, which differ in
-late digits between processors; its integers are held by test_huber_location.py.) The errors are
-those of an independent implementation in floating point, which these mechanisms replaced: 200,000
-trials each, with their standard errors.
+again before you record others. The errors are those of an independent implementation in floating
+point, which these mechanisms replaced: 200,000 trials each, with their standard errors.
 """
 
 import json
@@ -17,6 +15,7 @@ import pytest
 from hexveil.mechanisms import parse
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, PrivateSums, execute
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil_research.mechanisms.foresight import Foresight
 from scripted_noise import ScriptedNoise
 
 FILE = Path(__file__).with_name("mechanism_goldens.json")
@@ -57,8 +56,9 @@ def test_errors_are_those_of_the_earlier_implementation(name):
     study = GOLDENS["study"]
     means = np.array(study["user_means"])
     truth = means @ COUNTS / sum(COUNTS)
+    mechanism = Foresight() if name == "Foresight()" else parse(name)
     for epsilon, mae, deviation in GOLDENS["errors"][name]:
-        plan = parse(name).plan(COUNTS, bounds=study["bounds"], epsilon=epsilon)
+        plan = mechanism.plan(COUNTS, bounds=study["bounds"], epsilon=epsilon)
         errors = np.abs(plan.simulate(means, np.random.default_rng(5), TRIALS) - truth)
         own = errors.std() / TRIALS**0.5
         assert abs(errors.mean() - mae) < 5 * np.hypot(own, deviation)

@@ -49,7 +49,6 @@ MECHANISMS = [
     hv.Levy(gamma=1),
     hv.FixedQuantile(candidates=16),
     hv.AKMV(candidates=16),
-    hv.Foresight(),
     hv.Auto(trials=64),
 ]
 

@@ -18,14 +18,8 @@ from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.private_quantile import PrivateQuantile
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
-from hexveil.mechanisms.single_cell.prior_based.foresight import HuberDesign, huber_mean
-from hexveil.mechanisms.single_cell.prior_based.huber_location import (
-    BalancePoint,
-    ScoreSumAtPoint,
-    ScoreSums,
-)
-from hexveil.mechanisms.single_cell.private_range.range_sum import RangeSum
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import LinearSum
+from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import RangeSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans, UserSums
 from stage_laws import Problem, holds
 
@@ -42,8 +36,6 @@ RANKS_WRAPPED = (
 EXTREME = hv.AKMV(candidates=4), (3, 2, 1), 3
 PLAIN = hv.Baseline(), (3, 2, 1), 3
 WEIGHED = hv.ArrayAveraging(cap=2), (3, 2, 1), 3
-POINT = HuberDesign(Fraction(0), 0.2, 4, Fraction(1)), (3, 1, 1), 3
-FROM_POINT = HuberDesign(Fraction(1), 0.75, 3, Fraction(1, 2)), (2, 1, 1), 3
 EPSILON = Fraction(2)
 
 
@@ -51,10 +43,7 @@ def sound(case):
     """Return whether no user of a case loses more than is booked, nor books more than ε."""
     way, counts, span = case
     cell = CellProblem(np.array(counts), Fraction(0), Fraction(1), span)
-    if isinstance(way, HuberDesign):
-        allocation = huber_mean(cell, EPSILON, way)
-    else:
-        allocation = way.allocate_cell(cell, EPSILON)
+    allocation = way.allocate_cell(cell, EPSILON)
     try:
         return holds(Problem(counts, span), allocation, EPSILON * Fraction(1000001, 1000000))
     except (AssertionError, HexveilError):
@@ -69,7 +58,7 @@ def halved_scale(old):
 def test_all_cases_are_sound_without_a_fault():
     """Every case that a fault is put into holds as it is."""
     cases = (LEVY, LEVY_WRAPPED, LEVY_SHARED, LEVY_UNEVEN, RANKS, RANKS_WRAPPED, EXTREME)
-    assert all(sound(case) for case in (*cases, PLAIN, WEIGHED, POINT, FROM_POINT))
+    assert all(sound(case) for case in (*cases, PLAIN, WEIGHED))
 
 
 FAULTS = {
@@ -127,21 +116,6 @@ FAULTS = {
     ),
     "linear sum not clipped": (
         LinearSum, "user_sensitivity", lambda old: property(lambda s: (s.high - s.low) // 2), PLAIN,
-    ),
-    "point costs of half their sensitivity": (
-        BalancePoint, "user_sensitivity", lambda old: property(lambda s: old.func(s) // 2), POINT,
-    ),
-    "point costs in units of half": (
-        BalancePoint, "costs", lambda old: lambda s, b: 2 * old(s, b), POINT,
-    ),
-    "score noise a tenth too small": (
-        ScoreSumAtPoint, "scales", lambda old: property(lambda s: 0.9 * old.func(s)), FROM_POINT,
-    ),
-    "score moved to one side only": (
-        ScoreSums, "user_sensitivity",
-        lambda old: property(
-            lambda s: np.minimum(s.weight[:, None] * (s.span - s.points), s.reach)
-        ), FROM_POINT,
     ),
 }  # fmt: skip
 

@@ -53,7 +53,6 @@ def test_the_registry_has_every_mechanism():
         hv.FixedQuantile(0.25, 0.75, split="0.3"),
         hv.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
         hv.AKMV(split="1/3", candidates=9),
-        hv.Foresight(spreads=(0.01, 0.1), within=0.2),
         hv.Auto(prior=hv.Normal(20, 10), trials=64),
         hv.Auto(prior=hv.PerUser(hv.Uniform(-3, 5)), candidates=[hv.Baseline(), hv.AKMV()]),
     ],
@@ -78,6 +77,7 @@ def test_repr_is_the_inverse(mechanism):
         ("Levy.plan", "a mechanism reads like"),
         ("Levy(**{'gamma': 0.2})", "a mechanism reads like"),
         ("__import__('os')", "there is no '__import__'"),
+        ("Foresight(within=0.2)", r"Foresight is no longer released; use Auto\(\)"),
         ("Levy(" + "(" * 2000, "a mechanism reads like"),
     ],
 )

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil.model.fine_bins import FineBins
-from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import (
     Histogram,
     Quantile,

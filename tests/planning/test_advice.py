@@ -76,7 +76,7 @@ def test_advice_and_the_table_agree_on_what_is_usable(clipping_range):
         fleet(7, recount=recount), epsilon=1, clipping_range=clipping_range, advise=False
     )
     finest = finest_useful(plan)
-    table = assess_grids(plan, search=False)
+    table = assess_grids(plan, losses="none")
     usable = [one.cells for one in table.offers if one.beats_constant and one.resolution < 7]
     assert finest.support.cells == max(usable)
 

@@ -22,13 +22,13 @@ from accounting.test_gaussian_loss import law
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting import moves as accountant
+from hexveil.accounting.error_model import gaussian_noise_floor
 from hexveil.accounting.gaussian_composition import (
     calibrated_square,
     epsilons_of_squares,
     square_epsilon,
     square_of_pure,
 )
-from hexveil.accounting.noise_floor import gaussian_noise_floor
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.cell_ranges import gaussian_looks
@@ -41,8 +41,8 @@ from hexveil.mechanisms.sensitivity_report import SquaredMoves
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.approximate import gaussian_allocation
-from hexveil.planning.approximate.delta_advice import describe_delta_gain
 from hexveil.planning.approximate.gaussian_mean_error import (
     GaussianProblem,
     minimize_gaussian_error,

@@ -11,8 +11,10 @@ import pytest
 
 import hexveil as hv
 from fleets import fleet, recount
+from hexveil.planning.feasibility.advice import epsilon_needed
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.prediction import ErrorPredictor
+from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.feasibility.utility_test import small_map_factor
 
 
@@ -94,15 +96,15 @@ def test_the_unit_of_the_data_set_is_proposed_for():
 @pytest.mark.parametrize("epsilon", ["0.3", 1])
 def test_the_sentence_alone_takes_fewer_searches(epsilon, monkeypatch):
     """It is the one of the whole table, whichever grid needs the least."""
-    searches, search = [], ErrorPredictor.required_epsilon
+    searches, search = [], ErrorPredictor.epsilon_needed
     monkeypatch.setattr(
         ErrorPredictor,
-        "required_epsilon",
+        "epsilon_needed",
         lambda *given: searches.append(1) or search(*given),
     )
     made = hv.plan(fleet(7, recount=recount), epsilon=epsilon, clipping_range="bounds",
                    advise=False)  # fmt: skip
-    sentence, few = assess_grids(made, cheapest=True).sentence, len(searches)
+    sentence, few = assess_grids(made, losses="cheapest").sentence, len(searches)
     made = replace(made)  # another plan, which has no predictions yet
     assert sentence == assess_grids(made).sentence
     assert 0 < few < len(searches) - few
@@ -157,3 +159,33 @@ def test_a_notebook_shows_the_recommendation_and_the_grids():
     unplanned = [offer for offer in table().offers if offer.cells and not offer.planned]
     assert unplanned
     assert page.count("<td>&gt; ") == len(unplanned)
+
+
+@pytest.mark.parametrize("clipping_range", ["auto", "bounds"])
+@pytest.mark.parametrize("epsilon", ["0.5", 1, 2])
+def test_every_table_and_sentence_names_one_epsilon(epsilon, clipping_range):
+    """The table of `inspect`, the sentence of `plan` and the whole table: the same of one grid."""
+
+    def losses(kind):
+        made = hv.plan(
+            fleet(7, recount=recount), epsilon=epsilon, clipping_range=clipping_range, advise=False
+        )
+        offers = assess_grids(made, losses=kind).offers
+        return {one.grid: one.epsilon_halved for one in offers if one.epsilon_halved is not None}
+
+    everywhere, quick, sentence = (losses(kind) for kind in ("all", "planned", "cheapest"))
+    assert quick.items() <= everywhere.items()
+    assert sentence.items() <= everywhere.items()
+    assert everywhere
+
+
+def test_the_nearest_run_needs_what_the_plan_of_its_grid_names():
+    """Where no run is usable, the number of the proposal is that of the advice."""
+
+    def same(grids, unit):
+        return tuple(fleet(grid.resolution, unit) for grid in grids)
+
+    plan = hv.plan(fleet(5, recount=same), epsilon="0.05", advise=False)
+    runs = propose_runs(plan)
+    assert runs.nearest.grid == plan.facts.cells.grid
+    assert runs.epsilon_needed == epsilon_needed(plan)

@@ -17,7 +17,7 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import PooledChoice
 from hexveil.planning.allocation import PerCellRange, range_kind
 from hexveil.planning.clipping_range import cell_ranges
 from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
-from hexveil.planning.comparison.method_comparison import compare_ranges
+from hexveil.planning.method_comparison import compare_ranges
 from strategies import occupancies
 
 CROWD = hv.Occupancy.from_dense(1 + np.random.default_rng(3).poisson(1.0, (400, 6)))

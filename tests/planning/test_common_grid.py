@@ -6,16 +6,18 @@ from fractions import Fraction
 import pytest
 
 import hexveil as hv
-from hexveil.cli.output.common_grid_text import common_lines
+from hexveil.cli.output.proposal_text import common_lines
 from hexveil.planning.feasibility.capacity import Capacity
-from hexveil.planning.feasibility.common_grid import choose_common_grids, common_grids
+from hexveil.planning.feasibility.common_grid import (
+    DeclaredAssessment,
+    choose_common_grids,
+    common_grids,
+)
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
-from hexveil.planning.presence.declared_assessment import DeclaredAssessment
 
 OFFER = GridAssessment(
-    privacy_unit="user", resolution=6, timeslot=None, slot=None, labels=None, cells=7, users=90,
-    floor=0.1, predicted_error=1.0, baseline_error=5.0, better=7, planned=True,
-    beats_constant=True, halved=True, epsilon_needed=None, epsilon_halved=None, epsilon_least=0.0,
+    hv.Cells(6, None), "user", cells=7, users=90, floor=0.1, predicted_error=1.0,
+    baseline_error=5.0, better=7, planned=True,
 )  # fmt: skip
 
 
@@ -23,8 +25,7 @@ def table(*errors):
     """Return a table of ever finer grids with these errors, of a constant's 5."""
     offers = [
         replace(
-            OFFER, resolution=5 + number, cells=7 ** (number + 1), predicted_error=error,
-            beats_constant=error < 5, halved=error < 2.5,
+            OFFER, grid=hv.Cells(5 + number, None), cells=7 ** (number + 1), predicted_error=error,
         )
         for number, error in enumerate(errors)
     ]  # fmt: skip
@@ -75,7 +76,7 @@ def test_declared_grids_are_judged_by_their_plans(statistics):
     assert [offer.beats_constant for offer in offers][::2] == [False, True]
     assert [offer.halved for offer in offers][::2] == [False, True]
     for offer in offers:
-        assert (offer.resolution, offer.timeslot, offer.labels) == (7, "1d", None)
+        assert (offer.grid.resolution, offer.grid.timeslot) == (7, "1d")
         assert offer.beats_constant is (offer.plan.refusal is None)
         closed = 1 - offer.plan.figures().get("open_traffic", 1.0)
         own = offer.predicted_error / offer.baseline_error

@@ -6,8 +6,8 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.base.errors import InputError
-from hexveil.planning.comparison.mechanism_comparison import compare_mechanisms, explain_absence
-from hexveil.planning.comparison.method_comparison import compare_methods, same_request, shrunk
+from hexveil.planning.alternatives import compare_mechanisms, explain_absence
+from hexveil.planning.method_comparison import compare_methods, same_request, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
 
 
@@ -134,7 +134,7 @@ def test_mechanisms_are_compared_by_what_is_predicted_and_proven(mechanism_rows)
     assert errors == sorted(errors)
     assert {name.partition("(")[0] for name in mechanism_rows} == {
         "Baseline", "OptimalClipping", "ArrayAveraging", "OptArrayAveraging", "Levy",
-        "FixedQuantile", "OptimizedQuantile", "AKMV", "Foresight", "Auto",
+        "FixedQuantile", "OptimizedQuantile", "AKMV", "Auto",
     }  # fmt: skip
     for name, row in mechanism_rows.items():
         assert row.epsilon <= 6
@@ -155,7 +155,7 @@ def test_private_ranges_gain_nothing_from_exact_accounting(mechanism_rows):
 
 
 def test_mechanisms_with_options_are_compared_with_the_others():
-    """The requested one is in the table, too; the slow ones say how to plan them on large maps."""
+    """The requested one is in the table, too; the slow one says how to plan it on large maps."""
     counts = np.eye(61, dtype=int)
     plan = hv.plan(
         hv.Occupancy.from_dense(counts),
@@ -167,8 +167,7 @@ def test_mechanisms_with_options_are_compared_with_the_others():
     )
     rows = {row.mechanism: row for row in hv.compare(plan).mechanisms}
     assert rows["Levy(gamma=0.7)"].predicted_error > 0
-    for name in ("Foresight()", "Auto()"):
-        assert "on 61 cells its predictions take minutes" in rows[name].trouble
+    assert "on 61 cells its predictions take minutes" in rows["Auto()"].trouble
 
 
 @pytest.mark.parametrize("options", [{"epsilon": 1, "statistics": "sd"}, {"target_error": "20%"}])

@@ -17,6 +17,7 @@ from hexveil.accounting.suppression import heavy_users
 from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.model.factored_weights import WEIGHT_RESOLUTION
+from hexveil.planning.alternatives import compare_mechanisms
 from hexveil.planning.approximate.distributed_weights import DistributedGaussianWeightProblem
 from hexveil.planning.approximate.gaussian_weights import GaussianWeightProblem
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, WeightProblem
@@ -24,10 +25,9 @@ from hexveil.planning.clipping_range.weight_search import (
     DISTRIBUTED_ITERATIONS,
     DistributedWeightProblem,
 )
-from hexveil.planning.comparison.mechanism_comparison import compare_mechanisms
-from hexveil.planning.comparison.method_comparison import compare_methods, compare_ranges
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.goal import goal
+from hexveil.planning.method_comparison import compare_methods, compare_ranges
 from hexveil.planning.optimizers import mean_error
 from hexveil.planning.optimizers.distributed_mean_error import DISTRIBUTED_SEARCH
 from hexveil.planning.optimizers.mean_error import FULL_SEARCH

@@ -14,14 +14,14 @@ from fleets import GRID, fleet, recount
 from hexveil.base import hexagons
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.feasibility import kept_counts
+from hexveil.planning.feasibility import grids as grids_module
 from hexveil.planning.feasibility.grids import (
+    KeptCounts,
     counted,
     grids_to_try,
     label_levels,
     merged,
 )
-from hexveil.planning.feasibility.kept_counts import KeptCounts
 from hexveil.planning.feasibility.proposals import propose_runs
 
 
@@ -177,8 +177,8 @@ def test_counts_that_memory_does_not_hold_are_read_back_from_a_file(monkeypatch)
         return iter(recount(grids, unit))
 
     grids = tuple(replace(GRID, resolution=resolution) for resolution in (6, 5, 1, 4))
-    monkeypatch.setattr(kept_counts, "MOST_KEPT_PAIRS", 200)
-    monkeypatch.setattr(kept_counts, "_BLOCK", 70)
+    monkeypatch.setattr(grids_module, "MOST_KEPT_PAIRS", 200)
+    monkeypatch.setattr(grids_module, "_BLOCK", 70)
     kept = KeptCounts(counting)
     counted_first = recount(grids, "user")
     for _ in range(2):
@@ -246,7 +246,7 @@ def test_one_hexagon_is_called_one_number_and_is_not_proposed():
     found = spread(30, 2)
     (row,) = hv.capacity(found, epsilon=50, resolutions=(2,), timeslots=(None,)).offers
     assert (row.hexagons, row.is_map) == (1, False)
-    assert row.grid == "resolution 2, one number for the whole area"
+    assert row.description == "resolution 2, one number for the whole area"
     assert row.kilometres == pytest.approx(332, abs=1)
     runs = propose_runs(hv.plan(found, epsilon=50, advise=False)).proposals.values()
     assert runs

@@ -65,7 +65,7 @@ def test_the_loss_that_is_named_is_enough(clipping_range):
     known = facts(crowd(3))
     made = hv.plan(known, epsilon=1, clipping_range=clipping_range, advise=False)
     for error in (1.0, 3.0):
-        needed = ErrorPredictor(made, known).required_epsilon(error)
+        needed = ErrorPredictor(made, known).epsilon_needed(error)
         at = [
             hv.plan(
                 known, epsilon=needed * part, clipping_range=clipping_range, advise=False

@@ -18,8 +18,8 @@ from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import PrivateSums
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.comparison.method_comparison import compare_methods
 from hexveil.planning.goal import goal
+from hexveil.planning.method_comparison import compare_methods
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within, printed_suppression
 from hexveil.planning.plan import Plan
 from hexveil.planning.release_allocation import allocation_of

@@ -11,26 +11,26 @@ import hexveil as hv
 from fleets import fleet, recount
 from hexveil.model.cells import CellTable
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
-from hexveil.planning.feasibility import proposals
+from hexveil.planning.feasibility.grid_assessment import GridAssessment, smoothed_error
+from hexveil.planning.feasibility.grids import MIN_CELLS
 from hexveil.planning.feasibility.prediction import ErrorPredictor, scaled_epsilon
 from hexveil.planning.feasibility.proposals import (
-    RunProposal,
     choose,
     dominant_share,
     propose_runs,
-    smoothed_error,
     with_min_users,
 )
 
-RUN = RunProposal(
+RUN = GridAssessment(
     grid=hv.Cells(6, "1h", "Europe/Warsaw"),
     min_users=10,
     privacy_unit="user",
     cells=20,
     users=300,
-    raw_error=2.0,
+    predicted_error=2.0,
     smoothed_error=1.0,
     baseline_error=4.0,
+    planned=True,
 )
 
 
@@ -47,9 +47,9 @@ def on(resolution, timeslot="1h", **changes):
 
 def test_finest_accurate_and_in_between():
     """The most cells, the least error, and the most cells weighed by what they gain."""
-    fine = on(7, cells=60, raw_error=3.9)
-    middle = on(6, cells=30, raw_error=2.0)
-    coarse = on(4, cells=4, raw_error=0.5)
+    fine = on(7, cells=60, predicted_error=3.9)
+    middle = on(6, cells=30, predicted_error=2.0)
+    coarse = on(4, cells=4, predicted_error=0.5)
     assert choose([coarse, fine, middle]) == {
         "finest": fine,
         "balanced": middle,
@@ -77,8 +77,8 @@ def test_every_proposed_run_is_usable_and_what_a_plan_reaches():
         assert run.is_usable
         assert run.hexagons >= 3
         plan = made(fleet(run.grid.resolution))
-        assert plan.expected_error == pytest.approx(run.raw_error, rel=0.1)
-        assert run.smoothed_error < min(run.raw_error, run.baseline_error)
+        assert plan.expected_error == pytest.approx(run.predicted_error, rel=0.1)
+        assert run.smoothed_error < min(run.predicted_error, run.baseline_error)
     assert advice.proposals["finest"].cells >= advice.proposals["accurate"].cells
 
 
@@ -86,7 +86,7 @@ def test_without_a_usable_run_the_nearest_is_named():
     """No run is proposed at a tiny loss; the one that needs the least is named with its loss."""
     advice = propose_runs(made(fleet(7, recount=recount), epsilon="0.001"), min_users=10)
     assert advice.proposals == {}
-    assert advice.nearest.cells >= proposals.MIN_CELLS
+    assert advice.nearest.cells >= MIN_CELLS
     again = made(fleet(7, recount=recount), epsilon=advice.epsilon_needed)
     assert propose_runs(again, min_users=10).proposals
     less = made(fleet(7, recount=recount), epsilon=advice.epsilon_needed * 0.5)

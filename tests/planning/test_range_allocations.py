@@ -9,7 +9,7 @@ import hexveil as hv
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import WithinBounds, range_kind
-from hexveil.planning.comparison.method_comparison import same_request
+from hexveil.planning.method_comparison import same_request
 from publishing.setting import dataset_of
 
 RNG = np.random.default_rng(12)

@@ -4,15 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+import hexveil as hv
 from hexveil.planning import GridAssessment
-from hexveil.planning.feasibility.recommendation import cheapest, recommend, recommendation_text
+from hexveil.planning.feasibility.grid_assessment import cheapest, recommend, recommendation_text
 
 OFFER = GridAssessment(
-    privacy_unit="user",
-    resolution=6,
-    timeslot="6h",
-    slot="pooled",
-    labels=None,
+    hv.Cells(6, "6h", "Europe/Warsaw", "pooled"),
+    "user",
     cells=41,
     users=300,
     floor=1.0,
@@ -20,22 +18,23 @@ OFFER = GridAssessment(
     baseline_error=4.5,
     better=40,
     planned=True,
-    beats_constant=True,
-    halved=True,
-    epsilon_needed=None,
-    epsilon_halved=None,
     epsilon_least=0.1,
 )
 
 
-def short(epsilon, **changes):
+def on(resolution, timeslot="6h", **changes):
+    """Return an offer on another grid."""
+    return replace(OFFER, grid=hv.Cells(resolution, timeslot, "Europe/Warsaw"), **changes)
+
+
+def short(epsilon, resolution=6, error=3.0, **changes):
     """Return an offer that would do at a larger loss only."""
-    return replace(OFFER, halved=False, epsilon_halved=epsilon, **changes)
+    return on(resolution, predicted_error=error, epsilon_halved=epsilon, **changes)
 
 
 def test_the_finest_that_halves_is_proposed():
     """Of those whose error is under half of one constant's, the one of most cells."""
-    coarse = replace(OFFER, resolution=4, cells=5, predicted_error=0.1)
+    coarse = on(4, cells=5, predicted_error=0.1)
     fine = short(7.5, resolution=7, cells=90)
     offers = (coarse, OFFER, fine)
     assert recommend(offers, "user") is OFFER
@@ -47,17 +46,17 @@ def test_the_finest_that_halves_is_proposed():
 
 def test_of_equally_many_cells_the_better_is_proposed():
     """Two grids of as many cells are told apart by their error."""
-    better = replace(OFFER, timeslot="1d", predicted_error=1.0)
+    better = on(6, "1d", predicted_error=1.0)
     assert recommend((OFFER, better), "user") is better
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_tie_goes_to_smaller_hexagons_and_shorter_slots(reverse):
     """Hexagons the size of a country are never proposed because they have as many cells."""
-    coarse = [replace(OFFER, resolution=r, timeslot=t) for r in (0, 3) for t in ("1h", "1d", None)]
+    coarse = [on(r, t) for r in (0, 3) for t in ("1h", "1d", None)]
     offers = sorted([*coarse, OFFER], key=lambda one: one.resolution, reverse=reverse)
     assert recommend(offers, "user") is OFFER
-    needing = [replace(one, halved=False, epsilon_halved=2.0) for one in offers]
+    needing = [replace(one, predicted_error=3.0, epsilon_halved=2.0) for one in offers]
     assert cheapest(needing, "user").resolution == 6
 
 
@@ -73,21 +72,21 @@ def test_one_cell_is_no_map():
 
 def test_where_no_grid_halves_the_cheapest_is_named():
     """The grid that would take the least loss, and that loss."""
-    noisy = short(None, resolution=8, cells=400, beats_constant=False)
-    offers = (short(2.4), short(7.5, resolution=7, cells=90, beats_constant=False), noisy)
+    noisy = short(None, resolution=8, error=9.0, cells=400)
+    offers = (short(2.4), short(7.5, resolution=7, error=9.0, cells=90), noisy)
     assert recommendation_text(offers, "user", 1.0) == (
         "no grid has an error below half the baseline at epsilon 1; resolution 6 in 6h slots "
         "(41 cells) needs epsilon 2.4. The finest usable grid is resolution 6 in 6h slots "
-        "(41 cells, error 1.9, baseline error 4.5)."
+        "(41 cells, error 3, baseline error 4.5)."
     )
-    noisy = short(2.4, beats_constant=False)
+    noisy = short(2.4, error=9.0)
     assert "usable" not in recommendation_text((noisy,), "user", 1.0)
     assert "nor at ten times that" in recommendation_text((short(None),), "user", 0.1)
 
 
 def test_labels_are_named_by_their_columns():
     """A level of labels is its columns."""
-    level = replace(OFFER, resolution=None, timeslot=None, slot=None, labels=("origin", "hour"))
+    level = replace(OFFER, grid=hv.Labels("origin", "hour"))
     assert recommendation_text((level,), "user", 1.0).startswith(
         "proposed: origin x hour, unit user: 41"
     )

@@ -14,7 +14,7 @@ import hexveil as hv
 from hexveil.accounting.error_model import SECOND_MOMENT_ROUNDING, WeightedVarianceErrorModel
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.released_ranges import centre_and_radius
+from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.planning.allocation import PrivateRange, WithinBounds
 from hexveil.planning.clipping_range import private_range, variance_range
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, WITHIN_CELL_SHARE, half_width_sd

@@ -14,7 +14,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.clipped.clipped_mean import half_widths
 from hexveil.mechanisms.noise import ROOM
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.cell_plan import CellPlan
+from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
 from publishing.measuring import WatchedSums, clipped, lattice, live_cells, means, statistic

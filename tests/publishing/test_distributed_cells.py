@@ -13,8 +13,8 @@ from hexveil.mechanisms.cell_blocks import block_questions
 from hexveil.mechanisms.contract import LaplaceNoise, MemoryJournal, Meter, NoisyMax, execute
 from hexveil.mechanisms.registry import REGISTRY
 from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.alternatives import explain_absence
 from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.comparison.mechanism_comparison import explain_absence
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.private_sums import private_sums
@@ -62,7 +62,7 @@ def assert_same(one, other):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_blocks_plan_measure_and_decode_as_one_machine(mechanism):
     """Losses, errors, whole numbers before noise, scales, estimates and ranges, to the last bit."""
-    predicts = mechanism in ("Foresight()", "Auto(trials=16)")
+    predicts = mechanism == "Auto(trials=16)"
     whole = fleet(n_cells=2 if predicts else 5)
     # Predictions take long, and the search for the common loss is the same for all.
     asked = {"method": "equal-split" if predicts else "per-cell"}
@@ -93,7 +93,7 @@ def test_every_mechanism_of_a_cell_is_compared():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", ["FixedQuantile(candidates=32)", "Foresight()"])
+@pytest.mark.parametrize("mechanism", ["FixedQuantile(candidates=32)"])
 def test_a_release_books_and_shows_the_same(mechanism, tmp_path, monkeypatch):
     """Without noise both show one table and state one cost; the saved plan comes back."""
     monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)

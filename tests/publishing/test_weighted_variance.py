@@ -15,7 +15,7 @@ import hexveil as hv
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise as noise_library
-from hexveil.mechanisms.released_ranges import centre_and_radius
+from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.weighted import weighted_variance
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PrivateRange

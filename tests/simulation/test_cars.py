@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.simulation.cars import CarCity
-from hexveil.simulation.cars.car_city import BOX, UTC_OFFSET
+from hexveil.simulation.cars import BOX, UTC_OFFSET, CarCity
 
 CITY = CarCity(cars=300, days=2, seed=4)
 

@@ -1,4 +1,4 @@
-"""Tests of `hexveil.simulation.mechanism_text`: mechanisms and values from text."""
+"""Tests of `hexveil.simulation.value_distributions`: mechanisms and values from text."""
 
 import re
 
@@ -7,15 +7,15 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import REGISTRY
-from hexveil.simulation import mechanism_text
+from hexveil.simulation import value_distributions
 from hexveil.simulation.value_distributions import Drift, Heterogeneous, StudentT
 
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_mechanism_reads_its_own_name(name):
     """What a table calls a mechanism is read as that mechanism."""
-    default = mechanism_text.mechanism(name)
-    assert mechanism_text.mechanism(default.name) == default
+    default = value_distributions.mechanism(name)
+    assert value_distributions.mechanism(default.name) == default
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_every_mechanism_reads_its_own_name(name):
 )
 def test_options_are_read(made):
     """Numbers, words, by position and by name."""
-    assert mechanism_text.mechanism(f"  {made.name} ") == made
+    assert value_distributions.mechanism(f"  {made.name} ") == made
 
 
 def test_the_papers_mechanisms_are_known():
@@ -77,7 +77,7 @@ def test_the_papers_mechanisms_are_known():
 def test_anything_else_is_refused(text):
     """Wrong names, options and whatever would have to be evaluated: one sentence each."""
     with pytest.raises(InputError) as error:
-        mechanism_text.mechanism(text)
+        value_distributions.mechanism(text)
     assert len(str(error.value)) < 600
 
 
@@ -93,7 +93,7 @@ def test_anything_else_is_refused(text):
 )
 def test_values_are_read(text, made):
     """A kind and its numbers, in the order of the distribution's parameters."""
-    assert mechanism_text.values(text) == made
+    assert value_distributions.values(text) == made
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_values_are_read(text, made):
 def test_wrong_values_are_refused(text, message):
     """The sentence says how the kind is written."""
     with pytest.raises(InputError, match=re.escape(message)):
-        mechanism_text.values(text)
+        value_distributions.values(text)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
+from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
 
 BOUNDS = (0.0, 100.0)
 

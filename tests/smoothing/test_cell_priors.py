@@ -12,7 +12,7 @@ from examples import examples
 from hexveil.smoothing.clipping_model import cell_priors
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 from hexveil.smoothing.clipping_model.cell_priors import CellPrior, fit_parameters
-from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
+from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
 from smoothing.clipped_cells import BOUNDS, even_design
 
 SPREAD = UserMeanSpread(40.0, 10.0, 10.0, 6.0)

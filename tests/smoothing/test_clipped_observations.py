@@ -14,8 +14,11 @@ from hexveil.model.occupancy import LocalOccupancy
 from hexveil.smoothing.clipping_model import clipped_observations
 from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import log_likelihood, model_look
-from hexveil.smoothing.clipping_model.user_mean_law import UserMeanLaw
+from hexveil.smoothing.clipping_model.clipped_observations import (
+    UserMeanLaw,
+    log_likelihood,
+    model_look,
+)
 from smoothing.clipped_cells import BOUNDS, even_design
 
 deviations = st.floats(0.5, 20.0)

@@ -9,10 +9,9 @@ from scipy import stats
 from examples import examples
 from hexveil.smoothing.clipping_model import clipped_observations, clipped_posterior
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
-from hexveil.smoothing.clipping_model.cell_priors import MapParameters
+from hexveil.smoothing.clipping_model.cell_priors import CellPosterior, MapParameters
+from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
 from hexveil.smoothing.clipping_model.clipped_posterior import fit
-from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 from smoothing.clipped_cells import BOUNDS, draw_cells, even_design, look
 
 SPAN = BOUNDS[1] - BOUNDS[0]

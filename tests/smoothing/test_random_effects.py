@@ -3,8 +3,8 @@ import pytest
 
 from hexveil.base.errors import InputError
 from hexveil.smoothing import RandomEffect, correlate_across_edges, correlate_along_axis
-from hexveil.smoothing import random_effects as module
-from hexveil.smoothing.random_effects import drop_uninformative
+from hexveil.smoothing import cell_groupings as module
+from hexveil.smoothing.cell_groupings import drop_uninformative
 
 
 def test_groupings_that_say_nothing_are_left_out():

@@ -7,8 +7,8 @@ import pytest
 
 from hexveil.smoothing import range_selection
 from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
+from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
 from hexveil.smoothing.clipping_model.clipped_posterior import fit
-from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 from hexveil.smoothing.range_selection import select_ranges
 from smoothing.clipped_cells import BOUNDS, draw_cells, even_design, look
 

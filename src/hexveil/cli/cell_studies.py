@@ -16,8 +16,12 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.config import arguments
 from hexveil.config.run_file import Planning
-from hexveil.simulation.cell_counts import read_counts
-from hexveil.simulation.cell_selection import select_cell, select_cell_by_text, some_cells
+from hexveil.simulation.cell_selection import (
+    read_counts,
+    select_cell,
+    select_cell_by_text,
+    some_cells,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

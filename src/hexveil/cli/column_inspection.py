@@ -9,7 +9,7 @@ import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
-from hexveil.cli.output import common_grid_text, fact_text, formatting
+from hexveil.cli.output import fact_text, formatting, proposal_text
 from hexveil.planning.feasibility.common_grid import choose_common_grids, common_grids
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def inspect_columns(
         fact_text.show_grids(tables[column], column_facts, part)
         typer.echo("")
     units = {column: column_facts.value_unit for column, column_facts in facts.items()}
-    typer.echo("\n".join(common_grid_text.common_lines(proposals, units, epsilon)))
+    typer.echo("\n".join(proposal_text.common_lines(proposals, units, epsilon)))
     if propose is not None:
         typer.echo("\n".join(["", *formatting.wrapped("Run file", str(propose))]))
 
@@ -60,7 +60,7 @@ def write_common(
             "column, so that none is written; hexveil inspect without --propose says what would "
             "help."
         )
-    changes = common_grid_text.grid_fields(proposals[choice])
+    changes = proposal_text.grid_fields(proposals[choice])
     if "epsilon" not in run.plan.explicit_fields():
         changes["plan", "epsilon"] = epsilon
     shared_steps.write_run(run, changes, file)
@@ -78,5 +78,5 @@ def _columns_json(
         | {"capacity": tables[column].to_arrow().to_pylist(), "proposal": tables[column].sentence}
         for column, column_facts in facts.items()
     }
-    common = common_grid_text.common_json(proposals)
+    common = proposal_text.common_json(proposals)
     return {"epsilon": epsilon, "epsilon_of_each": part, "columns": columns, "common": common}

@@ -16,7 +16,7 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
-from hexveil.cli.output.common_grid_text import grid_fields
+from hexveil.cli.output.proposal_text import grid_fields
 from hexveil.config import arguments
 from hexveil.config.run_file_text import toml_lines
 from hexveil.model.cells import OneCell
@@ -133,7 +133,7 @@ def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:
                 day: assess_grids(
                     make_plan(row.facts, epsilon=row.requested_epsilon, **options, advise=False),
                     grids=grids,
-                    search=False,
+                    losses="none",
                 )
                 for day, row in plans.items()
                 if row.facts is not None

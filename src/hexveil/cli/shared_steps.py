@@ -19,10 +19,9 @@ from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID, advice
 from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grids import OTHER_GRIDS, grids_to_try, most_cells_of
-from hexveil.planning.feasibility.kept_counts import KeptCounts
+from hexveil.planning.feasibility.grid_assessment import WEAKER_UNITS
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, KeptCounts, grids_to_try, most_cells_of
 from hexveil.planning.feasibility.proposals import propose_runs
-from hexveil.planning.feasibility.recommendation import WEAKER_UNITS
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
@@ -282,7 +281,7 @@ def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity,
                 # The weakest alone: each takes another reading, and gains the most where any does.
                 weaker_units=_weaker_units(run, facts)[-1:],
             )
-        return assess_grids(made, search=False), runs
+        return assess_grids(made, losses="planned"), runs
 
 
 def assess_columns(
@@ -296,7 +295,8 @@ def assess_columns(
     grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
     with show_progress(OTHER_GRIDS):
         return {
-            column: assess_grids(plan, grids=grids, search=False) for column, plan in plans.items()
+            column: assess_grids(plan, grids=grids, losses="planned")
+            for column, plan in plans.items()
         }
 
 
@@ -344,4 +344,4 @@ def compare_grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
     units = (facts.privacy_unit, *(_weaker_units(run, facts) if weaker else ()))
     with show_progress(OTHER_GRIDS):
         # Without the table only its sentence is shown.
-        return assess_grids(plan, privacy_units=units, cheapest=not weaker)
+        return assess_grids(plan, privacy_units=units, losses="all" if weaker else "cheapest")

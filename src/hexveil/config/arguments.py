@@ -20,7 +20,7 @@ from hexveil.mechanisms import parse
 from hexveil.model.areas import area_of
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import has_distribution, parse_statistics
-from hexveil.planning.columns.column_statements import baseline_errors, weights_beside_targets
+from hexveil.planning.columns.column_options import baseline_errors, weights_beside_targets
 from hexveil.planning.request import split_of
 from hexveil.planning.request import statistics as known_statistics
 from hexveil.records.sources.record_format import RecordFormat

@@ -1,14 +1,14 @@
 """Mechanisms on one contract: a file per algorithm, with its proof."""
 
 from hexveil.mechanisms.registry import REGISTRY, parse
+from hexveil.mechanisms.single_cell.auto import Auto
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging
-from hexveil.mechanisms.single_cell.linear.baseline import Baseline
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import ThresholdMechanism
-from hexveil.mechanisms.single_cell.linear.opt_array_averaging import OptArrayAveraging
-from hexveil.mechanisms.single_cell.linear.optimal_clipping import OptimalClipping
-from hexveil.mechanisms.single_cell.prior_based.auto import Auto
-from hexveil.mechanisms.single_cell.prior_based.foresight import Foresight
+from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import (
+    Baseline,
+    OptimalClipping,
+    ThresholdMechanism,
+)
 from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
 from hexveil.mechanisms.single_cell.private_range.levy import Levy
 from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (
@@ -24,7 +24,6 @@ __all__ = [
     "Baseline",
     "CellMechanism",
     "FixedQuantile",
-    "Foresight",
     "Levy",
     "OptArrayAveraging",
     "OptimalClipping",

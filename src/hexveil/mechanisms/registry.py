@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
-from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging
-from hexveil.mechanisms.single_cell.linear.baseline import Baseline
-from hexveil.mechanisms.single_cell.linear.opt_array_averaging import OptArrayAveraging
-from hexveil.mechanisms.single_cell.linear.optimal_clipping import OptimalClipping
-from hexveil.mechanisms.single_cell.prior_based.auto import Auto
-from hexveil.mechanisms.single_cell.prior_based.foresight import Foresight
+from hexveil.mechanisms.single_cell.auto import Auto
+from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
 from hexveil.mechanisms.single_cell.private_range.levy import Levy
 from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (
@@ -46,10 +43,15 @@ REGISTRY: dict[str, type[CellMechanism]] = {
     "OptimizedQuantile": OptimizedQuantile,
     "OptimalClipping": OptimalClipping,
     "AKMV": AKMV,
-    "Foresight": Foresight,
     "Auto": Auto,
 }
 """Every mechanism of one cell."""
+
+STUDIED = {
+    "Foresight": "Foresight is no longer released; use Auto(), which chooses one of the papers' "
+    "mechanisms by a public prior. For studies: hexveil_research.mechanisms.foresight."
+}
+"""Mechanisms that plans could name before, with what to use instead."""
 
 PRIORS: dict[str, type[Any]] = {
     "Normal": Normal,
@@ -116,6 +118,8 @@ class _Text:
         if not isinstance(call.func, ast.Name) or None in (word.arg for word in call.keywords):
             raise _unreadable(self.text)
         name = call.func.id
+        if name in STUDIED:
+            raise InputError(STUDIED[name])
         if name not in constructors:
             raise InputError(f"there is no {name!r}; available: {', '.join(constructors)}.")
         options = [field.name for field in dataclasses.fields(constructors[name])]

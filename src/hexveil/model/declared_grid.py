@@ -3,6 +3,11 @@
 No cell is taken from the records: a cell that exists because a vehicle was there would tell that it
 was. The grid is a polygon, a box or a list of hexagons, crossed with the slots of a day or of
 declared dates; or a list of labels. Every cell of it is published, open or closed.
+
+Declared facts of a data set with private presence: all that a plan may see of it.
+
+The counterpart of `PublicMetadata`. Every fact is declared by the holder before any record is read:
+nothing here is counted, so nothing here tells who is in the records.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ import hashlib
 import itertools
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -22,9 +27,12 @@ from hexveil.model.areas import Area, HexagonList, Polygon
 from hexveil.model.cells import DAY, Cells, CellTable, Labels, OneCell
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from hexveil.model.public_metadata import FineBins, Unit, ValueLattice
+
 
 __all__ = ["Area", "DeclaredGrid", "HexagonList", "Polygon"]
 MAX_GRID_CELLS = 2**22
@@ -208,3 +216,42 @@ def _slots(cells: Cells, dates: tuple[str, str] | None) -> NDArray[np.int64]:
     if begin > end:
         raise InputError(f"the first date {dates[0]} is after the last, {dates[1]}.")
     return np.arange(begin * DAY, (end + 1) * DAY, cells.seconds, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredFacts:
+    """Declared facts of a data set; using them costs no privacy.
+
+    Attributes
+    ----------
+    grid : DeclaredGrid
+    lattice : ValueLattice
+        Bounds and quantum of the values.
+    privacy_unit : str
+        The privacy unit, whose presence is private.
+    value, value_unit : str
+        Name of the value column, and its unit of measure ("" if not stated).
+    days : (int, int) or None
+        First and last declared local day, counted from 1970-01-01.
+    identity : mapping of str to str
+        The declared reading: columns, repeats, selection, version; no count of anything.
+    bins : FineBins or None
+        Bins in which records are counted; None unless statistics of distributions were asked for.
+    id_space : str
+        Name of what an id names, which an account pins; "" if not known.
+    """
+
+    grid: DeclaredGrid
+    lattice: ValueLattice
+    privacy_unit: Unit = "user"
+    value: str = "value"
+    value_unit: str = ""
+    days: tuple[int, int] | None = None
+    identity: Mapping[str, str] = field(default_factory=dict)
+    bins: FineBins | None = None
+    id_space: str = ""
+
+    @property
+    def cells(self) -> CellTable:
+        """Cells of the declared grid."""
+        return self.grid.table

@@ -9,15 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
+
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, decimal_text, to_bounds, to_fraction, to_positive_fraction
+from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from fractions import Fraction
 
+    from numpy.typing import NDArray
+
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.cells import Cells, CellTable, Labels
-    from hexveil.model.fine_bins import FineBins
     from hexveil.model.occupancy import Occupancy
 
 Unit = Literal["user", "user-day", "user-week"]
@@ -171,3 +176,40 @@ class PublicMetadata:
     recount: Recount | None = field(default=None, repr=False)
     bins: FineBins | None = field(default=None, repr=False)
     id_space: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class FineBins(ReadOnlyArrays):
+    """Bins (a, b] that divide the span of the bounds.
+
+    Attributes
+    ----------
+    edges : ndarray of int64, shape (n_bins,)
+        Rising. Bin j holds the quanta k with edges[j - 1] < k <= edges[j]; the first begins at 0,
+        the last ends at the span.
+    """
+
+    edges: Ints
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins."""
+        return int(self.edges.size)
+
+    @property
+    def starts(self) -> Floats:
+        """Lower ends of the bins as real numbers: half a quantum above the edge before."""
+        return np.concatenate([[0.0], self.edges[:-1] + 0.5])
+
+    @property
+    def ends(self) -> Floats:
+        """Upper ends of the bins as real numbers; the last is the span."""
+        return np.concatenate([self.edges[:-1] + 0.5, [float(self.edges[-1])]])
+
+    def above(self, edge: int) -> NDArray[np.bool_]:
+        """Return which bins lie above an edge of theirs."""
+        return np.asarray(self.edges > edge)
+
+    def identity(self) -> str:
+        """Return the edges as text."""
+        return ",".join(map(str, self.edges.tolist()))

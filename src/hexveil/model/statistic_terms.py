@@ -22,7 +22,7 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
 from hexveil.base.rational import decimal_text, to_fraction
-from hexveil.model.fine_bins import FineBins
+from hexveil.model.public_metadata import FineBins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast, overload, ru
 
 from hexveil.base.errors import InputError
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-from hexveil.model.declared_facts import DeclaredFacts
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning.columns.column_statements import own_baseline_error, own_target
+from hexveil.planning.columns.column_options import own_baseline_error, own_target
 from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats
-from hexveil.planning.moments.moment_options import MomentOptions, check_edition
-from hexveil.planning.moments.plan_moments import plan_moments
+from hexveil.planning.moment_options import MomentOptions, check_edition
 from hexveil.planning.plan import Plan
+from hexveil.planning.plan_moments import plan_moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.moments.public_source import HasPublicMetadata
+    from hexveil.planning.plan_moments import HasPublicMetadata
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.planning.request import (
@@ -354,7 +354,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     if declared is not None:
         _refuse(replace(options, delta=None), 'protect="presence"', estimator=estimator)
     if isinstance(declared, DeclaredColumns):
-        from hexveil.planning.columns.plan_declared import plan_declared_columns  # noqa: PLC0415  if used
+        from hexveil.planning.columns.plan_columns import plan_declared_columns  # noqa: PLC0415  if used
 
         on_paper = plan_declared_columns(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, weights=weights,

@@ -1,7 +1,11 @@
-"""Plan of a release: frozen data that can be saved, loaded and certified."""
+"""Plan of a release: frozen data that can be saved, loaded and certified.
+
+The lower bound that certifies a plan is computed on demand, and stored with it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,17 +13,20 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
-from hexveil.planning import lower_bounds
 from hexveil.planning.allocation import refuse_rows
 from hexveil.planning.approximate.delta_request import check_delta_request
 from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights
+from hexveil.planning.optimizers.mean_error_bound import mean_error_lower_bound
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.planning.plan_data import PlanData
 from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
 
 
@@ -60,7 +67,17 @@ class Plan(PlanData):
 
         The bound of a mean error is a search of its own, longer than that of the plan.
         """
-        return lower_bounds.with_lower_bound(self)
+        # The searches of minimax plans end with a bound; that for a mean error has none at hand.
+        if self.bound_kind != "mean error" or self.lower_bound is not None:
+            return self
+        bound = mean_error_lower_bound(
+            ClippingProblem(self.occupancy),
+            ObjectiveWeights.of(self.request, self.span, self.occupancy),
+            float(self.requested_epsilon),
+            InverseScales(_inverse(self.mean_noise), _inverse(self.allocation.variance_noise)),
+            self.allocation.contribution_factor,
+        )
+        return replace(self, allocation=replace(self.allocation, lower_bound=bound))
 
     def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
         """Return the row of each cell as a pandas data frame; InputError without pandas."""
@@ -117,3 +134,7 @@ class Plan(PlanData):
         """
         loaded: Plan = plan_folder().load(folder, Plan, occupancy)
         return loaded
+
+
+def _inverse(noise: Floats) -> Floats:
+    return np.divide(1.0, noise, out=np.zeros_like(noise), where=noise > 0)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.model.cells import Cells, Labels
-    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.statistic_terms import Term
     from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
     from hexveil.records.dataset import Dataset

@@ -20,7 +20,7 @@ from hexveil.records.unambiguous_names import NOT_DECLARED, join_pairs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.model.fine_bins import FineBins
+    from hexveil.model.public_metadata import FineBins
     from hexveil.model.statistic_terms import Term
     from hexveil.records.sources.cache import Cache
 

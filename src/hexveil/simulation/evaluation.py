@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism
-    from hexveil.mechanisms.single_cell.cell_plan import CellPlan
+    from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
     from hexveil.records.dataset import Dataset
     from hexveil.simulation.cell_selection import CellSelector
 

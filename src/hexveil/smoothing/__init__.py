@@ -7,13 +7,15 @@ correlated ones of any other kind. `ClippingRange` and `skewness_bias` model the
 clipping.
 """
 
-from hexveil.smoothing.cell_groupings import group_hexagons, group_labels, group_user_counts
-from hexveil.smoothing.interval_widening import ClippingRange, skewness_bias
-from hexveil.smoothing.random_effects import (
+from hexveil.smoothing.cell_groupings import (
     RandomEffect,
     correlate_across_edges,
     correlate_along_axis,
+    group_hexagons,
+    group_labels,
+    group_user_counts,
 )
+from hexveil.smoothing.interval_widening import ClippingRange, skewness_bias
 from hexveil.smoothing.shrinkage import Smoothed, smooth
 
 __all__ = [

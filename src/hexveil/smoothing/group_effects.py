@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.smoothing.random_effects import RandomEffect
+    from hexveil.smoothing.cell_groupings import RandomEffect
 
 
 MAX_DENSE_EFFECTS = 1_000

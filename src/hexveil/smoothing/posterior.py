@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.smoothing.mixtures import heavy_tailed, noise_parts
+from hexveil.smoothing.mixed_noise import heavy_tailed, noise_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

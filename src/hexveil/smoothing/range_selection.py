@@ -24,8 +24,11 @@ import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import model_look
-from hexveil.smoothing.clipping_model.user_mean_law import UserMeanLaw, UserMeanSpread
+from hexveil.smoothing.clipping_model.clipped_observations import (
+    UserMeanLaw,
+    UserMeanSpread,
+    model_look,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats
-    from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
+    from hexveil.smoothing.clipping_model.cell_priors import CellPosterior
 
 
 GAIN = 0.35

@@ -22,10 +22,10 @@ import numpy as np
 
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
-from hexveil.smoothing.distinguishability import half_distinguishable_factor
+from hexveil.smoothing.cell_groupings import drop_uninformative
 from hexveil.smoothing.group_effects import Design
+from hexveil.smoothing.interval_widening import half_distinguishable_factor
 from hexveil.smoothing.posterior import posterior_quantiles
-from hexveil.smoothing.random_effects import drop_uninformative
 from hexveil.smoothing.variance_components import fit_model
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from hexveil.base.arrays import Floats
+    from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.interval_widening import ClippingRange
-    from hexveil.smoothing.random_effects import RandomEffect
     from hexveil.smoothing.variance_components import FittedModel
 
 

@@ -1,6 +1,6 @@
 """Variance components of the model, by maximum marginal likelihood with weak priors.
 
-Cells' own deviations and noises are mixtures of normals (`mixtures`), and so are independent
+Cells' own deviations and noises are mixtures of normals (`mixed_noise`), and so are independent
 effects (t distributions of four degrees, by their expected precisions); given the components drawn,
 everything is normal. The step alternates: components given effects, effects given components
 (`effects`), variances given both. A variance x moves to x0 sqrt(a / c), where a is the effects'
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.smoothing.mixtures import heavy_tailed, noise_parts
+from hexveil.smoothing.mixed_noise import heavy_tailed, noise_parts
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats

@@ -42,7 +42,7 @@ from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, Weakening
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.single_cell.cell_plan import CellPlan
+    from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
     from hexveil_research.audit.output_distributions import Subject
 
     Pair = tuple[Floats, Floats]

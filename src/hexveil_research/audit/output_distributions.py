@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import NoiseSource, Stage
-    from hexveil.mechanisms.single_cell.cell_plan import CellPlan
+    from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.cell_plan import CellPlan
+from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -18,8 +18,7 @@ import pyarrow.parquet
 
 from hexveil import Occupancy
 from hexveil.base.errors import InputError
-from hexveil.simulation.cell_counts import read_counts
-from hexveil.simulation.cell_selection import select_cell
+from hexveil.simulation.cell_selection import read_counts, select_cell
 from hexveil.simulation.private_study_output import pair_means
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def of_counts(counts: str | Path | NDArray[np.int64] | Occupancy) -> StudyData:
     Parameters
     ----------
     counts : path, array_like of int or Occupancy
-        A file as `hexveil.simulation.cell_counts.read_counts` reads it has one cell. A CSV or
+        A file as `hexveil.simulation.cell_selection.read_counts` reads it has one cell. A CSV or
         Parquet file with the columns cell, user and n has several.
 
     Examples

@@ -13,8 +13,7 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.model.areas import Polygon
-from hexveil.simulation.cars import CarCity
-from hexveil.simulation.cars.car_city import BOX, ZONE
+from hexveil.simulation.cars import BOX, ZONE, CarCity
 from hexveil_research.pictures import maps
 from hexveil_research.pictures.gallery_settings import Picture
 from hexveil_research.pictures.png_files import save

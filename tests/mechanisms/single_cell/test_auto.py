@@ -8,7 +8,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.prior_based.auto import PAPERS_MECHANISMS
+from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS
 from hexveil.simulation.private_study_output import own_cell
 
 BOUNDS, EPSILONS = (0, 65), ("0.25", "0.5", "1", "2")

@@ -27,7 +27,6 @@ MECHANISMS = [
     hv.OptimizedQuantile(cap=1, candidates=7),
     hv.AKMV(split="0.5"),
     hv.AKMV(split="0.25", candidates=9),
-    hv.Foresight(),
 ]
 CELLS = {
     "one user": [7],
@@ -74,9 +73,6 @@ def test_estimates_lie_on_the_grid_that_is_stated(mechanism):
     """They are whole steps from its start, and no coarser grid holds them all."""
     plan = mechanism.plan([9, 4, 2, 2, 1], bounds=(0, 8), epsilon=3)
     grid = plan.allocation.grid()
-    if isinstance(mechanism, hv.Foresight):
-        assert grid is None
-        return
     found = plan.simulate([0.0, 1.5, 4, 8, 2], np.random.default_rng(2), 20)
     steps = (found / float(plan.cell.quantum) - grid.start) / grid.step
     whole = np.rint(steps).astype(np.int64)
@@ -88,7 +84,7 @@ def test_estimates_lie_on_the_grid_that_is_stated(mechanism):
 def test_closed_forms_are_all_there_or_none_is(mechanism):
     """Bias and planning error are numbers together, or None where an interval is random."""
     plan = mechanism.plan([4, 2, 1], bounds=(0, 8), epsilon=1)
-    kinds = hv.Levy, hv.FixedQuantile, hv.OptimizedQuantile, hv.AKMV, hv.Foresight
+    kinds = hv.Levy, hv.FixedQuantile, hv.OptimizedQuantile, hv.AKMV
     private = isinstance(mechanism, kinds)
     assert (plan.worst_case_bias is None) == private
     assert (plan.worst_case_error is None) == private

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
-from hexveil.mechanisms.single_cell.private_range.range_sum import (
+from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import (
     FixedRange,
     RangeSum,
     clipped_sums,

@@ -1,4 +1,4 @@
-"""Tests of `hexveil.mechanisms.single_cell.prior_based.successive_elimination`."""
+"""Tests of `hexveil.mechanisms.single_cell.auto`."""
 
 import tracemalloc
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil.mechanisms.single_cell import auto as module
+from hexveil.mechanisms.single_cell.auto import compare_candidates
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
-from hexveil.mechanisms.single_cell.prior_based import successive_elimination as module
-from hexveil.mechanisms.single_cell.prior_based.successive_elimination import compare_candidates
 
 BOUNDS = (-3, 5)
 CELL = study_cell([9, 5, 4, 4, 2, 1, 1, 1], BOUNDS)

@@ -21,7 +21,7 @@ from hexveil.planning.presence.counted_request import (
     predict_accuracy,
     weights_of,
 )
-from hexveil.planning.presence.delta_gain import gain_of_delta
+from hexveil.planning.presence.presence_plan import gain_of_delta
 from hexveil.planning.presence.presence_prediction import (
     HISTOGRAM,
     predict_counts,

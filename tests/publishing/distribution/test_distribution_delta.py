@@ -10,7 +10,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.planning.distribution.estimator_comparison import describe_gain_of_delta
+from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
@@ -139,8 +139,8 @@ def test_texts_say_what_delta_means(made, tmp_path):
 def test_a_plan_says_what_a_delta_would_gain(dataset):
     """In one sentence, where it has none; and a δ that reveals a unit is refused."""
     pure = hv.plan(dataset, epsilon=2, **asked("bins"), advise=False)
-    assert "instead of" in describe_gain_of_delta(pure)
+    assert "instead of" in describe_delta_gain(pure)
     with_delta = hv.plan(dataset, epsilon=2, delta=DELTA, **asked("bins"), advise=False)
-    assert describe_gain_of_delta(with_delta) is None
+    assert describe_delta_gain(with_delta) is None
     with pytest.raises(InputError, match="not below 1 / 150 units"):
         hv.plan(dataset, epsilon=2, delta="0.01", statistics="p50")

@@ -8,7 +8,7 @@ import pytest
 
 from hexveil.model.cells import Cells
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
-from hexveil.simulation.cars.car_city import BOX, ZONE
+from hexveil.simulation.cars import BOX, ZONE
 from hexveil_research.pictures import car_map
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

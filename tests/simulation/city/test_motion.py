@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.simulation.city import City, fleet, gps_fixes, motion, timetable
+from hexveil.simulation.city import City, fleet, motion
 from hexveil.simulation.city.routes import DOWN, HOME_FROM_FIRST, HOME_FROM_LAST, OUT, UP
 
 USERS = 60
@@ -83,12 +83,12 @@ def test_the_way_is_the_integral_of_the_speed(length, speeds):
 
     Legs.length = np.array([length], dtype=np.float32)
     second = np.linspace(0.0, float(moving[0]) * 0.999999, 4_001)
-    share, speed = gps_fixes.observe(Legs, driven, np.zeros(second.size, int), second)
+    share, speed = motion.observe(Legs, driven, np.zeros(second.size, int), second)
     way = np.concatenate([[0.0], np.cumsum((speed[1:] + speed[:-1]) / 2 * np.diff(second))])
     assert np.abs(way / length - share).max() < 2e-3
     assert share[-1] == pytest.approx(1, abs=1e-3)
     assert np.abs(np.diff(speed)).max() <= motion.ACCELERATION * second[1] * 1.05 + 1e-4
-    share, speed = gps_fixes.observe(Legs, driven, np.zeros(1, int), moving + 10)
+    share, speed = motion.observe(Legs, driven, np.zeros(1, int), moving + 10)
     assert (share[0], speed[0]) == (pytest.approx(1, abs=1e-6), 0)
 
 
@@ -97,7 +97,7 @@ def test_every_moment_has_one_fix(day):
     _, runs, driven = day
     for interval in (7, 60, 900):
         phase = np.full(driven.run.size, 3)
-        of, second = gps_fixes.moments(driven, phase, interval)
+        of, second = motion.moments(driven, phase, interval)
         assert (second % interval == 3 % interval).all()
         assert (second >= driven.start[of]).all()
         assert (second < driven.end[of]).all()
@@ -138,7 +138,7 @@ def test_reported_speeds_are_whole_or_have_a_decimal():
     generator = np.random.default_rng(2)
     speed = np.concatenate([np.zeros(500), generator.uniform(0.1, 25, 2_000)]).astype(np.float32)
     few = np.arange(speed.size) % 2 == 0
-    kmh = gps_fixes.reported(speed, few, generator)
+    kmh = motion.reported(speed, few, generator)
     assert (kmh[:500] == 0).all()
     assert kmh.max() == 65
     assert (kmh[~few] % 1 == 0).all()
@@ -151,8 +151,8 @@ def test_reported_speeds_are_whole_or_have_a_decimal():
 def test_the_timetable_adds_up_halts_and_driving(ground):
     """A leg takes longer if it ends at a stop or at lights, by the nominal halt."""
     legs = ground.network.legs
-    seconds = timetable.leg_seconds(ground)
-    free = legs.length * 3.6 / (timetable.SHARE * ground.streets.speed[legs.street])
+    seconds = fleet.leg_seconds(ground)
+    free = legs.length * 3.6 / (fleet.SHARE * ground.streets.speed[legs.street])
     halts = (legs.stop >= 0) | legs.light
-    np.testing.assert_allclose(seconds - free, np.where(halts, timetable.HALT, 0), atol=1e-3)
+    np.testing.assert_allclose(seconds - free, np.where(halts, fleet.HALT, 0), atol=1e-3)
     assert 0.2 < halts.mean() < 0.9

@@ -35,8 +35,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from hexveil.accounting.suppression.heavy_users import SuppressionSource
-from hexveil.accounting.suppression.suppression_stages import TIE, SuppressionRun, SuppressionStage
-from hexveil.accounting.suppression.suppression_state import CellError
+from hexveil.accounting.suppression.suppression_stages import (
+    TIE,
+    CellError,
+    SuppressionRun,
+    SuppressionStage,
+)
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.model.suppressed_pairs import suppressed_column

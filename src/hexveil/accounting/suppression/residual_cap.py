@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.suppression.suppression_stages import TIE
-from hexveil.accounting.suppression.suppression_state import CellError
+from hexveil.accounting.suppression.suppression_stages import TIE, CellError
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 

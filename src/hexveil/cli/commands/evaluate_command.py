@@ -18,7 +18,7 @@ from hexveil.cli.output import formatting, progress_bar
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms import REGISTRY
 from hexveil.publishing.columns.column_table import column_prefixes
-from hexveil.simulation import error_chart, figure_style, mechanism_text, private_study_output
+from hexveil.simulation import error_chart, figure_style, private_study_output, value_distributions
 from hexveil.simulation.evaluation import evaluate as compare
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def evaluate(run: Run, asked: declarations.EvaluateOptions) -> None:
         private_study_output.check_folder(asked.out)
         figure_style.check_installed()
     options: dict[str, Any] = {
-        "mechanisms": [mechanism_text.mechanism(text) for text in asked.mechanism or REGISTRY],
-        "values": None if asked.values is None else mechanism_text.values(asked.values),
+        "mechanisms": [value_distributions.mechanism(text) for text in asked.mechanism or REGISTRY],
+        "values": None if asked.values is None else value_distributions.values(asked.values),
         "trials": asked.trials,
         "seed": asked.seed,
     }

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity
-    from hexveil.planning.comparison.method_comparison import Comparison
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.method_comparison import Comparison
 
     Files = dict[str, list[Path]]
 
@@ -189,12 +189,17 @@ def _plan_columns(run: Run, compares: bool, save: Path | None, *, as_json: bool)
 
 
 def _show_comparison(plan: Plan, comparison: Comparison, unit: str) -> None:
-    """Print methods, clipping ranges and mechanisms of one request."""
+    """Print methods, clipping ranges and mechanisms of one request, or why there are none."""
     from hexveil.cli.output import method_table  # noqa: PLC0415  for --compare alone
+    from hexveil.planning.alternatives import explain_absence  # noqa: PLC0415
 
     method_table.show(comparison.methods, method_table.measure(plan, unit))
     method_table.show_ranges(comparison.clipping_ranges)
-    _show_mechanisms(plan, comparison, unit)
+    if reason := explain_absence(plan):
+        typer.echo("\n".join(formatting.wrapped("", reason, indent=0)))
+        return
+    one_cell_each = int(plan.occupancy.cells_per_user.max()) == 1
+    method_table.show_mechanisms(comparison.mechanisms, unit, one_cell_each=one_cell_each)
 
 
 def _plan_distribution(
@@ -202,8 +207,8 @@ def _plan_distribution(
 ) -> None:
     """Print price and expected errors of quantiles, shares and histograms."""
     from hexveil.cli.output import distribution_text  # noqa: PLC0415  for these plans alone
+    from hexveil.planning.alternatives import compare_estimators  # noqa: PLC0415
     from hexveil.planning.distribution.distribution_plan import DistributionPlan  # noqa: PLC0415
-    from hexveil.planning.distribution.estimator_comparison import compare_estimators  # noqa: PLC0415
 
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
@@ -229,22 +234,10 @@ def _file_names(run: Run, files: Files) -> list[str]:
 
 def _compare(plan: Plan) -> Comparison:
     # For --compare alone:
-    from hexveil.planning.comparison.method_comparison import COMPARING, compare  # noqa: PLC0415
+    from hexveil.planning.method_comparison import COMPARING, compare  # noqa: PLC0415
 
     with show_progress(COMPARING):
         return compare(plan)
-
-
-def _show_mechanisms(plan: Plan, comparison: Comparison, unit: str) -> None:
-    """Print the mechanisms of one cell, or why there are none."""
-    from hexveil.cli.output import mechanism_table  # noqa: PLC0415  for --compare alone
-    from hexveil.planning.comparison.mechanism_comparison import explain_absence  # noqa: PLC0415
-
-    if reason := explain_absence(plan):
-        typer.echo("\n".join(formatting.wrapped("", reason, indent=0)))
-        return
-    one_cell_each = int(plan.occupancy.cells_per_user.max()) == 1
-    mechanism_table.show(comparison.mechanisms, unit, one_cell_each=one_cell_each)
 
 
 def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:

@@ -8,16 +8,16 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
+from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
-from hexveil.planning.distribution.estimator_comparison import describe_gain_of_delta
 from hexveil.report.manifest_view import noun
 from hexveil.report.promise import promise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hexveil.planning.alternatives import EstimatorErrors
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.distribution.estimator_comparison import EstimatorErrors
 
 _FORMS = {
     "indicator": "the average of zeros and ones",
@@ -82,7 +82,7 @@ def map_lines(plan: DistributionPlan, warning: str | None) -> list[str]:
         *formatting.wrapped("Expected error", f"{'; '.join(parts)}."),
         *formatting.wrapped("Beside one number", compared),
     ]
-    gain = describe_gain_of_delta(plan)
+    gain = describe_delta_gain(plan)
     if gain is not None:
         lines += formatting.wrapped("With a delta", gain)
     return lines if warning is None else lines + formatting.wrapped("Warning", warning)

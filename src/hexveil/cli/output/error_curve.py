@@ -19,11 +19,9 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import to_fraction
 from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
-from hexveil.planning.comparison.method_comparison import same_request
+from hexveil.planning.alternatives import alternative, at_loss
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
-from hexveil.planning.distribution.estimator_comparison import with_estimator
-from hexveil.planning.feasibility.advice import at_loss
-from hexveil.planning.methods import allocate
+from hexveil.planning.method_comparison import same_request
 from hexveil.simulation import figure_style
 
 if TYPE_CHECKING:
@@ -122,7 +120,8 @@ def share_points(plan: DistributionPlan, estimator: Estimator) -> Points:
     scales = np.geomspace(1.0 / AROUND, AROUND, SHARE_POINTS).round(6).tolist()
     for times in parts_of_work(DRAWING, scales):
         scale = to_fraction(times, "times")
-        made = with_estimator(replace(plan, moments=()), estimator, own * scale)
+        shares_alone = replace(plan, moments=())
+        made = alternative(shares_alone, estimator=estimator, epsilon=own * scale)
         curve.append((float(plan.requested_epsilon * scale), made.expected_error["share"]))
     return curve
 
@@ -197,9 +196,7 @@ def points(plan: Plan | None) -> Points:
 def _at_targets(plan: Plan, times: float) -> Plan:
     """Return the plan with all targets scaled by a factor."""
     goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
-    request = replace(plan.request, target=goals)
-    allocation = allocate(replace(plan.problem, request=request))
-    return replace(plan, allocation=allocation, request=request)
+    return alternative(plan, target=goals)
 
 
 def objective_error(scaled: Plan, requested: Plan) -> float:

@@ -16,7 +16,7 @@ from hexveil.cli.output import clip_user_text, formatting
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import CellMechanisms, PerCellRange, PrivateRange, WithinBounds
-from hexveil.planning.approximate.delta_advice import describe_delta_gain
+from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.cell_mechanisms import names_of_cells
 from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.planning.plan import Plan

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from hexveil.cli.column_inspection import write_common
-from hexveil.cli.output import common_grid_text, formatting
+from hexveil.cli.output import formatting, proposal_text
 from hexveil.cli.presence import declared_plan, declared_steps
-from hexveil.planning.feasibility.common_grid import CommonGrid, choose_common_grids
-from hexveil.planning.presence.declared_assessment import DeclaredAssessment
+from hexveil.model.cells import Cells, Labels
+from hexveil.planning.feasibility.common_grid import (
+    CommonGrid,
+    DeclaredAssessment,
+    choose_common_grids,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +48,7 @@ def inspect_declared_columns(
     if as_json:
         content = {
             "grids": [_grid_json(plan) for plan in plans],
-            "common": common_grid_text.common_json(proposals),
+            "common": proposal_text.common_json(proposals),
         }
         typer.echo(json.dumps(declared_steps.plan_json(declared) | content, indent=2))
     else:
@@ -53,7 +57,7 @@ def inspect_declared_columns(
             typer.echo(f"\nGrids for {column} on paper, from declarations alone:")
             typer.echo("\n".join(declared_plan.table_lines([one.plans[column] for one in plans])))
         units = {column: own.facts.value_unit for column, own in declared.plans.items()}
-        typer.echo("\n".join(["", *common_grid_text.common_lines(proposals, units, epsilon)]))
+        typer.echo("\n".join(["", *proposal_text.common_lines(proposals, units, epsilon)]))
         if propose is not None:
             typer.echo("\n".join(["", *formatting.wrapped("Run file", str(propose))]))
     if from_records:
@@ -65,12 +69,14 @@ def _assessed(plan: DeclaredColumnPlans) -> CommonGrid:
 
 
 def _grid_json(plan: DeclaredColumnPlans) -> dict[str, Any]:
-    leading = _assessed(plan).leading
+    leading = next(iter(plan.plans.values()))
+    grid = leading.facts.cells.grid
+    places = grid if isinstance(grid, Cells) else None
     return {
-        "resolution": leading.resolution,
-        "timeslot": leading.timeslot,
-        "labels": None if leading.labels is None else list(leading.labels),
-        "cells": leading.cells,
+        "resolution": places and places.resolution,
+        "timeslot": places and places.timeslot,
+        "labels": list(grid.columns) if isinstance(grid, Labels) else None,
+        "cells": leading.facts.grid.n_cells,
         "columns": {
             column: {
                 "epsilon": float(own.epsilon),

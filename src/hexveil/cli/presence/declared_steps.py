@@ -30,7 +30,7 @@ from hexveil.report.promise import promise
 if TYPE_CHECKING:
     from hexveil.config import Run
     from hexveil.model.column_facts import DeclaredColumns
-    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_prediction import PresencePrediction
     from hexveil.publishing.presence.presence_publication import DeclaredPlan

@@ -15,7 +15,6 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import ProvenError
 from hexveil.mechanisms.private_quantile import PrivateQuantile
-from hexveil.mechanisms.single_cell.prior_based.huber_location import BalancePoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -104,9 +103,4 @@ def figure_columns(plans: Iterable[CellAllocation], choices: Sequence[str]) -> t
 
 def score_room(stage: BoundedStage) -> int:
     """Return the most scores that a stage measures, a public number; 0 of a sum."""
-    match stage:
-        case PrivateQuantile():
-            return stage.entries * stage.candidates.size
-        case BalancePoint():
-            return stage.scores.points.size
-    return 0
+    return stage.entries * stage.candidates.size if isinstance(stage, PrivateQuantile) else 0

@@ -70,8 +70,8 @@ from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, Decoded
 from hexveil.mechanisms.weighted.weighted_mean import check_room
 from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
+from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
 from hexveil.smoothing.clipping_model.clipped_posterior import fit
-from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 from hexveil.smoothing.range_selection import select_ranges
 
 if TYPE_CHECKING:

@@ -33,6 +33,7 @@ from hexveil.mechanisms.cell_ranges.distributed_votes import (
     votes_of_distances,
 )
 from hexveil.mechanisms.distribution.bin_noise import GaussianBins
+from hexveil.mechanisms.estimates import STANDARD_NORMAL
 from hexveil.mechanisms.map_quantiles import (
     MapQuantiles,
     UserMeans,
@@ -44,7 +45,6 @@ from hexveil.mechanisms.map_quantiles import (
 from hexveil.mechanisms.pooled_histogram import GRAIN, PooledHistogram
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.private_quantile import ListedPoints, selection_scale
-from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
 from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:

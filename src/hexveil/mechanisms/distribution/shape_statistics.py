@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.fine_bins import FineBins
-    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.model.public_metadata import FineBins, ValueLattice
     from hexveil.model.statistic_terms import Term
 
 MEAN = "mean"

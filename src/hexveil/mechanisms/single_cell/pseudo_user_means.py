@@ -33,7 +33,7 @@ from hexveil.accounting.pseudo_user_caps import (
 )
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wrap_around
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.single_cell.linear.linear_sum import weighted_share
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import weighted_share
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -29,7 +29,7 @@ from hexveil.mechanisms.contract import (
     Separate,
     Values,
 )
-from hexveil.mechanisms.released_ranges import widened
+from hexveil.mechanisms.estimates import widened
 from hexveil.mechanisms.sensitivity_report import SquaredMoves, noise_of_law
 from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity, FactoredSquares
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign

@@ -2,7 +2,7 @@
 
 Let the interval be [a, b] in quanta above the lower bound of the records, chosen privately or all
 of the bounds; c its middle, r the radius around it (`centre_and_radius` in
-mechanisms/released_ranges.py): whole numbers, functions of a and b and of public facts. A pair with
+mechanisms/estimates.py): whole numbers, functions of a and b and of public facts. A pair with
 m records k_j has the second moment about c
 
     q = Σ (k_j - c)² = ss - 2 c s + m c²,
@@ -55,7 +55,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
 from hexveil.mechanisms.clipped.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.contract import EstimateGrid, Separate
-from hexveil.mechanisms.released_ranges import centre_and_radius
+from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.stage_data import TAIL
 from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
 from hexveil.mechanisms.weighted.weighted_mean import laplace_scales

@@ -25,7 +25,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.released_ranges import STANDARD_NORMAL, centre_and_radius
+from hexveil.mechanisms.estimates import STANDARD_NORMAL, centre_and_radius
 from hexveil.planning.clipping_range.user_weights import (
     UserMeanPrior,
     expected_bias,

@@ -20,8 +20,8 @@ from hexveil.accounting.gaussian_composition import added_epsilon
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
 from hexveil.model.column_facts import ColumnFacts
+from hexveil.planning.distribution.distribution_components import PartsBooking
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.distribution.parts_booking import PartsBooking
 from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.planning.serialization.codec import plan_folder
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.model.column_facts import DeclaredColumns
-    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
 
 

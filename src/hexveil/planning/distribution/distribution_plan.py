@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from hexveil.accounting.error_model import PRIOR_SHARE
 from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.accounting.noise_floor import PRIOR_SHARE
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
@@ -37,13 +37,13 @@ from hexveil.planning.distribution.distribution_components import (
     BinPlan,
     DistributionComponent,
     IndicatorPlan,
+    PartsBooking,
     RankPlan,
     predicted_level_error,
     predicted_share_error,
 )
-from hexveil.planning.distribution.parts_booking import PartsBooking
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
-from hexveil.planning.moments.public_source import public_side
+from hexveil.planning.plan_moments import public_side
 from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.model.statistic_terms import Estimator, Term
-    from hexveil.planning.moments.public_source import HasPublicMetadata
     from hexveil.planning.plan import Plan
+    from hexveil.planning.plan_moments import HasPublicMetadata
 
 
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"

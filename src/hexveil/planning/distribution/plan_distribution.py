@@ -34,9 +34,8 @@ from hexveil.planning.distribution.distribution_components import (
     score_metadata,
 )
 from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPlan
-from hexveil.planning.moments.moment_options import MomentOptions
-from hexveil.planning.moments.plan_moments import plan_moments
-from hexveil.planning.moments.public_source import public_side
+from hexveil.planning.moment_options import MomentOptions
+from hexveil.planning.plan_moments import plan_moments, public_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Term
-    from hexveil.planning.moments.public_source import HasPublicMetadata
     from hexveil.planning.plan import Plan
+    from hexveil.planning.plan_moments import HasPublicMetadata
 
 KINDS = ("moments", "distribution")
 

@@ -15,18 +15,24 @@ from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, parts_of_wor
 from hexveil.model.cells import Cells
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.public_metadata import many_repeats
-from hexveil.planning.feasibility.grid_assessment import MIN_CELLS
-from hexveil.planning.feasibility.grids import MIN_HEXAGONS, grids_to_try, most_cells_of
-from hexveil.planning.feasibility.kept_counts import KeptCounts
+from hexveil.planning.feasibility.grid_assessment import grid_in_words
+from hexveil.planning.feasibility.grids import (
+    MIN_CELLS,
+    MIN_HEXAGONS,
+    KeptCounts,
+    grids_to_try,
+    most_cells_of,
+)
 from hexveil.planning.feasibility.prediction import (
     MAX_EPSILON,
+    UNDER,
     ErrorPredictor,
     epsilon_for_error,
     predict_in_full,
     prediction_of,
     scaled_epsilon,
+    two_figures_up,
 )
-from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
 from hexveil.planning.plan import Plan
@@ -41,8 +47,6 @@ USABLE_GRID = "Looking for a usable grid"
 """Name of this work, of which parts are told."""
 PREDICTION_EXCESS = 1.06
 """Largest ratio of a fast prediction to the error of the plan that is then made."""
-UNDER = 1.0 - 1e-9
-"""At a loss that is named the error is this much below what is wanted."""
 
 
 class GridTooFineWarning(UserWarning):
@@ -104,12 +108,6 @@ def advice(plan: Plan) -> Advice:
     return Advice(needed, coarser, _text(plan, needed, coarser))
 
 
-def at_loss(plan: Plan, loss: Fraction) -> Plan:
-    """Return the same request at another loss."""
-    problem = plan.problem.within(loss)
-    return replace(plan, allocation=allocate(problem), request=problem.request)
-
-
 def sufficient_epsilon(plan: Plan, error: float) -> float | None:
     """Return a loss, rounded up to two figures, at which the average error is at most `error`.
 
@@ -125,7 +123,8 @@ def sufficient_epsilon(plan: Plan, error: float) -> float | None:
     kinds = {request.resolve_range(plan.occupancy, loss) for loss in (requested, larger)}
     if len(kinds) == 1:
         return epsilon
-    other = at_loss(plan, larger)
+    problem = plan.problem.within(larger)
+    other = replace(plan, allocation=allocate(problem), request=problem.request)
     return epsilon if other.support.mean_error <= error else _scaled_to(other, error, larger)
 
 
@@ -164,7 +163,8 @@ def _by_newton(plan: Plan) -> float | None:
         predictor = ErrorPredictor(plan, plan.facts)
         if predictor.is_fast:
             # Both are enough; a plan under an interval takes too long to make a dozen of them.
-            enough = [sufficient_epsilon(plan, aim), predictor.required_epsilon(aim)]
+            searched = predictor.epsilon_needed(plan.support.baseline_error)
+            enough = (sufficient_epsilon(plan, aim), searched)
             return min((one for one in enough if one is not None), default=None)
     return epsilon_for_error(
         lambda loss: predict_in_full(plan.problem.within(loss)), aim, begin, NEAR
@@ -190,20 +190,6 @@ def _beats_constant(plan: Plan, loss: float) -> bool:
     """Return whether the errors at another loss are below those of one constant on average."""
     prediction = predict_in_full(plan.problem.within(Fraction(loss)))
     return prediction.mean_error < plan.support.baseline_error
-
-
-def two_figures_up(value: float) -> float:
-    """Return a number rounded up to two figures.
-
-    Examples
-    --------
-    >>> two_figures_up(2.31), two_figures_up(0.0041)
-    (2.4, 0.0041)
-    """
-    if value <= 0:
-        return 0.0
-    digits = 1 - math.floor(math.log10(value))
-    return round(math.ceil(value * 10.0**digits - 1e-9) / 10.0**digits, max(digits, 0))
 
 
 def regrid(plan: Plan, facts: PublicMetadata) -> Plan:
@@ -261,26 +247,15 @@ def _is_coarser(counts: PublicMetadata, facts: PublicMetadata) -> bool:
 
 def _useful(plan: Plan, candidate: PublicMetadata) -> Plan | None:
     """Return the plan of a grid if it says more than one constant."""
-    miss = plan.support.baseline_error
-    # As in tables of grids, so that one never calls usable what the other does not.
-    if is_assumed(plan.lower, plan.upper, plan.baseline_error):
-        miss *= small_map_factor(candidate.occupancy.n_cells)
-    if _is_ruled_out(plan, candidate, miss):
+    predictor, requested = ErrorPredictor(plan, candidate), plan.requested_epsilon
+    miss = predictor.baseline_error
+    # The bound takes no search, and rules out most grids of a fleet that is too small.
+    if predictor.error_lower_bound(float(requested)) >= miss:
+        return None
+    if predictor.is_fast and predictor.predict(requested).mean_error >= PREDICTION_EXCESS * miss:
         return None
     made = regrid(plan, candidate)
     return made if made.support.mean_error < miss else None
-
-
-def _is_ruled_out(plan: Plan, candidate: PublicMetadata, miss: float) -> bool:
-    """Return whether a grid need not be planned, because its error is above one constant's."""
-    predictor = ErrorPredictor(plan, candidate)
-    # The bound takes no search, and rules out most grids of a fleet that is too small.
-    if predictor.error_lower_bound(float(plan.requested_epsilon)) >= miss:
-        return True
-    if not predictor.is_fast:
-        return False
-    predicted = predictor.predict(plan.requested_epsilon).mean_error
-    return predicted >= PREDICTION_EXCESS * miss
 
 
 def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
@@ -300,8 +275,5 @@ def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
 
 def _described(plan: Plan) -> str:
     assert plan.facts is not None  # noqa: S101  a coarser grid comes from public facts
-    grid = plan.facts.cells.grid
-    assert isinstance(grid, Cells)  # noqa: S101
-    slots = "" if grid.timeslot is None else f" in {grid.timeslot} slots"
     cells = "1 cell" if plan.support.cells == 1 else f"{plan.support.cells:,} cells"
-    return f"resolution {grid.resolution}{slots} ({cells})"
+    return f"{grid_in_words(plan.facts.cells.grid)} ({cells})"

@@ -10,35 +10,38 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, get_args
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Literal, get_args
 
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
-from hexveil.base.work_share import COUNTING, SEARCH, parts_of_work, share_of_work
+from hexveil.base.work_share import SEARCH, parts_of_work, share_of_work
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata, Unit
-from hexveil.planning.feasibility import recommendation
-from hexveil.planning.feasibility.advice import UNDER, epsilon_needed, two_figures_up
-from hexveil.planning.feasibility.grid_assessment import MIN_CELLS, GridAssessment
+from hexveil.planning.feasibility.advice import epsilon_needed
+from hexveil.planning.feasibility.grid_assessment import (
+    MAX_EPSILON_RATIO,
+    GridAssessment,
+    assess,
+    near_loss,
+    recommend,
+    recommendation_text,
+)
 from hexveil.planning.feasibility.grids import (
+    MIN_CELLS,
     OTHER_GRIDS,
     counted,
     grids_to_try,
-    maps_to_assess,
     most_cells_of,
-    share_of_grid,
+    on_each_grid,
 )
-from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of, scaled_epsilon
-from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
-from hexveil.planning.moments.moment_options import MomentOptions
-from hexveil.planning.moments.plan_moments import plan_moments
-from hexveil.planning.moments.public_source import HasPublicMetadata
+from hexveil.planning.feasibility.prediction import UNDER, ErrorPredictor
+from hexveil.planning.moment_options import MomentOptions
+from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments
 from hexveil.planning.request import WithinEpsilon
-from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,14 +49,13 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
     from hexveil.model.cells import Labels
-    from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.plan import Plan
     from hexveil.planning.request import Method, Objective
 
-MAX_EPSILON_RATIO = 10.0
-"""Where more than this many times the asked loss is needed at least, no more is said."""
-
+Losses = Literal["all", "planned", "cheapest", "none"]
+"""Grids for which losses that would do are searched: all, those that are not certainly too fine,
+the one that needs the least, which a sentence names, or none."""
 
 _SCHEMA = pa.schema(
     [
@@ -119,12 +121,12 @@ class Capacity:
     @cached_property
     def proposed(self) -> GridAssessment | None:
         """Grid of most cells with an error below half the baseline error; None without one."""
-        return recommendation.recommend(self.offers, self.privacy_unit)
+        return recommend(self.offers, self.privacy_unit)
 
     @cached_property
     def sentence(self) -> str:
         """Recommendation in words, for the data set's privacy unit and for weaker ones."""
-        return recommendation.recommendation_text(self.offers, self.privacy_unit, self.epsilon)
+        return recommendation_text(self.offers, self.privacy_unit, self.epsilon)
 
     def to_arrow(self) -> pa.Table:
         """Return the offers as a table, a column per attribute, and which one is proposed."""
@@ -205,8 +207,8 @@ def capacity(  # noqa: PLR0913  a public door
     method, mechanism, objective, clipping_range, range_share
         As for `hv.plan`.
     search : bool
-        Whether the loss that a grid needs is searched for; otherwise the noise of the predicted
-        plan is scaled, which names a loss that is enough and costs nothing.
+        Whether the loss at which a grid would do is searched for on every grid; otherwise only the
+        one that halves the error, on grids that are not certainly too fine.
 
     Raises
     ------
@@ -236,7 +238,8 @@ def capacity(  # noqa: PLR0913  a public door
         if grid_options == (None, None, None)
         else grids_to_try(facts, *grid_options, most_cells=most_cells_of(result))
     )
-    return assess_grids(result, privacy_units=privacy_units, grids=grids, search=search)
+    losses: Losses = "all" if search else "planned"
+    return assess_grids(result, privacy_units=privacy_units, grids=grids, losses=losses)
 
 
 def assess_grids(
@@ -244,8 +247,7 @@ def assess_grids(
     *,
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
-    search: bool = True,
-    cheapest: bool = False,
+    losses: Losses = "all",
 ) -> Capacity:
     """Return assessments of other grids and privacy units for a plan's request.
 
@@ -257,10 +259,8 @@ def assess_grids(
         Default: the data set's privacy unit.
     grids : tuple of Cells or Labels, optional
         Default: those that fit the records and the fleet (`hexveil.planning.feasibility.grids`).
-    search : bool
-        See `capacity`.
-    cheapest : bool
-        Whether a loss is named only for the grid that the sentence names: searches take longest.
+    losses : "all", "planned", "cheapest" or "none"
+        Grids for which a loss is named: searches take longest.
 
     Raises
     ------
@@ -275,174 +275,76 @@ def assess_grids(
     has_grids = grids is not None
     if grids is None:
         grids = grids_to_try(facts, most_cells=most_cells_of(made))
-    offers: list[GridAssessment] = []
-    offered: list[Cells | Labels] = []
     units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
-    all_parts = len(units) + (1 if cheapest else 0)
-    for place, privacy_unit in enumerate(units):
-        if privacy_unit not in get_args(Unit):
-            raise InputError(
-                f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {privacy_unit!r}."
-            )
-        one_by_one = maps_to_assess(facts, grids, privacy_unit, every=has_grids)
-        for number in range(len(grids)):
-            exact = search and not cheapest
-            begin, end = ((place + part) / all_parts for part in share_of_grid(number, len(grids)))
-            with share_of_work(OTHER_GRIDS, begin, end, COUNTING):
-                candidate = next(one_by_one, None)
-                if candidate is None:
-                    break
-                offered.append(candidate[1])
-                is_own_grid = (privacy_unit, candidate[1]) == (facts.privacy_unit, facts.cells.grid)
-                offers.append(
-                    _offer(
-                        made,
-                        candidate[1],
-                        privacy_unit,
-                        candidate[2],
-                        own=is_own_grid,
-                        search=exact,
-                    )
-                )
-                del candidate  # its pairs are freed before the next grid is counted
-    if cheapest:
+    unknown = next((unit for unit in units if unit not in get_args(Unit)), None)
+    if unknown is not None:
+        raise InputError(
+            f"privacy_unit must be one of {', '.join(get_args(Unit))}, got {unknown!r}."
+        )
+    all_parts = len(units) + (1 if losses == "cheapest" else 0)
+    offers: list[GridAssessment] = []
+    for place, unit in enumerate(units):
+        work = partial(_assessed, made, unit, losses)
+        part = place / all_parts, (place + 1) / all_parts
+        offers += on_each_grid(facts, grids, unit, work, every=has_grids, part=part)
+    if losses == "cheapest":
         with share_of_work(OTHER_GRIDS, len(units) / all_parts, 1.0, SEARCH):
-            offers = _with_cheapest(made, offers, offered)
+            offers = _with_cheapest(made, facts, offers)
     return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
 
 
-def _offer(
-    made: Plan,
-    grid: Cells | Labels,
-    privacy_unit: str,
-    facts: PublicMetadata | None,
-    *,
-    own: bool,
-    search: bool,
+def _assessed(
+    made: Plan, unit: Unit, losses: Losses, grid: Cells | Labels, facts: PublicMetadata | None
 ) -> GridAssessment:
-    miss = made.support.baseline_error
-    empty = GridAssessment(
-        *_names(grid, privacy_unit),
-        cells=0,
-        users=0,
-        floor=float("nan"),
-        predicted_error=float("nan"),
-        baseline_error=miss,
-        better=0,
-        planned=False,
-        beats_constant=False,
-        halved=False,
-        epsilon_needed=None,
-        epsilon_halved=None,
-        epsilon_least=0.0,
-    )
+    """Return the assessment of one grid, with the losses that are looked for."""
     if facts is None:
-        return empty
-    # A number from outside is about the caller's own map, and stays as it is given.
-    if is_assumed(made.lower, made.upper, made.baseline_error):
-        miss *= small_map_factor(facts.occupancy.n_cells)
-    predictor, requested = ErrorPredictor(made, facts), made.requested_epsilon
-    error, prediction = predictor.error_lower_bound(float(requested)), None
-    # Above the constant already by the bound: planning could only confirm it.
-    if own or error < miss:
-        prediction = prediction_of(made) if own else predictor.predict(requested)
-        error = prediction.mean_error
-    cells, users = facts.occupancy.n_cells, facts.occupancy.n_users
-    needed = _needed if search else _scaled
-    return replace(
-        empty,
-        hexagons=facts.cells.n_places,
-        cells=cells,
-        users=users,
-        baseline_error=miss,
-        floor=noise_floor(predictor.span, cells, users, float(requested)),
-        predicted_error=error,
-        better=None if prediction is None else int((prediction.error < miss).sum()),
-        planned=prediction is not None,
-        beats_constant=prediction is not None and error < miss,
-        halved=prediction is not None and error < miss / 2.0,
+        return GridAssessment(grid, unit, baseline_error=made.support.baseline_error, better=0)
+    offer = assess(made, facts)
+    if losses in ("none", "cheapest") or (losses == "planned" and not offer.planned):
+        return offer
+    predictor, miss = ErrorPredictor(made, facts), offer.baseline_error
+    if predictor.is_planned and losses == "all" and offer.predicted_error >= miss:
         # What the plan itself names, not another search with another last digit.
-        epsilon_needed=_near(made, epsilon_needed(made))
-        if own and search and error >= miss
-        else needed(predictor, prediction, miss),
-        epsilon_halved=needed(predictor, prediction, miss / 2.0),
-        epsilon_least=predictor.epsilon_lower_bound(miss / 2.0),
-    )
+        needed = _near(made, epsilon_needed(made))
+    else:
+        needed = near_loss(predictor, offer, miss) if losses == "all" else None
+    halved = near_loss(predictor, offer, miss / 2.0)
+    return replace(offer, epsilon_needed=needed, epsilon_halved=halved)
 
 
 def _with_cheapest(
-    made: Plan, offers: Sequence[GridAssessment], grids: Sequence[Cells | Labels]
+    made: Plan, facts: PublicMetadata, offers: Sequence[GridAssessment]
 ) -> list[GridAssessment]:
     """Return the offers with the loss that halves the error where that loss is least, or near.
 
     One prediction at the least loss so far rules out a grid that needs more.
     """
-    facts = made.facts
-    if facts is None:
-        return list(offers)
-    unit = facts.privacy_unit
-    recommended = recommendation.recommend(offers, unit)
+    recommended = recommend(offers, facts.privacy_unit)
     at_least = max(0 if recommended is None else recommended.cells, MIN_CELLS - 1)
-    # Losses that were found by scaling tell where the search probably ends.
     order = sorted(
-        (i for i, one in enumerate(offers) if one.privacy_unit == unit and one.cells > at_least),
-        key=lambda i: (offers[i].epsilon_halved or math.inf, offers[i].epsilon_least),
+        (
+            number
+            for number, one in enumerate(offers)
+            if one.privacy_unit == facts.privacy_unit and one.cells > at_least
+        ),
+        key=lambda number: (offers[number].epsilon_least, offers[number].relative_error),
     )
-    found = [replace(one, epsilon_needed=None, epsilon_halved=None) for one in offers]
-    least = math.inf
-    for i in parts_of_work(SEARCH, order):
-        if offers[i].epsilon_least > least:
+    found, least = list(offers), math.inf
+    for number in parts_of_work(SEARCH, order):
+        if offers[number].epsilon_least > least:
             continue
-        needed = _cheaper(made, facts, grids[i], offers[i], least)
-        found[i] = replace(found[i], epsilon_halved=needed)
+        metadata = next(counted(facts, (offers[number].grid,), facts.privacy_unit))
+        assert metadata is not None  # noqa: S101  the grid has cells
+        predictor, error = ErrorPredictor(made, metadata), offers[number].baseline_error / 2.0
+        if least < math.inf and predictor.predict(Fraction(least)).mean_error > error * UNDER:
+            continue
+        needed = near_loss(predictor, offers[number], error)
+        found[number] = replace(offers[number], epsilon_halved=needed)
         least = min(least, math.inf if needed is None else needed)
     return found
-
-
-def _cheaper(
-    made: Plan, facts: PublicMetadata, grid: Cells | Labels, offer: GridAssessment, least: float
-) -> float | None:
-    """Return the loss that halves the error on a grid; None if it is certainly above `least`."""
-    metadata = next(counted(facts, (grid,), facts.privacy_unit))
-    assert metadata is not None  # noqa: S101  the grid has cells
-    predictor, error = ErrorPredictor(made, metadata), offer.baseline_error / 2.0
-    if least < math.inf and predictor.predict(Fraction(least)).mean_error > error * UNDER:
-        return None
-    seen = predictor.predict(made.requested_epsilon) if offer.planned else None
-    return _needed(predictor, seen, error)
-
-
-def _names(
-    grid: Cells | Labels, privacy_unit: str
-) -> tuple[str, int | None, str | None, str | None, tuple[str, ...] | None]:
-    """Return the unit, resolution, timeslot, slot and labels of an offer."""
-    if isinstance(grid, Cells):
-        return privacy_unit, grid.resolution, grid.timeslot, grid.slot, None
-    return privacy_unit, None, None, None, grid.columns
 
 
 def _near(made: Plan, epsilon: float | None) -> float | None:
     """Return a loss unless it is none, or far away."""
     far = MAX_EPSILON_RATIO * float(made.requested_epsilon)
     return None if epsilon is None or epsilon > far else epsilon
-
-
-def _scaled(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: float) -> float | None:
-    """Return a loss that is enough by scaling; None where none is needed, known or near."""
-    if seen is None or seen.mean_error < error:
-        return None
-    requested = predictor.plan.requested_epsilon
-    epsilon = scaled_epsilon(seen, requested, error * UNDER)
-    return two_figures_up(epsilon) if epsilon <= MAX_EPSILON_RATIO * float(requested) else None
-
-
-def _needed(predictor: ErrorPredictor, seen: ErrorPrediction | None, error: float) -> float | None:
-    """Return the loss at which the error would be this small; None where it is, or far away."""
-    requested = predictor.plan.requested_epsilon
-    if seen is not None and seen.mean_error < error:
-        return None
-    # Nobody pays ten times the loss: the search would be for nothing.
-    if predictor.epsilon_lower_bound(error) > MAX_EPSILON_RATIO * float(requested):
-        return None
-    epsilon = predictor.required_epsilon(error * UNDER, None if seen is None else requested)
-    return None if epsilon is None else two_figures_up(epsilon)

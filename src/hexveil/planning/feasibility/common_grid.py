@@ -1,7 +1,8 @@
 """One grid for several value columns: chosen among those that each column supports.
 
 Columns share the cells of a release. Each is judged at its own part of ε, and a grid is as good as
-it is for the column that it serves worst.
+it is for the column that it serves worst. Under private presence a grid is judged on paper, from
+declarations alone.
 """
 
 from __future__ import annotations
@@ -9,15 +10,94 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from hexveil.planning.feasibility.grid_assessment import MIN_CELLS, GridAssessment
-from hexveil.planning.feasibility.recommendation import fineness
-from hexveil.planning.presence.declared_assessment import DeclaredAssessment
+from hexveil.planning.feasibility.grid_assessment import GridAssessment, fineness
+from hexveil.planning.feasibility.grids import MIN_CELLS
+from hexveil.planning.presence.counted_request import (
+    CountedPrediction,
+    relative_count_error,
+    relative_errors,
+    relative_map_error,
+)
+from hexveil.planning.presence.presence_prediction import UnitCountPrediction
+from hexveil.planning.presence.shape_prediction import ShapePrediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hexveil.model.cells import Cells, Labels
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.feasibility.proposals import Choice
+    from hexveil.planning.presence.presence_plan import PresencePlan
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredAssessment:
+    """Assessment of a declared grid for one value column.
+
+    Attributes
+    ----------
+    plan : PresencePlan
+        Of this grid, at the column's part of ε.
+    """
+
+    plan: PresencePlan
+
+    @property
+    def grid(self) -> Cells | Labels:
+        """The declared grid."""
+        return self.plan.facts.cells.grid
+
+    @property
+    def cells(self) -> int:
+        """Declared cells."""
+        return self.plan.facts.grid.n_cells
+
+    @property
+    def predicted_error(self) -> float:
+        """Expected error in open cells: of averages or medians, else of numbers of units."""
+        return self._errors()[0]
+
+    @property
+    def baseline_error(self) -> float:
+        """Baseline error: of one constant, or a typical number of units."""
+        return self._errors()[1]
+
+    @property
+    def relative_error(self) -> float:
+        """Largest error over the statistics, as a part of its baseline error.
+
+        Closed cells are off by the error of one constant, so that a grid on which few cells open
+        does not seem accurate.
+        """
+        prediction = self.plan.prediction
+        match prediction:
+            case UnitCountPrediction():
+                return relative_count_error(prediction)
+            case CountedPrediction():
+                return max(relative_errors(prediction))
+            case _:
+                return relative_map_error(prediction)
+
+    @property
+    def beats_constant(self) -> bool:
+        """Whether the map is predicted to have something to say."""
+        return self.plan.refusal is None
+
+    @property
+    def halved(self) -> bool:
+        """Whether the error is below half of the baseline error."""
+        return self.beats_constant and self.relative_error < 0.5
+
+    def _errors(self) -> tuple[float, float]:
+        prediction = self.plan.prediction
+        if isinstance(prediction, UnitCountPrediction):
+            return prediction.count_error, prediction.typical_count
+        if isinstance(prediction, CountedPrediction):
+            prediction = prediction.statistics
+        if isinstance(prediction, ShapePrediction):
+            return prediction.quantile_error, prediction.baseline_error
+        return prediction.mean_error, prediction.baseline_error
+
 
 Assessment: TypeAlias = GridAssessment | DeclaredAssessment
 """Of a grid for one value column, by privacy model."""
@@ -98,4 +178,4 @@ def choose_common_grids(grids: tuple[CommonGrid, ...]) -> dict[Choice, CommonGri
 
 
 def _fineness(grid: CommonGrid) -> tuple[float, ...]:
-    return (grid.cells, *fineness(grid.leading.resolution, grid.leading.timeslot))
+    return (grid.cells, *fineness(grid.leading.grid))

@@ -12,22 +12,28 @@ that were made elsewhere have no records, and there the cells of the data set ar
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from hexveil.base import hexagons
+from hexveil.base import scratch as scratch_folder
+from hexveil.base.column_file import ColumnFile
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import COUNTING, share_of_work
 from hexveil.model.cells import Cells, CellTable, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from hexveil.model.public_metadata import PublicMetadata, Unit
+    from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
     from hexveil.planning.plan import Plan
+
+T = TypeVar("T")
 
 OTHER_GRIDS = "Planning on other grids"
 """The activity whose completed share is told, where it is shown."""
@@ -35,6 +41,8 @@ OFFERED_SLOTS = ("1h", "3h", "6h", "1d")
 """Timeslots that are offered beside the data set's own."""
 MOST_LEVELS = 63
 """Levels that are offered, those of most columns first: all of six columns."""
+MIN_CELLS = 3
+"""Cells of a map."""
 MIN_HEXAGONS = 3
 """Hexagons of a map: with fewer, one number describes the area, or a slot."""
 NARROWEST = 4.0
@@ -172,15 +180,6 @@ def coarser_slots(grid: Cells) -> tuple[str, ...]:
     return tuple(s for s in OFFERED_SLOTS if current is not None and slot_seconds(s) > current)
 
 
-def share_of_grid(number: int, n_grids: int) -> tuple[float, float]:
-    """Return the begin and end of one grid's share in a comparison of grids.
-
-    With the first grid the records are read again.
-    """
-    end = RECOUNT_SHARE + (1.0 - RECOUNT_SHARE) * (number + 1) / n_grids
-    return (0.0 if number == 0 else end - (1.0 - RECOUNT_SHARE) / n_grids), end
-
-
 def counted(
     facts: PublicMetadata, grids: tuple[Cells | Labels, ...], unit: Unit
 ) -> Iterator[PublicMetadata | None]:
@@ -203,31 +202,48 @@ def counted(
     return _with_own(facts, grids, own, iter(others))
 
 
-def maps_to_assess(
-    facts: PublicMetadata, grids: tuple[Cells | Labels, ...], unit: Unit, *, every: bool
-) -> Iterator[tuple[int, Cells | Labels, PublicMetadata | None]]:
-    """Yield grids by number, with the public facts on each: the one loop over other grids.
+def on_each_grid(
+    facts: PublicMetadata,
+    grids: tuple[Cells | Labels, ...],
+    unit: Unit,
+    work: Callable[[Cells | Labels, PublicMetadata | None], T],
+    *,
+    every: bool,
+    part: tuple[float, float] = (0.0, 1.0),
+) -> Iterator[T]:
+    """Yield the result of some work on the public facts of each grid: the one loop over grids.
+
+    With the first grid the records are read again. Pairs of a grid are freed before the next.
 
     Parameters
     ----------
     facts : PublicMetadata
     grids : tuple of Cells or Labels
     unit : str
+    work : callable
+        Of a grid, and the public facts on it; None where no cell is left.
     every : bool
-        Whether grids are listed too that are the same map as the data set's own, or as one before
-        them: places far apart have as many hexagons at several resolutions.
+        Whether grids are looked at too that are the same map as the data set's own, or as one
+        before them: places far apart have as many hexagons at several resolutions.
+    part : pair of float
+        Begin and end of this work in the activity that is shown.
     """
     own_grid = facts.cells.grid if unit == facts.privacy_unit else None
     map_names = set() if every or own_grid is None else {_map_of(facts)}
     one_by_one = counted(facts, grids, unit)
+    shares = RECOUNT_SHARE + (1.0 - RECOUNT_SHARE) * np.arange(len(grids) + 1) / max(len(grids), 1)
+    shares[0] = 0.0
+    ends = part[0] + (part[1] - part[0]) * shares
     for number, grid in enumerate(grids):
-        metadata = next(one_by_one)
-        name = None if metadata is None or every else _map_of(metadata)
-        if name is None or grid == own_grid or name not in map_names:
-            yield number, grid, metadata
-        if name is not None:
-            map_names.add(name)
-        del metadata  # its pairs are freed before the next grid is counted
+        with share_of_work(OTHER_GRIDS, float(ends[number]), float(ends[number + 1]), COUNTING):
+            metadata = next(one_by_one)
+            name = None if metadata is None or every else _map_of(metadata)
+            is_new = name is None or grid == own_grid or name not in map_names
+            if name is not None:
+                map_names.add(name)
+            result = [work(grid, metadata)] if is_new else []
+            del metadata
+        yield from result
 
 
 def _map_of(facts: PublicMetadata) -> str | None:
@@ -264,3 +280,94 @@ def merged(facts: PublicMetadata, level: Labels) -> PublicMetadata:
     merged = LocalOccupancy.from_coo(number[occupancy.cell], occupancy.user, occupancy.n)
     labels = {name: tuple(row[i] for row in names) for i, name in enumerate(level.columns)}
     return replace(facts, occupancy=merged, cells=CellTable(level, labels=labels), recount=None)
+
+
+# ---- counts on other grids that are kept, in memory or in a temporary file ----
+
+MOST_KEPT_PAIRS = 1 << 23
+"""Pairs of all grids together that are kept in memory: 200 MB."""
+_BLOCK = 1 << 20
+"""Pairs that are written at once."""
+_NOTHING = LocalOccupancy.from_coo([], [], [])
+
+
+@dataclass(frozen=True, eq=False)
+class KeptCounts:
+    """Counts on other grids that are kept: the records are read once for each grid.
+
+    Attributes
+    ----------
+    recount : Recount
+        Counts the records.
+    scratch : str or None
+        Where pairs go that are too many for memory: see `hexveil.base.scratch`.
+    """
+
+    recount: Recount
+    scratch: str | None = None
+    _counted: dict[tuple[Cells | Labels, Unit], PublicMetadata | _FiledFacts | None] = field(
+        default_factory=dict, repr=False
+    )
+
+    def __call__(
+        self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
+    ) -> Iterator[PublicMetadata | None]:
+        """Yield the public facts on each grid: see `Recount`."""
+        missing = tuple(
+            grid for grid in dict.fromkeys(grids) if (grid, privacy_unit) not in self._counted
+        )
+        counted = iter(self.recount(missing, privacy_unit) if missing else ())
+        for grid in grids:
+            key = grid, privacy_unit
+            if key not in self._counted:
+                self._keep(key, next(counted))
+            kept = self._counted[key]
+            yield kept.load() if isinstance(kept, _FiledFacts) else kept
+
+    def _keep(self, key: tuple[Cells | Labels, Unit], facts: PublicMetadata | None) -> None:
+        """Keep the facts on a grid; in a file where memory has no room."""
+        held = sum(
+            one.occupancy.n_pairs
+            for one in self._counted.values()
+            # Pairs that stay elsewhere take no memory here.
+            if one is not None and not isinstance(one, _FiledFacts) and one.occupancy.is_local
+        )
+        if (
+            facts is None
+            or not facts.occupancy.is_local
+            or held + facts.occupancy.n_pairs <= MOST_KEPT_PAIRS
+        ):
+            self._counted[key] = facts
+        else:
+            self._counted[key] = _FiledFacts.of(facts, self.scratch)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _FiledFacts:
+    """Public facts with their pairs in a temporary file."""
+
+    facts: PublicMetadata
+    file: ColumnFile
+    sizes: tuple[int, int]
+    n_blocks: int
+
+    @classmethod
+    def of(cls, facts: PublicMetadata, scratch: str | None) -> _FiledFacts:
+        """Write the pairs to a file."""
+        occupancy = facts.occupancy.local()
+        with ExitStack() as opened:
+            # Made private, and checked to be so, as for records; a file without a name outlives it.
+            file = ColumnFile(opened.enter_context(scratch_folder.folder(scratch)))
+        starts = range(0, occupancy.n_pairs, _BLOCK)
+        for start in starts:
+            rows = slice(start, start + _BLOCK)
+            file.append((occupancy.cell[rows], occupancy.user[rows], occupancy.n[rows]))
+        sizes = occupancy.n_cells, occupancy.n_users
+        return cls(replace(facts, occupancy=_NOTHING), file, sizes, len(starts))
+
+    def load(self) -> PublicMetadata:
+        """Return the facts with their pairs."""
+        blocks = [self.file.read(number) for number in range(self.n_blocks)]
+        columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
+        occupancy = LocalOccupancy(columns[0], columns[1], columns[2], *self.sizes)
+        return replace(self.facts, occupancy=occupancy)

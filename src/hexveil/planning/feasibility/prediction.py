@@ -33,6 +33,7 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
+from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.guarantees.plan_errors import error_models
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
@@ -51,6 +52,8 @@ MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
 MAX_NEWTON_STEPS, USUAL_NEWTON_STEPS = 12, 7
 EPSILON_TOLERANCE = 1.04
 """Ratio of two losses at which the search for the one needed ends."""
+UNDER = 1.0 - 1e-9
+"""At a loss that is named the error is this much below what is wanted."""
 
 
 _Known = dict[tuple[str, str], dict[Fraction, ErrorPrediction]]
@@ -126,6 +129,20 @@ def scaled_epsilon(prediction: ErrorPrediction, epsilon: Fraction, error: float)
     return float(epsilon) * noise / (error - bias) if bias < error else math.inf
 
 
+def two_figures_up(value: float) -> float:
+    """Return a number rounded up to two figures.
+
+    Examples
+    --------
+    >>> two_figures_up(2.31), two_figures_up(0.0041)
+    (2.4, 0.0041)
+    """
+    if value <= 0:
+        return 0.0
+    digits = 1 - math.floor(math.log10(value))
+    return round(math.ceil(value * 10.0**digits - 1e-9) / 10.0**digits, max(digits, 0))
+
+
 @dataclass(frozen=True, eq=False)
 class ErrorPredictor:
     """Predicts the request of a plan on other public facts, at any loss.
@@ -161,6 +178,20 @@ class ErrorPredictor:
     def span(self) -> float:
         """Width of the bounds."""
         return float(self.plan.upper.max() - self.plan.lower.min())
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether these are the facts that the plan was made of."""
+        own = self.plan.facts
+        return own is not None and self.facts.occupancy is own.occupancy
+
+    @cached_property
+    def baseline_error(self) -> float:
+        """Error of one constant on these cells by the prior: smaller on a map of few cells."""
+        plan, miss = self.plan, self.plan.support.baseline_error
+        # A number from outside is about the caller's own map, and stays as it is given.
+        assumed = is_assumed(plan.lower, plan.upper, plan.baseline_error)
+        return miss * small_map_factor(self.facts.occupancy.n_cells) if assumed else miss
 
     def predict(self, epsilon: Fraction) -> ErrorPrediction:
         """Predict errors at an epsilon."""
@@ -259,19 +290,16 @@ class ErrorPredictor:
         rest = error - self.span * clipping_error
         return self._noise * width / rest if rest > 0 else np.inf
 
-    def required_epsilon(self, error: float, begin: Fraction | None = None) -> float | None:
-        """Return a loss at which the average error is at most this one, near the least such.
+    def epsilon_needed(self, error: float) -> float | None:
+        """Return the loss, rounded up to two figures, at which the average error is this small.
 
-        Parameters
-        ----------
-        error : float
-        begin : Fraction, optional
-            Where to begin; by default a little above what is needed at least.
-
-        Returns
-        -------
-        float or None
-            None if 100 is not enough.
+        What every table, proposal and sentence names for a grid that was not planned itself. None
+        if 100 is not enough.
         """
-        smallest = Fraction(max(self.epsilon_lower_bound(error) * 1.5, MIN_EPSILON))
-        return epsilon_for_error(self.predict, error, begin or smallest)
+        begin = Fraction(max(self.epsilon_lower_bound(error) * 1.5, MIN_EPSILON))
+        # Where the plan's loss was looked at, the search begins with what is known there.
+        requested = self.plan.requested_epsilon
+        if self.error_lower_bound(float(requested)) < self.baseline_error:
+            begin = requested
+        epsilon = epsilon_for_error(self.predict, error * UNDER, begin)
+        return None if epsilon is None else two_figures_up(epsilon)

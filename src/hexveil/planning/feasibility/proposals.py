@@ -5,12 +5,6 @@ one in between. All of them are usable: their expected error is below that of on
 cells (planning/feasibility/utility_test.py), and they have at least three cells. Of runs with
 equally many cells or equal errors, as printed, the one of smaller hexagons and shorter slots is
 taken, so that a tie never leads to hexagons the size of a country.
-
-Smoothed estimates. By the prior, cells lie around one number with a standard deviation t, and a raw
-estimate around its cell with a standard deviation s. Where both are normal, the posterior mean
-misses sqrt(2/pi) / sqrt(1/t^2 + 1/s^2) on average: less than either. Laplace noise of scale b has
-the variance 2 b^2, and bias counts as it is; the raw error is a limit, as the normal formula
-exceeds it where noise is small.
 """
 
 from __future__ import annotations
@@ -21,30 +15,25 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hexveil.base.work_share import COUNTING, share_of_work
-from hexveil.model.cells import Cells, OneCell
+from hexveil.model.cells import OneCell
 from hexveil.model.occupancy import LocalOccupancy
-from hexveil.planning.feasibility.advice import UNDER, two_figures_up
-from hexveil.planning.feasibility.grid_assessment import MIN_CELLS
+from hexveil.planning.feasibility.advice import epsilon_needed
+from hexveil.planning.feasibility.grid_assessment import assess, with_prediction
 from hexveil.planning.feasibility.grids import (
+    MIN_CELLS,
     MIN_HEXAGONS,
-    OTHER_GRIDS,
     counted,
     grids_to_try,
-    maps_to_assess,
     most_cells_of,
-    share_of_grid,
+    on_each_grid,
 )
 from hexveil.planning.feasibility.prediction import ErrorPredictor
-from hexveil.planning.feasibility.recommendation import fineness
-from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from hexveil.model.cells import Labels
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
+    from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.plan import Plan
 
 Choice = Literal["finest", "balanced", "accurate"]
@@ -59,50 +48,6 @@ DOMINANT_SHARE = 1.0 / 3.0
 """Share of all records from which one user is looked at as the cause of the noise."""
 DOMINANT_GAIN = 0.75
 """Ratio of the error without that user to the error with it, at which the user is named."""
-MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
-"""Expected |x| of a standard normal x."""
-
-
-@dataclass(frozen=True)
-class RunProposal:
-    """One run, with its expected errors in value units.
-
-    Attributes
-    ----------
-    grid : Cells or Labels
-    min_users : int
-    privacy_unit : str
-    cells, users : int
-    raw_error, smoothed_error : float
-        Expected average error of raw and of smoothed estimates.
-    baseline_error : float
-        Assumed average error of one number for all cells.
-    hexagons : int or None
-        Different places of the cells; None for labels.
-    """
-
-    grid: Cells | Labels
-    min_users: int
-    privacy_unit: Unit
-    cells: int
-    users: int
-    raw_error: float
-    smoothed_error: float
-    baseline_error: float
-    hexagons: int | None = None
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether the raw estimates are expected to be better than one number for all cells."""
-        return self.cells >= MIN_CELLS and self.raw_error < self.baseline_error
-
-    @property
-    def description(self) -> str:
-        """The cells in words."""
-        if not isinstance(self.grid, Cells):
-            return " x ".join(self.grid.columns)
-        slots = "" if self.grid.timeslot is None else f" in {self.grid.timeslot} slots"
-        return f"resolution {self.grid.resolution}{slots}"
 
 
 @dataclass(frozen=True)
@@ -111,23 +56,23 @@ class RunAdvice:
 
     Attributes
     ----------
-    proposals : mapping of str to RunProposal
+    proposals : mapping of str to GridAssessment
         By "finest", "balanced" and "accurate"; empty where no run is usable.
-    nearest : RunProposal or None
+    nearest : GridAssessment or None
         Where no run is usable, the one that would be at the least loss that was found.
     epsilon_needed : float or None
         That loss; None if 100 is not enough.
     dominant_share : float or None
         Share of all records that come from one user, where the error is much smaller without it.
-    weaker : tuple of RunProposal
+    weaker : tuple of GridAssessment
         Runs in between for privacy units that promise less, where they are much better.
     """
 
-    proposals: dict[Choice, RunProposal]
-    nearest: RunProposal | None
+    proposals: dict[Choice, GridAssessment]
+    nearest: GridAssessment | None
     epsilon_needed: float | None
     dominant_share: float | None
-    weaker: tuple[RunProposal, ...] = ()
+    weaker: tuple[GridAssessment, ...] = ()
 
 
 def propose_runs(made: Plan, *, min_users: int = 1, weaker_units: Sequence[Unit] = ()) -> RunAdvice:
@@ -172,32 +117,34 @@ def propose_runs(made: Plan, *, min_users: int = 1, weaker_units: Sequence[Unit]
 
 
 def _nearest(
-    made: Plan, facts: PublicMetadata, offers: Sequence[tuple[RunProposal, float]]
-) -> tuple[RunProposal | None, float | None]:
+    made: Plan, facts: PublicMetadata, offers: Sequence[tuple[GridAssessment, float]]
+) -> tuple[GridAssessment | None, float | None]:
     """Return the map that would be usable at the least loss, and that loss.
 
     Only the maps of the least lower bounds are searched: a search costs as much as a plan.
     """
-    maps = [pair for pair in offers if pair[0].cells >= MIN_CELLS]
-    maps.sort(key=lambda pair: pair[1])
+    maps = sorted((pair for pair in offers if pair[0].cells >= MIN_CELLS), key=lambda pair: pair[1])
     found = []
     for offer, _ in maps[:SEARCHED_MAPS]:
-        predictor = _predictor_of(made, facts, offer)
-        epsilon = predictor.required_epsilon(offer.baseline_error * UNDER)
-        found.append((math.inf if epsilon is None else epsilon, _with_errors(offer, predictor)))
-        del predictor  # with the pairs of its grid
+        metadata = next(counted(facts, (offer.grid,), offer.privacy_unit))
+        kept = None if metadata is None else with_min_users(metadata, offer.min_users)
+        assert kept is not None  # noqa: S101  the run has cells
+        predictor = ErrorPredictor(made, kept)
+        # For the plan's own grid the number that the plan itself names.
+        needed = (
+            epsilon_needed(made)
+            if predictor.is_planned
+            else predictor.epsilon_needed(offer.baseline_error)
+        )
+        seen = offer
+        if not seen.planned:
+            seen = with_prediction(offer, predictor.predict(made.requested_epsilon))
+        found.append((math.inf if needed is None else needed, seen))
+        del predictor, metadata, kept  # with the pairs of its grid
     if not found:
         return None, None
-    epsilon, offer = min(found, key=lambda pair: (pair[0], -pair[1].cells))
-    return offer, None if math.isinf(epsilon) else two_figures_up(epsilon)
-
-
-def _predictor_of(made: Plan, facts: PublicMetadata, offer: RunProposal) -> ErrorPredictor:
-    """Return the predictor of a run's errors; its records are counted again."""
-    metadata = next(counted(facts, (offer.grid,), offer.privacy_unit))
-    kept = None if metadata is None else with_min_users(metadata, offer.min_users)
-    assert kept is not None  # noqa: S101  the run has cells
-    return ErrorPredictor(made, kept)
+    epsilon, nearest = min(found, key=lambda pair: (pair[0], -pair[1].cells))
+    return nearest, None if math.isinf(epsilon) else epsilon
 
 
 def _search(
@@ -208,22 +155,18 @@ def _search(
     factors: Sequence[int],
     *,
     min_cells: int = 1,
-) -> Iterator[tuple[RunProposal, float]]:
+) -> Iterator[tuple[GridAssessment, float]]:
     """Yield the runs of all grids for one privacy unit, and a loss below which none is usable."""
     grids = grids_to_try(facts, most_cells=most_cells_of(made))
-    one_by_one = maps_to_assess(facts, grids, unit, every=False)
-    for number in range(len(grids)):
-        with share_of_work(OTHER_GRIDS, *share_of_grid(number, len(grids)), COUNTING):
-            candidate = next(one_by_one, None)
-            if candidate is None:
-                break
-            # Under no name afterwards: its pairs are freed before the next grid is counted.
-            offers = list(_offers(made, _proposable(candidate[2], min_cells), min_users, factors))
-            del candidate
-        yield from offers
+
+    def offers(_: object, metadata: PublicMetadata | None) -> list[tuple[GridAssessment, float]]:
+        return list(_offers(made, _proposable(metadata, min_cells), min_users, factors))
+
+    for of_grid in on_each_grid(facts, grids, unit, offers, every=False):
+        yield from of_grid
 
 
-def choose(usable: Sequence[RunProposal]) -> dict[Choice, RunProposal]:
+def choose(usable: Sequence[GridAssessment]) -> dict[Choice, GridAssessment]:
     """Return the finest, the most accurate and a run in between; one run may be all three.
 
     Accuracy counts in tenths of the baseline error: of runs in the same tenth the one of most
@@ -232,37 +175,27 @@ def choose(usable: Sequence[RunProposal]) -> dict[Choice, RunProposal]:
     """
     if not usable:
         return {}
-    finest = max(usable, key=lambda one: (one.cells, _fineness(one), -_printed(one)))
+    finest = max(usable, key=lambda one: (one.cells, one.fineness, -one.printed_error))
     accurate = min(
         usable,
-        key=lambda one: (_tenths(one), -one.cells, _printed(one), *(-f for f in _fineness(one))),
+        key=lambda one: (_tenths(one), -one.cells, one.printed_error, *(-f for f in one.fineness)),
     )
     between = [
         one
         for one in usable
-        if accurate.cells < one.cells < finest.cells and one.raw_error < finest.raw_error
+        if accurate.cells < one.cells < finest.cells
+        and one.predicted_error < finest.predicted_error
     ]
-    balanced = max(between or usable, key=lambda one: (_removed_error(one), _fineness(one)))
+    balanced = max(between or usable, key=lambda one: (_removed_error(one), one.fineness))
     return {"finest": finest, "balanced": balanced, "accurate": accurate}
 
 
-def _tenths(offer: RunProposal) -> int:
-    return math.ceil(10.0 * offer.raw_error / offer.baseline_error)
+def _tenths(offer: GridAssessment) -> int:
+    return math.ceil(10.0 * offer.relative_error)
 
 
-def _removed_error(offer: RunProposal) -> float:
-    return offer.cells * (1.0 - offer.raw_error / offer.baseline_error)
-
-
-def _fineness(offer: RunProposal) -> tuple[float, ...]:
-    resolution = offer.grid.resolution if isinstance(offer.grid, Cells) else None
-    slot = offer.grid.timeslot if isinstance(offer.grid, Cells) else None
-    return fineness(resolution, slot)
-
-
-def _printed(offer: RunProposal) -> float:
-    """Return the error with the two digits that are printed: a later one decides nothing."""
-    return float(f"{offer.raw_error:.2g}")
+def _removed_error(offer: GridAssessment) -> float:
+    return offer.cells * (1.0 - offer.relative_error)
 
 
 def _proposable(metadata: PublicMetadata | None, min_cells: int) -> PublicMetadata | None:
@@ -275,7 +208,7 @@ def _proposable(metadata: PublicMetadata | None, min_cells: int) -> PublicMetada
 
 def _offers(
     made: Plan, metadata: PublicMetadata | None, min_users: int, factors: Sequence[int]
-) -> Iterator[tuple[RunProposal, float]]:
+) -> Iterator[tuple[GridAssessment, float]]:
     """Yield the run on a grid for each smallest number of users that leaves other cells."""
     if metadata is None:
         return
@@ -285,63 +218,8 @@ def _offers(
         kept = with_min_users(metadata, least)
         if kept is not None and kept.occupancy.n_cells not in seen:
             seen.add(kept.occupancy.n_cells)
-            yield _offer(made, kept, least)
-
-
-def _offer(made: Plan, metadata: PublicMetadata, min_users: int) -> tuple[RunProposal, float]:
-    cells, miss = metadata.occupancy.n_cells, made.support.baseline_error
-    if is_assumed(made.lower, made.upper, made.baseline_error):
-        miss *= small_map_factor(cells)
-    predictor = ErrorPredictor(made, metadata)
-    offer = RunProposal(
-        grid=metadata.cells.grid,
-        min_users=min_users,
-        privacy_unit=metadata.privacy_unit,
-        cells=cells,
-        users=metadata.occupancy.n_users,
-        raw_error=math.inf,
-        smoothed_error=math.inf,
-        baseline_error=miss,
-        hexagons=metadata.cells.n_places,
-    )
-    # What is certainly not usable is not predicted: of these at most the nearest is shown.
-    if predictor.error_lower_bound(float(made.requested_epsilon)) < miss:
-        offer = _with_errors(offer, predictor)
-    return offer, predictor.epsilon_lower_bound(miss)
-
-
-def _with_errors(offer: RunProposal, predictor: ErrorPredictor) -> RunProposal:
-    """Return the run with its predicted errors."""
-    prediction = predictor.predict(predictor.plan.requested_epsilon)
-    return replace(
-        offer,
-        raw_error=prediction.mean_error,
-        smoothed_error=smoothed_error(prediction, offer.baseline_error),
-    )
-
-
-def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:
-    """Return the expected average error of smoothed estimates, by the formula of this module.
-
-    Parameters
-    ----------
-    prediction : ErrorPrediction
-        Of raw estimates, in value units.
-    baseline_error : float
-        Assumed average error of one number for all cells, in value units.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
-    >>> round(smoothed_error(ErrorPrediction(np.array([2.0]), np.zeros(1)), 3.0), 3)
-    1.803
-    """
-    variance = 2.0 * prediction.noise**2 + prediction.bias**2
-    between = (baseline_error / MEAN_ABS_NORMAL) ** 2
-    error = MEAN_ABS_NORMAL * np.sqrt(variance * between / (variance + between))
-    # Laplace noise far below the differences of cells: smoothing leaves the raw estimate as it is.
-    return float(np.minimum(error, prediction.error).mean())
+            offer = assess(made, kept, min_users=least)
+            yield offer, ErrorPredictor(made, kept).epsilon_lower_bound(offer.baseline_error)
 
 
 def with_min_users(metadata: PublicMetadata, min_users: int) -> PublicMetadata | None:
@@ -388,9 +266,9 @@ def dominant_share(made: Plan) -> float | None:
     return share if less < DOMINANT_GAIN * error else None
 
 
-def distinct(proposals: dict[Choice, RunProposal]) -> Iterable[tuple[str, RunProposal]]:
+def distinct(proposals: dict[Choice, GridAssessment]) -> Iterable[tuple[str, GridAssessment]]:
     """Return each proposed run once, with the choices that it is."""
-    names: dict[RunProposal, list[str]] = {}
+    names: dict[GridAssessment, list[str]] = {}
     for choice, proposal in proposals.items():
         names.setdefault(proposal, []).append(choice)
     return [(", ".join(choices), proposal) for proposal, choices in names.items()]

@@ -17,7 +17,7 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from hexveil.accounting.noise_floor import PRIOR_SHARE, gaussian_noise_floor
+from hexveil.accounting.error_model import PRIOR_SHARE, gaussian_noise_floor
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, term_of

@@ -29,8 +29,7 @@ from hexveil.planning.presence.presence_request import (
 if TYPE_CHECKING:
     from hexveil.mechanisms.presence.presence_design import UserCap
     from hexveil.model.declared_grid import DeclaredGrid
-    from hexveil.model.fine_bins import FineBins
-    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.model.public_metadata import FineBins, ValueLattice
     from hexveil.model.statistic_terms import Term
 
 REFINED_FROM = 250

@@ -17,8 +17,8 @@ from hexveil.model.statistic_terms import parse_statistics
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_components import score_metadata
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.moments.moment_options import MomentOptions
-from hexveil.planning.moments.plan_moments import plan_moments
+from hexveil.planning.moment_options import MomentOptions
+from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.serialization.codec import MAGIC, Codec, damaged, unpack_bytes
 from hexveil.planning.serialization.plan_kinds import CODERS
 

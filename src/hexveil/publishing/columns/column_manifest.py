@@ -28,7 +28,7 @@ from hexveil.report.promise import one_of_columns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.columns.column_plan import PlansByColumn
     from hexveil.report.promise import Protect
 

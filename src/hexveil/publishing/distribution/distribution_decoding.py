@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.plan import Plan
-    from hexveil.smoothing.random_effects import RandomEffect
+    from hexveil.smoothing.cell_groupings import RandomEffect
 
 
 BIN_INFLATION, RANK_INFLATION = 4.0, 1.5

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import LN20
-from hexveil.mechanisms.released_ranges import centre_and_radius
+from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.weighted.weighted_variance import BITS
 from hexveil.planning.allocation import (
     CellMechanisms,

@@ -22,15 +22,15 @@ import numpy as np
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.cell_ranges.pooled_spread import cell_shares
-from hexveil.mechanisms.released_ranges import STANDARD_NORMAL
+from hexveil.mechanisms.estimates import STANDARD_NORMAL
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.planning.allocation import PerCellRange, PrivateRange
 from hexveil.publishing.estimates.cut_off import CutOff
 from hexveil.publishing.estimates.surplus import PooledView, PosteriorEstimates, add_surplus
 from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
 from hexveil.smoothing.clipping_model.clipped_posterior import fit, last_look
-from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.release_allocation import ReleaseAllocation
     from hexveil.smoothing import Smoothed
-    from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
-    from hexveil.smoothing.random_effects import RandomEffect
+    from hexveil.smoothing.cell_groupings import RandomEffect
+    from hexveil.smoothing.clipping_model.cell_priors import CellPosterior
 
 
 LEVEL = 0.95

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Stage
     from hexveil.mechanisms.presence.contribution import CellWindow
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
 
 MODEL: Literal["presence"] = "presence"

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hexveil.mechanisms.contract import Outputs, PrivateSums
-    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 DeclaredPlan: TypeAlias = PresencePlan | DeclaredColumnPlans

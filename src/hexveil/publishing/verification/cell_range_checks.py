@@ -18,8 +18,8 @@ import numpy as np
 from hexveil.mechanisms.cell_ranges.first_range import describe, usual_range
 from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, inner_edges, law_of_votes
 from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
+from hexveil.mechanisms.estimates import widened
 from hexveil.mechanisms.pooled_histogram import GRAIN
-from hexveil.mechanisms.released_ranges import widened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.error_model import gaussian_noise_floor, noise_floor
 from hexveil.accounting.gaussian_composition import calibrated_square
-from hexveil.accounting.noise_floor import gaussian_noise_floor, noise_floor
 from hexveil.base.rational import decimal_text
 from hexveil.publishing.manifest import epsilon_text, occupancy_section
 

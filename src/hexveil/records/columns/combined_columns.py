@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from hexveil.base.errors import InputError
-from hexveil.model.declared_facts import DeclaredFacts
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns, ids_of
 from hexveil.records.dataset import Dataset
 from hexveil.records.private_presence.private_dataset import PrivateDataset

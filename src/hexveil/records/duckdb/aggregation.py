@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.model.fine_bins import FineBins
-    from hexveil.model.public_metadata import Unit
+    from hexveil.model.public_metadata import FineBins, Unit
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.validation import ValidatedRecords
     from hexveil.records.select import Select

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Ints
     from hexveil.model.cells import CellTable
-    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.read_request import ReadRequest

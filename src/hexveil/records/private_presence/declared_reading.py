@@ -15,8 +15,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.declared_facts import DeclaredFacts
-from hexveil.model.declared_grid import DeclaredGrid
+from hexveil.model.declared_grid import DeclaredFacts, DeclaredGrid
 from hexveil.model.statistic_terms import distribution_terms
 from hexveil.records.read_request import SUMS_USER, Rules
 from hexveil.records.select import Select

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Bools
     from hexveil.model.cells import CellTable
-    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.read_request import Rules
 

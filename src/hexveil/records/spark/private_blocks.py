@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hexveil.base.arrays import Ints
-    from hexveil.model.declared_facts import DeclaredFacts
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.records.duckdb import aggregation
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote

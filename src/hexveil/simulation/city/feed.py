@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hexveil.simulation.city import fleet, gps_fixes, motion
+from hexveil.simulation.city import fleet, motion
 from hexveil.simulation.city.routes import OUT, UP
 from hexveil.simulation.city.streets import to_degrees
 
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.simulation.city.fleet import Duties
+    from hexveil.simulation.city.fleet import Duties, Ground, Runs
     from hexveil.simulation.city.motion import Drive
-    from hexveil.simulation.city.timetable import Ground, Runs
 
 TIMEZONE, OFFSET = "Asia/Kolkata", 19_800
 """Of the city, and its seconds ahead of UTC, all year."""
@@ -95,7 +94,7 @@ def records(
     if not duties.user.size:
         return pa.RecordBatch.from_pylist([], schema=SCHEMA)
     runs, driven = motion.drive(city, duties, streets_today, generator)
-    fixes = gps_fixes.arriving(city, (duties, runs, driven), sheet.interval, generator)
+    fixes = motion.arriving(city, (duties, runs, driven), sheet.interval, generator)
     columns = {
         **_of_bus(city, sheet, duties.user[runs.duty][driven.run], fixes),
         **_of_run(city, sheet, (duties, runs, driven), fixes),
@@ -113,7 +112,7 @@ def is_sunday(midnight: int) -> bool:
 
 
 def _of_bus(
-    city: Ground, sheet: Sheet, user: NDArray[np.int64], fixes: gps_fixes.Seen
+    city: Ground, sheet: Sheet, user: NDArray[np.int64], fixes: motion.Seen
 ) -> dict[str, pa.Array]:
     """Return the columns that stay the same of a bus."""
     users = range(sheet.users.start, sheet.users.stop)
@@ -128,7 +127,7 @@ def _of_bus(
 
 
 def _of_run(
-    city: Ground, sheet: Sheet, day: tuple[Duties, Runs, Drive], fixes: gps_fixes.Seen
+    city: Ground, sheet: Sheet, day: tuple[Duties, Runs, Drive], fixes: motion.Seen
 ) -> dict[str, pa.Array]:
     """Return the columns that stay the same during a run; the way to the depot is one, too."""
     duties, runs, driven = day
@@ -153,7 +152,7 @@ def _of_run(
 
 
 def _of_stop(
-    city: Ground, day: tuple[Runs, Drive], fixes: gps_fixes.Seen, generator: np.random.Generator
+    city: Ground, day: tuple[Runs, Drive], fixes: motion.Seen, generator: np.random.Generator
 ) -> dict[str, pa.Array]:
     """Return the columns of the last stop that was passed in the run; null before the first."""
     runs, driven = day
@@ -217,7 +216,7 @@ def _times(unix: NDArray[np.int64]) -> pa.Array:
     return pa.array(unix * 1000).view(_TIME)
 
 
-def _places(fixes: gps_fixes.Seen) -> pa.Array:
+def _places(fixes: motion.Seen) -> pa.Array:
     """Return GeoJSON points: longitude first, six decimals."""
     places = np.empty((fixes.x.size, 2))
     places[:, 1], places[:, 0] = to_degrees(fixes.x, fixes.y)

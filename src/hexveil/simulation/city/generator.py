@@ -13,8 +13,8 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.simulation.city import feed, fleet, routes, streets, writing
+from hexveil.simulation.city.fleet import Ground
 from hexveil.simulation.city.motion import street_factors
-from hexveil.simulation.city.timetable import Ground
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

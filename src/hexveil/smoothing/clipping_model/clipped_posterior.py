@@ -22,20 +22,27 @@ import numpy as np
 
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.work_share import ESTIMATES, parts_of_work, share_of_work, tell_share
+from hexveil.smoothing.cell_groupings import drop_uninformative
 from hexveil.smoothing.clipping_model.bin_quantiles import refine
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.cell_posterior import CellPosterior
-from hexveil.smoothing.clipping_model.cell_priors import CellPrior, MapParameters, fit_parameters
-from hexveil.smoothing.clipping_model.clipped_observations import mixed_likelihood
+from hexveil.smoothing.clipping_model.cell_priors import (
+    CellPosterior,
+    CellPrior,
+    MapParameters,
+    fit_parameters,
+)
+from hexveil.smoothing.clipping_model.clipped_observations import (
+    UserMeanLaw,
+    UserMeanSpread,
+    mixed_likelihood,
+)
 from hexveil.smoothing.clipping_model.group_centres import CellLikelihoods, predict_centres
-from hexveil.smoothing.clipping_model.user_mean_law import UserMeanLaw, UserMeanSpread
-from hexveil.smoothing.random_effects import drop_uninformative
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hexveil.base.arrays import Floats
-    from hexveil.smoothing.random_effects import RandomEffect
+    from hexveil.smoothing.cell_groupings import RandomEffect
 
 
 BINS = 96

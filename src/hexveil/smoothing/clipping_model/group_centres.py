@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.smoothing.cell_groupings import drop_uninformative
 from hexveil.smoothing.clipping_model.clipped_observations import WEIGHT_DRIFT
 from hexveil.smoothing.group_effects import Design
-from hexveil.smoothing.random_effects import drop_uninformative
 from hexveil.smoothing.variance_components import fit_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.arrays import Floats
+    from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-    from hexveil.smoothing.clipping_model.user_mean_law import UserMeanSpread
-    from hexveil.smoothing.random_effects import RandomEffect
+    from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
 
 
 LEAST_INFORMATION = 0.01

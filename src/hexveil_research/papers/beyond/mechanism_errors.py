@@ -19,7 +19,6 @@ from hexveil.mechanisms import (
     Auto,
     Baseline,
     FixedQuantile,
-    Foresight,
     Levy,
     OptArrayAveraging,
     OptimalClipping,
@@ -30,6 +29,7 @@ from hexveil.records import Select, read
 from hexveil.simulation import flights
 from hexveil.simulation.evaluation import evaluate
 from hexveil.simulation.value_distributions import Heterogeneous
+from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers import itms
 from hexveil_research.papers.wc.count_collections import ThresholdCurve
 

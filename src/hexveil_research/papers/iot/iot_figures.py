@@ -22,10 +22,10 @@ from hexveil.mechanisms import (
     Auto,
     Baseline,
     FixedQuantile,
-    Foresight,
     Levy,
     OptimizedQuantile,
 )
+from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers import itms
 from hexveil_research.papers.exponential_mechanism import PRINTED, PrintedChoice
 from hexveil_research.papers.iot import figure_claims

@@ -20,11 +20,11 @@ from hexveil.mechanisms import (
     Auto,
     Baseline,
     FixedQuantile,
-    Foresight,
     Levy,
     OptArrayAveraging,
     OptimizedQuantile,
 )
+from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot import figure_claims
 from hexveil_research.papers.iot.error_panels import (

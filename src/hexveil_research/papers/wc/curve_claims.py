@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.mechanisms import AKMV, Auto, Baseline, Foresight, OptimalClipping
+from hexveil.mechanisms import AKMV, Auto, Baseline, OptimalClipping
+from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers.simultaneous_tests import (
     at_least,
     everywhere,

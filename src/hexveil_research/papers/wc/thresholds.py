@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.single_cell.cell_plan import CellPlan
+    from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
     from hexveil_research.papers.simultaneous_tests import Evidence
     from hexveil_research.papers.study import Setting
 

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil import theory
-from hexveil.mechanisms import AKMV, Auto, Baseline, Foresight, OptimalClipping
+from hexveil.mechanisms import AKMV, Auto, Baseline, OptimalClipping
 from hexveil.mechanisms.priors import Uniform
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
-from hexveil.mechanisms.single_cell.cell_plan import CellPlan
+from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers.exponential_mechanism import (
     PRINTED,
     ExponentialNoise,

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from hexveil.mechanisms import AKMV, Auto, Foresight, OptimalClipping
+from hexveil.mechanisms import AKMV, Auto, OptimalClipping
+from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers.iot import figure_claims, iot_cells
 from hexveil_research.papers.iot.iot_cells import Curve, X
 from hexveil_research.papers.rw import STUDIES, rw_figures

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hexveil import theory
-from hexveil.mechanisms import Foresight
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers.study import Setting
 from hexveil_research.papers.wc import count_collections, worst_case_figures
 from hexveil_research.papers.wc.count_collections import EPSILONS, geometric

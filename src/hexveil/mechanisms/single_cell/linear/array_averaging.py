@@ -12,17 +12,27 @@ grouping, where IOT prints 2U/K for WRAPAROUND (ERRATA 7).
 Loss: ε for the user of largest weight, ε W/max W for the others.
 Worst-case bias: U Σ max(m/N - w, 0), exact (ERRATA 8; IOT Lemma V.1 holds for full arrays only).
 Rounding w to W and contributions down moves an estimate by less than 2^-24 U.
+
+OPT-ARRAY-AVERAGING: BESTFIT arrays of the length that a worst-case error recommends.
+
+Source: IOT and RW section VI. "minimax" minimises IOT eq. (15), which takes arrays as full, and
+"minimax_std" RW eq. (4), where noise counts by its standard deviation (ERRATA 15); "surrogate"
+minimises its convex stand-in of Lemma VI.2 as in ERRATA 6, rounded to the whole number of smaller
+error, and "surrogate_printed" is the lemma's rule as printed, which misses that minimum.
+Neighbours, integers, sensitivity, loss and bias: those of ARRAY-AVERAGING. The cap is computed
+from public counts and ε, so it costs nothing: a rule that misses its minimum costs accuracy alone.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from hexveil.accounting.bias import linear_bias
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import EstimateGrid, ProvenError
 from hexveil.mechanisms.single_cell.cell_allocation import (
     INT64_ROOM,
@@ -31,7 +41,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     CellAllocation,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import LinearSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import (
     CapRule,
     GroupingRule,
@@ -46,6 +56,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+
 
 WEIGHT_BITS = 26
 """The largest weight is 2^26, unless sums or noise would not fit 64 bits."""
@@ -145,3 +156,42 @@ class ArrayAveraging(CellMechanism):
         ends = np.zeros_like(weight), weight * cell.span
         stage = LinearSum("mean", cell.counts, weight, *ends, cell.span, epsilon)
         return ArrayAverage(cell, epsilon, (stage,), groups, int(weight.sum()))
+
+
+Objective = Literal["minimax", "minimax_std", "surrogate", "surrogate_printed"]
+
+
+@dataclass(frozen=True, repr=False)
+class OptArrayAveraging(CellMechanism):
+    """ArrayAveraging under BESTFIT, its cap chosen by worst-case error.
+
+    Parameters
+    ----------
+    objective : {"minimax", "minimax_std", "surrogate", "surrogate_printed"}
+        Error that the cap minimises: IOT eq. (15), RW eq. (4), Lemma VI.2; or the rule that
+        Lemma VI.2 prints.
+
+    Raises
+    ------
+    InputError
+        If the objective is another word.
+
+    Examples
+    --------
+    >>> plan = OptArrayAveraging().plan([6, 4, 3, 1], bounds=(0, 8), epsilon=2)
+    >>> plan.allocation.groups.cap, plan.noise_scale
+    (6, 1.3333333333333333)
+    """
+
+    shown_always = ("objective",)
+
+    objective: Objective = "minimax"
+
+    def __post_init__(self) -> None:
+        if self.objective not in get_args(Objective):
+            objectives = ", ".join(get_args(Objective))
+            raise InputError(f"objective must be one of {objectives}; got {self.objective!r}.")
+
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ArrayAverage:
+        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
+        return ArrayAveraging("best_fit", self.objective).allocate_cell(cell, epsilon)

@@ -32,8 +32,10 @@ from hexveil.mechanisms.private_quantile import (
     selection_scale,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import ClippedRangeMean
-from hexveil.mechanisms.single_cell.private_range.range_sum import RangeSum
+from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import (
+    ClippedRangeMean,
+    RangeSum,
+)
 from hexveil.mechanisms.single_cell.pseudo_user_means import UserSums
 
 if TYPE_CHECKING:

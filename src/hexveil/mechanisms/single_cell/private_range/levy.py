@@ -37,8 +37,11 @@ from hexveil.mechanisms.private_quantile import (
     selection_scale,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import ClippedArrayMean
-from hexveil.mechanisms.single_cell.private_range.range_sum import FixedRange, RangeSum
+from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import (
+    ClippedArrayMean,
+    FixedRange,
+    RangeSum,
+)
 from hexveil.mechanisms.single_cell.pseudo_user_means import (
     CapRule,
     GroupingRule,

@@ -31,8 +31,10 @@ from hexveil.mechanisms.private_quantile import (
     selection_scale,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import ClippedArrayMean
-from hexveil.mechanisms.single_cell.private_range.range_sum import RangeSum
+from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import (
+    ClippedArrayMean,
+    RangeSum,
+)
 from hexveil.mechanisms.single_cell.pseudo_user_means import (
     CapRule,
     GroupingRule,

@@ -19,7 +19,7 @@ from hexveil.records.units import CANONICAL_IDS
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
-    from hexveil.model.fine_bins import FineBins
+    from hexveil.model.public_metadata import FineBins
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.validation import ValidatedRecords

@@ -1,4 +1,5 @@
 """Our own mechanism: its exact loss on tiny cells, odd cells, and the error it wins."""
+# ruff: noqa: ARG005  a planted fault may have no use for the sound code
 
 import itertools
 import json
@@ -12,16 +13,21 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
-from hexveil.mechanisms.single_cell.prior_based import foresight
-from hexveil.mechanisms.single_cell.prior_based.foresight import (
+from hexveil_research.mechanisms import foresight
+from hexveil_research.mechanisms.foresight import (
     DESIGNS,
     Foresight,
     HuberDesign,
     HuberMean,
     huber_mean,
 )
-from hexveil.mechanisms.single_cell.prior_based.huber_location import COST_STEPS
-from stage_laws import ExactLoss, Problem
+from hexveil_research.mechanisms.huber_location import (
+    COST_STEPS,
+    BalancePoint,
+    ScoreSumAtPoint,
+    ScoreSums,
+)
+from stage_laws import ExactLoss, Problem, holds
 
 EPSILONS = (0.25, 0.5, 1, 2)
 
@@ -54,12 +60,6 @@ def ratios(cells, bounds, trials):
     return found
 
 
-def exact_loss(allocation, span):
-    """Return the largest log-ratio of any user, by exact laws over all data sets."""
-    counts = tuple(allocation.cell.counts.tolist())
-    return ExactLoss(Problem(counts, span), allocation).worst.max()
-
-
 @pytest.mark.parametrize(
     "design",
     [
@@ -77,9 +77,10 @@ def test_exact_loss_is_at_most_epsilon(design, counts, epsilon):
     loss = Fraction(epsilon)
     cell = CellProblem(np.array(counts), Fraction(0), Fraction(1), 4)
     allocation = huber_mean(cell, loss, design)
-    worst = exact_loss(allocation, 4)
-    assert worst <= float(loss) * (1 + 1e-9)
-    assert worst > 0.25 * float(loss)
+    booked, worst = allocation.losses(), ExactLoss(Problem(counts, 4), allocation).worst
+    assert (worst <= booked * (1 + 1e-9)).all()
+    assert booked.max() <= float(loss) * (1 + 1e-6)
+    assert worst.max() > 0.25 * float(loss)
     if design.share == 1:
         (choice,) = allocation.stages
         broken = replace(allocation, stages=(replace(choice, scale=choice.scale * 0.2),))
@@ -260,3 +261,47 @@ def test_bad_spreads_are_refused():
             Foresight(**wrong)
     assert Foresight().name == "Foresight()"
     assert isinstance(Foresight().plan([2, 1], bounds=(0, 1), epsilon=1).allocation, HuberMean)
+
+
+# ---- planted faults: the exact laws find each of them ----
+
+FAULT_LOSS = Fraction(2)
+POINT = HuberDesign(Fraction(0), 0.2, 4, Fraction(1)), (3, 1, 1), 3
+FROM_POINT = HuberDesign(Fraction(1), 0.75, 3, Fraction(1, 2)), (2, 1, 1), 3
+FAULTS = {
+    "point costs of half their sensitivity": (
+        BalancePoint, "user_sensitivity", lambda old: property(lambda s: old.func(s) // 2), POINT,
+    ),
+    "point costs in units of half": (
+        BalancePoint, "costs", lambda old: lambda s, b: 2 * old(s, b), POINT,
+    ),
+    "score noise a tenth too small": (
+        ScoreSumAtPoint, "scales", lambda old: property(lambda s: 0.9 * old.func(s)), FROM_POINT,
+    ),
+    "score moved to one side only": (
+        ScoreSums, "user_sensitivity",
+        lambda old: property(
+            lambda s: np.minimum(s.weight[:, None] * (s.span - s.points), s.reach)
+        ), FROM_POINT,
+    ),
+}  # fmt: skip
+
+
+def is_sound(case):
+    """Return whether no user of a case loses more than is booked, nor books more than ε."""
+    design, counts, span = case
+    cell = CellProblem(np.array(counts), Fraction(0), Fraction(1), span)
+    allocation = huber_mean(cell, FAULT_LOSS, design)
+    try:
+        return holds(Problem(counts, span), allocation, FAULT_LOSS * Fraction(1000001, 1000000))
+    except (AssertionError, HexveilError):
+        return False
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_found(fault, monkeypatch):
+    """A sound stage passes; one with the fault loses or books more, or misstates a move."""
+    target, attribute, change, case = FAULTS[fault]
+    assert is_sound(case)
+    monkeypatch.setattr(target, attribute, change(target.__dict__[attribute]))
+    assert not is_sound(case)

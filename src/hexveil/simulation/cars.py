@@ -1,4 +1,18 @@
-"""The public door to simulated private cars: their records batch by batch, and their statistics."""
+"""Private cars of an invented city, for maps in which presence is private.
+
+`CarCity` makes the records batch by batch, and states their statistics. Everything is invented.
+
+Homes, work places and trips of private cars, and the records along them.
+
+The city is a square of `CITY_KM`. Homes crowd around its centre, work places more so. Cars differ
+in use: the expected trips of a day follow a gamma distribution, so that some cars stand still on
+most days. On a working day the first trip leads to work at about 8, the second back at about 17:30;
+others, and those of a weekend, lie between 6 and 23, and a third of all trips lead elsewhere. A
+car follows a street east or west and then one north or south, and sends a record each 250 m.
+
+Speed has a level that grows with the distance from the centre and differs between quarters; it
+falls in the rush hours, more in the centre than at the edge; cars differ, and records more.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +27,13 @@ import pyarrow.parquet
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
-from hexveil.simulation.cars.journeys import CITY_KM, CarHabits, Journeys, quarter_levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from hexveil.base.arrays import Floats, Ints
+
 
 LATITUDE, LONGITUDE, ZONE = 21.2, 74.9, "Asia/Kolkata"
 """Of the city's centre, and of its clock: UTC+05:30 all year."""
@@ -193,3 +209,128 @@ def _statistics(of_cars: np.typing.NDArray[np.int64]) -> CarStatistics:
     return CarStatistics(
         int(used.sum()), used.size, float(np.median(used)), float(used.mean()), float(top)
     )
+
+
+CITY_KM, RECORD_KM, TYPICAL_KMH = 40.0, 0.25, 28.0
+HOMES_KM, WORK_KM, ELSEWHERE_KM = 7.0, 5.0, 8.0
+"""Standard deviations of places about the centre, in each direction."""
+TRIPS, USE_SHAPE = 2.7, 2.0
+"""Mean trips of a car on a working day; shape of the gamma distribution of cars' use."""
+WEEKEND = 0.7
+ELSEWHERE = 0.3
+QUARTER_KM = 4.0
+OF_QUARTER, OF_CAR, OF_RECORD = 4.0, 4.0, 12.0
+"""Standard deviations of speed in km/h."""
+FASTEST = 130.0
+
+
+@dataclass(frozen=True, eq=False)
+class CarHabits:
+    """Lasting facts of a car; places in km from the south-western corner.
+
+    Attributes
+    ----------
+    home, work : ndarray of float, shape (n_cars, 2)
+    trips : ndarray of float, shape (n_cars,)
+        Expected trips of a working day.
+    speed : ndarray of float, shape (n_cars,)
+        In km/h above that of others.
+    """
+
+    home: Floats
+    work: Floats
+    trips: Floats
+    speed: Floats
+
+    @classmethod
+    def drawn(cls, n_cars: int, rng: np.random.Generator) -> CarHabits:
+        """Return the habits of so many cars."""
+        return cls(
+            places(n_cars, HOMES_KM, rng),
+            places(n_cars, WORK_KM, rng),
+            rng.gamma(USE_SHAPE, TRIPS / USE_SHAPE, n_cars),
+            rng.normal(0.0, OF_CAR, n_cars),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Journeys:
+    """Trips of a day.
+
+    Attributes
+    ----------
+    car : ndarray of int, shape (n_trips,)
+    start, end : ndarray of float, shape (n_trips, 2)
+    hour : ndarray of float, shape (n_trips,)
+        Local, of departure.
+    """
+
+    car: Ints
+    start: Floats
+    end: Floats
+    hour: Floats
+
+    @classmethod
+    def drawn(cls, habits: CarHabits, rng: np.random.Generator, *, is_weekend: bool) -> Journeys:
+        """Return the trips of a day."""
+        n_cars = habits.trips.size
+        n_trips = rng.poisson(habits.trips * (WEEKEND if is_weekend else 1.0))
+        car = np.repeat(np.arange(n_cars), n_trips)
+        turn = np.arange(car.size) - np.repeat(np.cumsum(n_trips) - n_trips, n_trips)
+        is_back = (turn % 2 == 1)[:, None]
+        there, home = habits.work[car], habits.home[car]
+        is_elsewhere = rng.random(car.size) < (1.0 if is_weekend else ELSEWHERE)
+        there[is_elsewhere] = places(int(is_elsewhere.sum()), ELSEWHERE_KM, rng)
+        hour = rng.uniform(6.0, 23.0, car.size)
+        if not is_weekend:
+            hour = np.where(turn == 0, rng.normal(8.0, 1.2, car.size), hour)
+            hour = np.where(turn == 1, rng.normal(17.5, 1.8, car.size), hour)
+        start, end = np.where(is_back, there, home), np.where(is_back, home, there)
+        return cls(car, start, end, np.clip(hour, 0.0, 22.0))
+
+    def fixes(self) -> Fixes:
+        """Return places and times along the trips, a record each `RECORD_KM`."""
+        reach = np.abs(self.end - self.start)
+        n = 1 + (reach.sum(axis=1) / RECORD_KM).astype(np.int64)
+        trip = np.repeat(np.arange(n.size), n)
+        driven = RECORD_KM * (np.arange(trip.size) - np.repeat(np.cumsum(n) - n, n))
+        east = np.minimum(driven, reach[trip, 0])
+        ahead = np.stack([east, driven - east], axis=1)
+        place = self.start[trip] + np.sign(self.end - self.start)[trip] * ahead
+        return Fixes(self.car[trip], place, self.hour[trip] + driven / TYPICAL_KMH)
+
+
+@dataclass(frozen=True, eq=False)
+class Fixes:
+    """Records without their speeds: car, place in km, local hour."""
+
+    car: Ints
+    place: Floats
+    hour: Floats
+
+    def speeds(self, habits: CarHabits, quarters: Floats, rng: np.random.Generator) -> Floats:
+        """Return speeds in km/h.
+
+        Parameters
+        ----------
+        quarters : ndarray of float, shape (n, n)
+            Levels of the quarters of the city, in km/h above others (`quarter_levels`).
+        """
+        distance = np.hypot(*(self.place - CITY_KM / 2).T)
+        east, north = np.clip(self.place // QUARTER_KM, 0, len(quarters) - 1).astype(np.int64).T
+        rush = 9.0 * np.exp(-((self.hour - 8.5) ** 2) / 2.0)
+        rush += 8.0 * np.exp(-((self.hour - 17.5) ** 2) / 3.0)
+        level = 26.0 + 1.1 * distance + quarters[east, north] - rush * np.exp(-distance / 30.0)
+        own = habits.speed[self.car] + rng.normal(0.0, OF_RECORD, self.hour.size)
+        return np.asarray(np.clip(level + own, 0.0, FASTEST))
+
+
+def places(n: int, spread: float, rng: np.random.Generator) -> Floats:
+    """Return places around the centre of the city, in km."""
+    return np.clip(CITY_KM / 2 + rng.normal(0.0, spread, (n, 2)), 0.01, CITY_KM - 0.01)
+
+
+def quarter_levels(rng: np.random.Generator) -> Floats:
+    """Return the levels of the city's quarters, in km/h above others."""
+    across = int(np.ceil(CITY_KM / QUARTER_KM))
+    return rng.normal(0.0, OF_QUARTER, (across, across))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import OptimalClipping
 from hexveil.planning.allocation import range_kind
+from hexveil.planning.alternatives import MechanismRow, alternative, compare_mechanisms
 from hexveil.planning.calibration import spend_epsilon
-from hexveil.planning.comparison.mechanism_comparison import MechanismRow, compare_mechanisms
 from hexveil.planning.guarantees.plan_errors import objective_errors
 from hexveil.planning.guarantees.planning_problem import caps_and_quanta
 from hexveil.planning.methods import allocate
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Pairs
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-    from hexveil.planning.request import ClipUserForm, Method, Objective, Request
+    from hexveil.planning.request import ClipUserForm, Method, Objective
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
     ("joint", "mean"),
@@ -212,8 +212,7 @@ def in_clipping_range(plan: Plan, mode: ClippingRangeMode) -> Plan:
     request = replace(plan.request, clipping_range=mode, range_share=share)
     if request.interval_needs is not None:
         raise InputError(f"it needs {request.interval_needs}.")
-    allocation = allocate(replace(plan.problem, request=request))
-    return replace(plan, allocation=allocation, request=request)
+    return alternative(plan, clipping_range=mode, range_share=share)
 
 
 def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
@@ -225,28 +224,23 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
     is_printed = plan.request.clip_user == "printed"
     if (method, objective) == (plan.method, plan.request.objective) and not is_printed:
         return plan
-    request = _by_method(plan, method, objective)
-    return replace(
-        plan, allocation=allocate(replace(plan.problem, request=request)), request=request
-    )
-
-
-def _by_method(plan: Plan, method: Method, objective: Objective) -> Request:
-    """Return the plan's request with another method."""
-    is_per_cell = method in ("per-cell", "equal-split")
     # A loss per cell is of one method alone: others spend what it costs.
-    is_printed = plan.request.clip_user == "printed"
     within = plan.request.within(plan.epsilon) if is_printed else plan.request
-    return replace(
-        within,
-        method=method,
-        objective=objective,
-        mechanism=plan.request.mechanism if is_per_cell else OptimalClipping(),
-        split=plan.request.split if method != "joint" else None,
+    return alternative(replace(plan, request=within), **_changes(plan, method, objective))
+
+
+def _changes(plan: Plan, method: Method, objective: Objective) -> dict[str, Any]:
+    """Return the fields that make a plan's request one by another method."""
+    is_per_cell = method in ("per-cell", "equal-split")
+    return {
+        "method": method,
+        "objective": objective,
+        "mechanism": plan.request.mechanism if is_per_cell else OptimalClipping(),
+        "split": plan.request.split if method != "joint" else None,
         # Only the joint plan of least average error knows ranges.
-        clipping_range="bounds",
-        range_share=None,
-    )
+        "clipping_range": "bounds",
+        "range_share": None,
+    }
 
 
 def printed_request(plan: Plan) -> Plan:
@@ -257,7 +251,8 @@ def printed_request(plan: Plan) -> Plan:
     """
     if plan.request.clip_user == "printed":
         return plan
-    epsilon, within = plan.requested_epsilon, _by_method(plan, "clip-user", "max")
+    epsilon = plan.requested_epsilon
+    within = replace(plan.request, **_changes(plan, "clip-user", "max"))
     cell_epsilon = cell_epsilon_within(replace(plan.problem, request=within), epsilon)
     request = within.at_cell_epsilon(cell_epsilon)
     problem = replace(plan.problem, request=request)

@@ -28,7 +28,7 @@ from hexveil.base.rational import round_down, round_up
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, NoisyMax, Scores, Separate, Values
 from hexveil.mechanisms.private_quantile import ROUND_UP, selection_scale
 from hexveil.mechanisms.single_cell.cell_allocation import check_int64
-from hexveil.mechanisms.single_cell.linear.linear_sum import weighted_share
+from hexveil.mechanisms.single_cell.linear.clipped_user_sums import weighted_share
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

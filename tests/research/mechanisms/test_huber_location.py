@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.mechanisms.permute_and_flip import law
-from hexveil.mechanisms.single_cell.prior_based.huber_location import (
+from hexveil_research.mechanisms.huber_location import (
     COST_STEPS,
     BalancePoint,
     ScoreSums,

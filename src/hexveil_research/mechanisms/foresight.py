@@ -40,7 +40,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     ReleasedRange,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, unknown_choice
-from hexveil.mechanisms.single_cell.prior_based.huber_location import (
+from hexveil_research.mechanisms.huber_location import (
     COST_STEPS,
     BalancePoint,
     ScoreSumAtPoint,

@@ -1,1 +1,0 @@
-"""Mechanisms that choose by a public prior: Foresight and Auto."""

@@ -1,1 +1,0 @@
-"""Methods and mechanisms beside each other, on one goal."""

@@ -1,1 +1,0 @@
-"""Planning of means and variances: options, their checks, and the plan."""

@@ -1,0 +1,1 @@
+"""Mechanisms of one cell that are studied and not released: Foresight."""

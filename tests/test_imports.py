@@ -130,6 +130,7 @@ RESEARCH_PACKAGES = {
     "pictures": {"PIL", "matplotlib", "numpy", "pyarrow"},
     "figures": {"numpy"},
     "reproduce_command": {"typer"},
+    "reproduction": {"typer"},
     "__init__": set(),
 }
 """Third-party packages of each folder of the research package, which may import all of hexveil."""

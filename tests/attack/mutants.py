@@ -318,7 +318,7 @@ MUTANTS = {
         metered=True,
     ),
     "noise of half the sensitivity of the pooled histogram": _law(
-        "hexveil.mechanisms.distribution.bin_noise:round_up", halved, "private", metered=True
+        "hexveil.accounting.promise:round_up", halved, "private", metered=True
     ),
     # Losses stated at half, by booking and meter alike.
     **{

@@ -20,7 +20,7 @@ from hexveil.publishing.dossier import schema
 from hexveil.publishing.dossier.dossier import dossier
 from hexveil.publishing.dossier.wording import SPANS, insider_certainty
 from hexveil.publishing.manifest import build_manifest, epsilon_text
-from hexveil.report.promise import (
+from hexveil.report.promise_wording import (
     exact_counts,
     factor_words,
     in_common,

@@ -160,10 +160,6 @@ class DrawnRow:
 class StagedPlan(Protocol):
     """The stages of a mechanism and their loss: frozen arrays and scalars, from public facts."""
 
-    @property
-    def kind(self) -> str:
-        """Word by which saved plans and templates know it."""
-
     def losses(self) -> Floats:
         """Return each user's privacy loss on the worst path of outputs, rounded up: booked."""
 

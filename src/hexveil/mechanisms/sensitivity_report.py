@@ -14,7 +14,7 @@ import numpy as np
 
 from hexveil.accounting.gaussian_loss import MIN_DEVIATION
 from hexveil.accounting.moves import ULP, add_up, quotient, squares
-from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.accounting.noise_law import Gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,9 +59,14 @@ NoiseRequest: TypeAlias = LaplaceNoise | NoisyMax | GaussianNoise
 
 def noise_of_law(law: NoiseLaw, scales: Floats) -> LaplaceNoise | GaussianNoise:
     """Return the request for noise of a law; Gaussian only where its loss is proved."""
-    if law == GAUSSIAN:
+    if isinstance(law, Gaussian):
         return GaussianNoise(np.maximum(scales, MIN_DEVIATION))
     return LaplaceNoise(scales)
+
+
+def even_noise(noise: NoiseLaw, entries: int) -> LaplaceNoise | GaussianNoise:
+    """Return the request for noise of one scale on so many numbers."""
+    return noise_of_law(noise, np.full(entries, noise.scale))
 
 
 class SensitivityReport(Protocol):
@@ -85,7 +90,9 @@ class SquaresReport(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Separate:
-    """Sensitivity of numbers with a bound each: losses add up.
+    """Sensitivity of numbers with a bound each: losses add up, or squares under Gaussian noise.
+
+    Of Gaussian noise the numbers of a request are one vector.
 
     Attributes
     ----------
@@ -126,32 +133,16 @@ class Separate:
         """Return each user's loss, rounded down: see `SensitivityReport`."""
         return add_up(self.user, (self.terms(request),), n_users, up=False)
 
-    def loss_upper_bound(self, request: NoiseRequest) -> Floats:
-        """Return the loss of users 0, 1, ... who all move something, rounded up: booked."""
-        return add_up(self.user, (self.terms(request),), self.user.size, up=True)
-
-
-@dataclass(frozen=True, eq=False)
-class SquaredMoves:
-    """Sensitivity of numbers of one stage of Gaussian noise: squares of moves add up.
-
-    Attributes
-    ----------
-    moves : Separate
-    """
-
-    moves: Separate
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002
-        """Return infinity: no pure loss limits Gaussian noise."""
-        return np.full(n_users, np.inf)
-
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
         """Return each user's charge as a square of μ, rounded down."""
         if not is_gaussian_sound(request):
             return np.full(n_users, np.inf)
-        terms = squares([(self.moves.by, request.deviations[self.moves.entry])])
-        return add_up(self.moves.user, terms, n_users, up=False)
+        terms = squares([(self.by, request.deviations[self.entry])])
+        return add_up(self.user, terms, n_users, up=False)
+
+    def loss_upper_bound(self, request: NoiseRequest) -> Floats:
+        """Return the loss of users 0, 1, ... who all move something, rounded up: booked."""
+        return add_up(self.user, (self.terms(request),), self.user.size, up=True)
 
 
 def is_gaussian_sound(request: GaussianNoise) -> bool:

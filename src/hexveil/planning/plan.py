@@ -11,10 +11,10 @@ from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.planning import lower_bounds
 from hexveil.planning.allocation import refuse_rows
-from hexveil.planning.approximate.delta_request import check_delta_request
 from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.plan_data import PlanData
+from hexveil.planning.request import check_delta_request
 from hexveil.planning.serialization.codec import FOLDERS
 
 if TYPE_CHECKING:

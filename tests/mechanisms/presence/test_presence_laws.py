@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.presence import (
@@ -17,7 +18,7 @@ from hexveil.mechanisms.presence import (
     unit_votes,
     user_cap,
 )
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import (
     DeclaredCap,

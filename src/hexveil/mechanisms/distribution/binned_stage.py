@@ -15,7 +15,9 @@ moves the bins of a group together by that much, whatever their number: there is
 bin, and no surcharge for rounding. (Where presence is private, a unit's vector comes or goes: M in
 place of 2 M.) Groups of a unit belong to different sums.
 Loss: Σ over a unit's groups of 2 M / b, with discrete Laplace noise of one scale b on all bins of a
-group; or Σ 2 M² / r² as a square of μ, with discrete Gaussian noise of parameter r (`bin_noise`).
+group; or with discrete Gaussian noise of parameter r, as a square of μ, the larger of Σ 2 M² / r²
+and the lattice term Σ 2 M / r² / LATTICE (accounting/moves.py), which matters for groups of fewer
+than 1 / LATTICE = 512 parts. M moving in each of two bins costs both exactly.
 Source: cumulative rounding as in apportionment; L1 sensitivity of histograms (Dwork, McSherry,
 Nissim and Smith, 2006) with weights in place of counts.
 
@@ -29,17 +31,37 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.moves import add_up
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DrawnRow, PrivateSums, Values
+from hexveil.mechanisms.contract import DrawnRow, PrivateSums, Separate, Values
+from hexveil.mechanisms.sensitivity_report import even_noise
 
 if TYPE_CHECKING:
+    from hexveil.accounting.moves import Currency
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Measured, NoiseRequest, Outputs, SensitivityReport
-    from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.model.pair_bins import PairBins
 
 MAX_RECORDS = 2**42
+SUBSTITUTED = 2
+"""Full weights that a unit moves at most, in L1 and as a square: all of it leaves one bin for
+another."""
+
+
+def two_bins(user: Ints, first_bin: Ints, weight: Ints) -> Separate:
+    """Return the moves of groups of weight M, M at each of two bins: all have one scale."""
+    return Separate(*(np.concatenate(two) for two in (
+        (user, user), (first_bin, first_bin + 1), (weight, weight)
+    )))  # fmt: skip
+
+
+def bin_losses(
+    user: Ints, weight: Ints, scale: Floats, n_users: int, currency: Currency, *, up: bool
+) -> Floats:
+    """Return each unit's loss by groups of these weights and scales, rounded up or down."""
+    return add_up(user, currency([(weight, scale)] * 2), n_users, up=up)
 
 
 class BinnedSums(PrivateSums):
@@ -129,10 +151,9 @@ class BinnedStage(DrawnRow, ReadOnlyArrays):
         M of each group.
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin.
-    scales : ndarray of float, shape (n_sums,)
-        Noise scale b, or parameter r, of each sum's bins, in parts.
-    law : BinNoise
-        Of the noise.
+    n_sums : int
+    law : NoiseLaw
+        Noise of every bin, in parts.
     """
 
     name: str
@@ -142,25 +163,21 @@ class BinnedStage(DrawnRow, ReadOnlyArrays):
     target: Ints
     weight: Ints
     place: Ints
-    scales: Floats
-    law: BinNoise
+    n_sums: int
+    law: NoiseLaw
 
     @property
     def entries(self) -> int:
         """Sums times bins."""
-        return int(self.scales.size * self.n_bins)
+        return self.n_sums * self.n_bins
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
-        """Return one scale for all bins of a sum."""
-        return (self.law.request(np.repeat(self.scales, self.n_bins)),)
+        """Return noise of one scale for all bins."""
+        return (even_noise(self.law, self.entries),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return how far groups move within their sums, by the law of the noise."""
-        return (self.law.report(self.user, self.target * self.n_bins, self.weight),)
-
-    def losses(self, n_users: int) -> Floats:
-        """Return each unit's loss by its groups, rounded up."""
-        return self.law.losses(self.user, self.weight, self.scales[self.target], n_users)
+        """Return how far groups move within their sums."""
+        return (two_bins(self.user, self.target * self.n_bins, self.weight),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:  # noqa: ARG002
         """Return the summed parts of each bin. PRIVATE."""

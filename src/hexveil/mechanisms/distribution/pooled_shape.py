@@ -21,15 +21,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS, promised
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.bin_noise import PARTS, BinNoise, bin_noise
 from hexveil.mechanisms.distribution.binned_blocks import PooledBlockStage
-from hexveil.mechanisms.distribution.binned_stage import BinnedStage
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, BinnedStage
 from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 
 if TYPE_CHECKING:
+    from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.model.occupancy import Occupancy
@@ -60,37 +62,44 @@ class PooledShape(ReadOnlyArrays):
     fine_edges: Ints
     epsilon: Fraction
     delta: Fraction = Fraction(0)
-    kind = "pooled shape"
 
     @property
-    def law(self) -> BinNoise:
-        """Noise of all of its loss."""
-        return bin_noise(self.epsilon, self.delta)
+    def promise(self) -> Promise:
+        """All of its loss."""
+        return promised(self.epsilon, self.delta)
+
+    def _noise(self, share: Fraction = Fraction(1)) -> NoiseLaw:
+        """Return the noise of a release with this share of the loss."""
+        return self.promise.part(share).noise(SUBSTITUTED)
+
+    @property
+    def _precision(self) -> Fraction:
+        """Units times the ε of their noise."""
+        return self.occupancy.n_users * self.promise.laplace_epsilon(SUBSTITUTED)
 
     @property
     def is_refined(self) -> bool:
         """Whether bins are placed twice."""
-        return self.occupancy.n_users * self.law.equivalent_epsilon > REFINED_FROM
+        return self._precision > REFINED_FROM
 
     def losses(self) -> Floats:
         """Return each unit's loss, in ε or as a square of μ."""
-        return np.full(self.occupancy.n_users, round_up(self.law.booked))
+        return np.full(self.occupancy.n_users, round_up(self.promise.amount))
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stage of wide bins, then that of narrow ones, if there is one."""
         if WIDE not in earlier:
             share = WIDE_SHARE if self.is_refined else Fraction(1)
-            return self._stage(WIDE, self._wide_place(), self.law.part(share))
+            return self._stage(WIDE, self._wide_place(), self._noise(share))
         if self.is_refined and NARROW not in earlier:
             place = self._narrow_place(earlier)
-            return self._stage(NARROW, place, self.law.part(1 - WIDE_SHARE))
+            return self._stage(NARROW, place, self._noise(1 - WIDE_SHARE))
         return DONE
 
-    def _stage(self, name: str, place: Ints, law: BinNoise) -> BinnedStage | PooledBlockStage:
+    def _stage(self, name: str, place: Ints, law: NoiseLaw) -> BinnedStage | PooledBlockStage:
         n_users, n_bins = self.occupancy.n_users, N_NARROW if name == NARROW else self._n_wide
-        scales = np.array([law.scale])
         if not self.occupancy.is_local:
-            return PooledBlockStage(name, n_bins, n_users, place, scales, law)
+            return PooledBlockStage(name, n_bins, n_users, place, law)
         return BinnedStage(
             name,
             n_bins,
@@ -99,7 +108,7 @@ class PooledShape(ReadOnlyArrays):
             np.zeros(n_users, dtype=np.int64),
             np.full(n_users, PARTS, dtype=np.int64),
             place,
-            scales,
+            1,
             law,
         )
 
@@ -109,17 +118,16 @@ class PooledShape(ReadOnlyArrays):
 
         Of that by the noise a part: smoothing takes some away, and the cells' own numbers correct.
         """
-        law = self.law.part(1 - WIDE_SHARE) if self.is_refined else self.law
+        law = self._noise(1 - WIDE_SHARE if self.is_refined else Fraction(1))
         n_bins = N_NARROW if self.is_refined else self._n_wide
-        noise = MEAN_ABS_NORMAL * law.deviation * math.sqrt(n_bins) / 2
+        noise = MEAN_ABS_NORMAL * law.number_deviation / PARTS * math.sqrt(n_bins) / 2
         return TAKEN_OVER * noise / self.occupancy.n_users
 
     @property
     def _n_wide(self) -> int:
         if self.is_refined:
             return N_WIDE
-        precision = self.occupancy.n_users * self.law.equivalent_epsilon
-        return 8 if precision < FEW_UNITS / 4 else 12
+        return 8 if self._precision < FEW_UNITS / 4 else 12
 
     @property
     def _density(self) -> PooledDensity:
@@ -152,12 +160,12 @@ class PooledShape(ReadOnlyArrays):
     def _by_place(self, noisy: Ints, place: Ints, share: Fraction) -> Floats:
         """Return shares of fine bins from those of their bins, even within a bin."""
         measured = noisy / (PARTS * self.occupancy.n_users)
-        noise = self.law.part(share).deviation / self.occupancy.n_users
+        noise = self._noise(share).number_deviation / PARTS / self.occupancy.n_users
         # Half of what noise alone would give: small shares shrink, none becomes nothing.
         return self._density.even_shares(measured, place, noise / 4.0)
 
     def _smooth(self, noisy: Ints, place: Ints) -> Floats:
         """Return shares by a smooth log-density."""
         n_users = self.occupancy.n_users
-        variance = (self.law.deviation / n_users) ** 2
+        variance = (self._noise().number_deviation / PARTS / n_users) ** 2
         return self._density.smooth_shares(noisy / (PARTS * n_users), place, variance)

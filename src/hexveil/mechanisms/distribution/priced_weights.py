@@ -3,7 +3,7 @@
     w = floor(2^20 k / max(K, τ, 1)),    k = min(n, 2^20) price,
 
 with K the size of a unit's k: their sum under Laplace noise, the root of their squares, rounded up,
-under Gaussian noise, so that a unit's weights are at most 2^20 in L1 or in L2 (`bin_noise`).
+under Gaussian noise, so that a unit's weights are at most 2^20 in L1 or in L2 (`binned_stage`).
 
 Prices are a number per cell, and max(K, τ, 1) is a number per unit: a block of pairs computes its
 weights from both, wherever it is, in whole numbers. All of it is public.
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.moves import losses, squares
+from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.bin_noise import PARTS, GaussianBins, LaplaceBins
+from hexveil.mechanisms.distribution.binned_stage import bin_losses
 from hexveil.mechanisms.sensitivity_report import (
     LaplaceNoise,
     is_gaussian_sound,
@@ -27,10 +29,15 @@ from hexveil.mechanisms.sensitivity_report import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hexveil.accounting.moves import Currency
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.mechanisms.sensitivity_report import GaussianNoise, NoiseRequest
     from hexveil.model.occupancy import Occupancy, Pairs
+
+
+ENLARGED = 1.0 + 2.0**-20
+"""More than what a root and a quotient round."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +58,7 @@ class PricedWeights(ReadOnlyArrays):
     divisor: Ints
 
     @classmethod
-    def of(cls, occupancy: Occupancy, prices: Ints, floor: int, law: BinNoise) -> PricedWeights:
+    def of(cls, occupancy: Occupancy, prices: Ints, floor: int, law: NoiseLaw) -> PricedWeights:
         """Return the weights for prices and τ, in priced records, under noise of this kind.
 
         Units of fewer than τ weigh less than `PARTS`, so that their records do not weigh more than
@@ -73,13 +80,14 @@ class PricedWeights(ReadOnlyArrays):
         """Return the sum of squared weights of each cell, in full weights, shape (n_cells,)."""
         return np.asarray(self.map_cells(_cell_squares))
 
-    def losses(self, law: BinNoise) -> Floats:
+    def losses(self, law: NoiseLaw) -> Floats:
         """Return each unit's loss under this noise, in ε or as a square of μ, rounded up."""
-        return self.losses_at(type(law), np.full(self.prices.size, law.scale), up=True)
+        currency = losses if law.power == 1 else squares
+        return self.losses_at(currency, np.full(self.prices.size, law.scale), up=True)
 
-    def losses_at(self, law: type[BinNoise], scales: Floats, *, up: bool) -> Floats:
+    def losses_at(self, currency: Currency, scales: Floats, *, up: bool) -> Floats:
         """Return the same at a scale per cell, rounded up or down."""
-        work, cells = partial(_losses, law=law, up=up), (self.prices, scales)
+        work, cells = partial(_losses, currency=currency, up=up), (self.prices, scales)
         return np.asarray(self.occupancy.map_users(work, cells, (self.divisor,)))
 
 
@@ -88,9 +96,9 @@ def weigh(pairs: Pairs, prices: Ints, divisor: Ints) -> Ints:
     return np.asarray(PARTS * _priced(pairs, prices) // divisor[pairs.user])
 
 
-def unit_sizes(occupancy: Occupancy, prices: Ints, law: BinNoise) -> Ints:
+def unit_sizes(occupancy: Occupancy, prices: Ints, law: NoiseLaw) -> Ints:
     """Return K of each unit."""
-    return np.asarray(occupancy.map_users(partial(_sizes, law=law), (prices,)))
+    return np.asarray(occupancy.map_users(partial(_sizes, power=law.power), (prices,)))
 
 
 def cell_totals(pairs: Pairs, weight: Ints) -> Ints:
@@ -118,18 +126,18 @@ class PricedSensitivity(ReadOnlyArrays):
         """Return each unit's loss, rounded down; infinite unless the noise is Laplace noise."""
         if not isinstance(request, LaplaceNoise):
             return np.full(n_users, np.inf)
-        return self._of_cells(LaplaceBins, np.atleast_2d(request.scales)[0])
+        return self._of_cells(losses, np.atleast_2d(request.scales)[0])
 
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each unit's square of μ, rounded down (`bin_noise`)."""
+        """Return each unit's square of μ, rounded down (`binned_stage`)."""
         if not is_gaussian_sound(request):
             return np.full(n_users, np.inf)
-        return self._of_cells(GaussianBins, request.deviations)
+        return self._of_cells(squares, request.deviations)
 
-    def _of_cells(self, law: type[BinNoise], scales: Floats) -> Floats:
+    def _of_cells(self, currency: Currency, scales: Floats) -> Floats:
         # All bins of a cell have one scale; were one smaller, the loss would be at most that.
         smallest = scales.reshape(-1, self.n_bins).min(axis=1)
-        return self.weights.losses_at(law, smallest, up=False)
+        return self.weights.losses_at(currency, smallest, up=False)
 
 
 def _priced(pairs: Pairs, prices: Ints) -> Ints:
@@ -137,8 +145,14 @@ def _priced(pairs: Pairs, prices: Ints) -> Ints:
     return np.asarray(np.minimum(pairs.n, PARTS) * prices[pairs.cell])
 
 
-def _sizes(pairs: Pairs, prices: Ints, *, law: BinNoise) -> Ints:
-    return law.sizes(pairs.user, _priced(pairs, prices), pairs.n_users)
+def _sizes(pairs: Pairs, prices: Ints, *, power: int) -> Ints:
+    priced = _priced(pairs, prices)
+    if power == 1:
+        total = np.zeros(pairs.n_users, dtype=np.int64)
+        np.add.at(total, pairs.user, priced)
+        return total
+    squared = np.bincount(pairs.user, priced.astype(np.float64) ** 2, pairs.n_users)
+    return np.ceil(np.sqrt(squared) * ENLARGED).astype(np.int64)
 
 
 def _weighed(pairs: Pairs, prices: Ints, divisor: Ints, *, work: Callable[..., Any]) -> Any:  # noqa: ANN401
@@ -146,10 +160,10 @@ def _weighed(pairs: Pairs, prices: Ints, divisor: Ints, *, work: Callable[..., A
 
 
 def _losses(
-    pairs: Pairs, prices: Ints, scales: Floats, divisor: Ints, *, law: type[BinNoise], up: bool
+    pairs: Pairs, prices: Ints, scales: Floats, divisor: Ints, *, currency: Currency, up: bool
 ) -> Floats:
     weight = weigh(pairs, prices, divisor)
-    return law.losses(pairs.user, weight, scales[pairs.cell], pairs.n_users, up=up)
+    return bin_losses(pairs.user, weight, scales[pairs.cell], pairs.n_users, currency, up=up)
 
 
 def _cell_squares(pairs: Pairs, weight: Ints) -> Floats:

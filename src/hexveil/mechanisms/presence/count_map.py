@@ -24,16 +24,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE, DrawnRow, Values
-from hexveil.mechanisms.presence.any_unit import total_over_units
-from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
+from hexveil.mechanisms.presence.any_unit import AnyUnit, booked_losses, total_over_units
+from hexveil.mechanisms.presence.contribution import norm_of
+from hexveil.mechanisms.sensitivity_report import even_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import (
         NoiseRequest,
@@ -42,7 +44,6 @@ if TYPE_CHECKING:
         SensitivityReport,
         Stage,
     )
-    from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.model.private_pairs import PrivatePairs
 
 COUNT_MAP = "count map"
@@ -58,13 +59,13 @@ class UnitCounts(DrawnRow):
     ----------
     n_cells, cell_cap : int
         k cells of a unit count fully.
-    law : MapNoise
+    law : NoiseLaw
         Of the noise in every cell.
     """
 
     n_cells: int
     cell_cap: int
-    law: MapNoise
+    law: NoiseLaw
     name = COUNT_MAP
 
     @property
@@ -74,11 +75,11 @@ class UnitCounts(DrawnRow):
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return noise of one scale for all cells."""
-        return (self.law.request(self.n_cells),)
+        return (even_noise(self.law, self.n_cells),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that any unit contributes at most k full weights."""
-        return (self.law.report(self.cell_cap),)
+        return (AnyUnit.of(self.law, self.cell_cap),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the numbers of units, in parts. PRIVATE."""
@@ -87,7 +88,7 @@ class UnitCounts(DrawnRow):
     def counts(self, pairs: PrivatePairs) -> Ints:
         """Return the number of units in each cell, in parts. PRIVATE."""
         visited = pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell)))
-        weights = self.law.count_weights(self.cell_cap, visited)
+        weights = norm_of(self.law).count_weights(self.cell_cap, visited)
         # Exact: every partial sum is a whole number below 2^53.
         return np.bincount(pairs.cell, weights=weights, minlength=self.n_cells).astype(np.int64)
 
@@ -133,21 +134,20 @@ class CountAllocation:
     epsilon: Fraction
     false_openings: float | None = 1.0
     delta: Fraction = Fraction(0)
-    kind = "presence-counts"
 
     def __post_init__(self) -> None:
         if not 1 <= self.cell_cap <= MAX_CELL_CAP:
             raise InputError(f"a cap on cells runs from 1 to {MAX_CELL_CAP:,}.")
 
     @property
-    def shares(self) -> LossShares:
+    def promise(self) -> Promise:
         """The loss; the map has all of it."""
-        return loss_shares(self.epsilon, self.delta)
+        return promised(self.epsilon, self.delta)
 
     @property
-    def law(self) -> MapNoise:
+    def law(self) -> NoiseLaw:
         """Noise of every cell."""
-        return self.shares.map_noise(weights=self.cell_cap)
+        return self.promise.noise(self.cell_cap)
 
     @property
     def scale(self) -> float:
@@ -156,7 +156,7 @@ class CountAllocation:
 
     def losses(self) -> Floats:
         """Return the loss of any unit, shape (1,): booked."""
-        return booked_losses(self.shares)
+        return booked_losses(self.promise)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the only stage, then DONE."""
@@ -174,7 +174,7 @@ class CountAllocation:
         return decode_counts(noisy, self.law, is_open)
 
 
-def decode_counts(noisy: Ints, law: MapNoise, is_open: NDArray[np.bool_]) -> UnitCountMap:
+def decode_counts(noisy: Ints, law: NoiseLaw, is_open: NDArray[np.bool_]) -> UnitCountMap:
     """Return the numbers of units of open cells by their noisy numbers, in parts."""
     margin = law.quantile(MISS / 2)
     columns = [np.maximum((noisy + shift) / PARTS, 0.0) for shift in (0, -margin, margin)]

@@ -18,14 +18,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from hexveil.accounting.promise import Promise, of_amount
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.presence.any_unit import booked_losses
 from hexveil.mechanisms.presence.count_map import (
     COUNT_MAP,
     CountAllocation,
     UnitCountMap,
     decode_counts,
 )
-from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares, booked_losses
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
 
@@ -76,7 +77,6 @@ class CountedAllocation:
 
     counts: CountAllocation
     statistics: MapAllocation
-    kind = "presence-counted"
 
     def __post_init__(self) -> None:
         if self.counts.delta != self.statistics.delta:
@@ -88,14 +88,13 @@ class CountedAllocation:
         return self.statistics.delta
 
     @property
-    def shares(self) -> PureShares | AddedSquares:
+    def promise(self) -> Promise:
         """Loss of both parts together."""
-        booked = self.counts.shares.booked + self.statistics.shares.booked
-        return AddedSquares(booked) if self.delta else PureShares(booked)
+        return of_amount(self.counts.promise.amount + self.statistics.promise.amount, self.delta)
 
     def losses(self) -> Floats:
         """Return the loss of any unit, shape (1,): booked."""
-        return booked_losses(self.shares)
+        return booked_losses(self.promise)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stage after these outputs: the count map, then the stages of the map."""

@@ -10,7 +10,7 @@ On a grid of several dimensions they are shrunk towards the effects of place and
 
 Prices fall as 1 / max(W, floor): a unit that was in crowded and in lonely cells gives more weight
 to the lonely ones, so that noise relative to weight is alike in all open cells. Closed cells have
-price 0 (see `cell_opening`).
+price 0 (see `accounting.noise_law`).
 
 Everything here is a function of released numbers and the declared grid. Its results are stored in
 the row of the coarse map, since the last digits of a double may differ between processors.
@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.presence.cell_effects import NoisyLevels
-from hexveil.mechanisms.presence.contribution import MAX_PRICE, PARTS, CellWindow
+from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints

@@ -14,50 +14,21 @@ Every cell of the declared grid gets noise, whether records lie in it or not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base.errors import InputError
-from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import DrawnRow, Values
-from hexveil.mechanisms.presence.any_unit import total_over_units
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.any_unit import AnyUnit, total_over_units
+from hexveil.mechanisms.presence.contribution import CellWindow, norm_of
+from hexveil.mechanisms.sensitivity_report import even_noise
 
 if TYPE_CHECKING:
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
-    from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.mechanisms.presence.map_refinement import MapRefinement
     from hexveil.model.private_pairs import PrivatePairs
-
-
-MAX_SCALE = Fraction(2**51)
-"""Largest noise scale. Below it noise leaves room in 64 bits for the weight of 2^32 units, so that
-the noise door never refuses a release for its records."""
-
-
-def map_scale(epsilon: Fraction, parts: int = PARTS) -> float:
-    """Return the noise scale at which a sensitivity of so many parts costs at most ε.
-
-    Raises
-    ------
-    InputError
-        If noise of that scale could leave 64 bits, whatever the records are.
-
-    Examples
-    --------
-    >>> map_scale(Fraction(1, 2)) == 2 * PARTS
-    True
-    """
-    scale = Fraction(parts) / epsilon
-    if scale > MAX_SCALE:
-        raise InputError(
-            "epsilon is too small: its noise could leave the range of 64-bit integers. Ask for a "
-            "larger epsilon, or for fewer cells per unit."
-        )
-    return round_up(scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +40,14 @@ class WeightMap(DrawnRow):
     name : str
     window : CellWindow
     span_quanta : int
-    law : MapNoise
+    law : NoiseLaw
         Of the noise on every number.
     """
 
     name: str
     window: CellWindow
     span_quanta: int
-    law: MapNoise
+    law: NoiseLaw
 
     @property
     def entries(self) -> int:
@@ -85,11 +56,11 @@ class WeightMap(DrawnRow):
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return noise of one scale for all numbers."""
-        return (self.law.request(2 * self.window.prices.size),)
+        return (even_noise(self.law, 2 * self.window.prices.size),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that any unit moves all numbers together by at most `PARTS`."""
-        return (self.law.report(),)
+        return (AnyUnit.of(self.law),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the halves of the weights. PRIVATE."""
@@ -97,7 +68,7 @@ class WeightMap(DrawnRow):
 
     def halves(self, pairs: PrivatePairs) -> Ints:
         """Return the halves of the weights of some units. PRIVATE."""
-        return self.window.sums(pairs, self.span_quanta, self.law.norm)
+        return self.window.sums(pairs, self.span_quanta, norm_of(self.law))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.presence.any_unit import total_over_units
-from hexveil.mechanisms.presence.contribution import PARTS, positions, unit_weights
+from hexveil.mechanisms.presence.contribution import positions, unit_weights
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Ints

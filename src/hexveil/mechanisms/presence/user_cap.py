@@ -17,24 +17,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
-from hexveil.mechanisms.presence.any_unit import total_over_units
-from hexveil.mechanisms.presence.contribution import (
-    L1,
-    MAX_PRICE,
-    PARTS,
-    Norm,
-    priced_records,
-)
-from hexveil.mechanisms.presence.pooled_ranges import law_of_bins
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.presence.any_unit import AnyUnit, total_over_units
+from hexveil.mechanisms.presence.contribution import L1, MAX_PRICE, Norm, priced_records
+from hexveil.mechanisms.sensitivity_report import even_noise
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.contract import PrivateSums
-    from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.mechanisms.private_quantile import ListedPoints
     from hexveil.model.private_pairs import PrivatePairs
 
@@ -70,18 +66,18 @@ def _votes(pairs: PrivatePairs, *, prices: Ints, norm: Norm, candidates: ListedP
     return PARTS * np.bincount(places, minlength=candidates.size + 1)
 
 
-def cap_stage(prices: Ints, norm: Norm, noise: MapNoise, quantile: Fraction) -> PooledHistogram:
+def cap_stage(prices: Ints, norm: Norm, noise: NoiseLaw, quantile: Fraction) -> PooledHistogram:
     """Return the stage whose decision is the cap, in priced records; at least 1."""
     octaves = LEAST_OCTAVE + np.arange(OCTAVES + 1, dtype=np.float64)
     caps = np.maximum(np.rint(middle_price(prices) * 2.0**octaves), 1.0).astype(np.int64)
 
     def decide(votes: Ints) -> Ints:
         # In octaves: half of what lies within one is below the root of two of its lower end.
-        octave = law_of_bins(PARTS * np.arange(OCTAVES + 1), votes, noise).quantile(float(quantile))
+        octave = PooledLaw.of(np.arange(OCTAVES + 1.0), votes, noise).quantile(float(quantile))
         cap = middle_price(prices) * 2.0 ** (LEAST_OCTAVE + octave)
         return np.array([max(round(cap), 1)], dtype=np.int64)
 
-    request, report = noise.request(OCTAVES), noise.report()
+    request, report = even_noise(noise, OCTAVES), AnyUnit.of(noise)
     return PooledHistogram(
         USER_CAP, UnitTotals(prices, norm), caps[1:-1], request, report, decide, 1
     )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.planning.approximate.delta_request import WORTHWHILE, check_delta_request, usual_delta
 from hexveil.planning.approximate.gaussian_allocation import allocate_approximate
 from hexveil.planning.guarantees.plan_errors import error_models
+from hexveil.planning.request import WORTHWHILE, check_delta_request, usual_delta
 
 if TYPE_CHECKING:
     from hexveil.planning.plan import Plan

@@ -24,6 +24,7 @@ import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanErrorModel
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.cell_ranges.distributed_votes import WeightedVotes
@@ -33,7 +34,6 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     distance_vote_ratio,
     weighted_votes,
 )
-from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.private_range import (
@@ -84,8 +84,8 @@ def expected_width(half_width_sd: float) -> float:
 def total_votes(occupancy: Occupancy, weight: Weights) -> Fraction:
     """Return W: the votes of all users, at most one each."""
     if isinstance(weight, FactoredWeights):
-        return Fraction(int(WeightedVotes(weight).user_votes.sum()), GRAIN)
-    return Fraction(int(weighted_votes(occupancy.local(), weight).sum()), GRAIN)
+        return Fraction(int(WeightedVotes(weight).user_votes.sum()), PARTS)
+    return Fraction(int(weighted_votes(occupancy.local(), weight).sum()), PARTS)
 
 
 def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import calibrated_square, to_delta
-from hexveil.accounting.gaussian_loss import check_delta
+from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.accounting.promise import check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.planning.columns.column_plan import ColumnPlans, SingleColumnPlan
-from hexveil.planning.columns.epsilon_shares import (
-    GAUSSIAN_EXPONENT,
-    PURE_EXPONENT,
-    divide_epsilon,
-    part_of_square,
-    round_part_down,
-)
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.plan_distribution import KINDS
 from hexveil.planning.moments.moment_options import one_limit
@@ -75,62 +67,32 @@ def plan_columns(
         return plan_within_targets(facts, by_column)
     weights, kinds = split_weights(options.weights, [*facts.columns])
     requested = whole_epsilon(epsilon)
-    loss = DivisibleLoss.of(requested, to_delta(options.options.delta), facts.n_units)
-    equal = loss.part(Fraction(1, len(facts.columns)))
+    delta = to_delta(options.options.delta)
+    check_units(delta, facts.n_units)
+    whole = promised(requested, delta)
+    equal = whole.part(Fraction(1, len(facts.columns))).planned
     errors = [
         relative_error(by_column[column].plan_column(column_facts, equal, kinds), column_facts)
         for column, column_facts in facts.columns.items()
     ]
-    divided = divide_epsilon([*weights.values()], errors, loss.exponent)
+    divided = whole.divide([*weights.values()], errors)
     shares = dict(zip(weights, divided, strict=True))
 
     def planned(times: Fraction) -> ColumnPlans:
         plans = {
             column: by_column[column].plan_column(
-                column_facts, loss.part(shares[column] * times), kinds
+                column_facts, whole.part(shares[column] * times).planned, kinds
             )
             for column, column_facts in facts.columns.items()
         }
         return ColumnPlans(facts, plans, requested, weights, options.edition)
 
     column_plans = planned(Fraction(1))
-    if not 0 < column_plans.booked_limit < USED * loss.whole:
+    if not 0 < column_plans.booked_limit < USED * whole.amount:
         return column_plans
     # Losses are about proportional to ε, so that the rest can be used; never beyond the whole.
-    larger = planned(loss.whole / column_plans.booked_limit * Fraction(999, 1000))
-    return larger if larger.booked_limit <= loss.whole else column_plans
-
-
-@dataclass(frozen=True)
-class DivisibleLoss:
-    """Loss that value columns share: ε, or under a δ a square of μ, since these add up.
-
-    Attributes
-    ----------
-    whole, delta : Fraction
-    """
-
-    whole: Fraction
-    delta: Fraction
-
-    @classmethod
-    def of(cls, epsilon: Fraction, delta: Fraction, n_units: int) -> DivisibleLoss:
-        """Return the loss of an ε and a δ; InputError if δ is not below 1 over the units."""
-        if not delta:
-            return cls(epsilon, delta)
-        check_delta(float(delta), n_units)
-        return cls(calibrated_square(epsilon, delta), delta)
-
-    @property
-    def exponent(self) -> float:
-        """Power of weighted errors that the best shares are as."""
-        return GAUSSIAN_EXPONENT if self.delta else PURE_EXPONENT
-
-    def part(self, share: Fraction) -> Fraction:
-        """Return the ε of a share, rounded down."""
-        if not self.delta:
-            return round_part_down(share * self.whole)
-        return part_of_square(self.whole, share, self.delta)
+    larger = planned(whole.amount / column_plans.booked_limit * Fraction(999, 1000))
+    return larger if larger.booked_limit <= whole.amount else column_plans
 
 
 def relative_error(plan: SingleColumnPlan, facts: PublicMetadata) -> float:
@@ -199,6 +161,5 @@ def plan_within_targets(facts: ColumnFacts, by_column: Mapping[str, ColumnOption
         for column, options in by_column.items()
     }
     made = ColumnPlans(facts, plans, None, {}, next(iter(by_column.values())).edition)
-    if made.delta:
-        check_delta(float(made.delta), facts.n_units)
+    check_units(made.delta, facts.n_units)
     return made

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.accounting.promise import promised
 from hexveil.base.errors import InputError
 from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.planning.columns.column_statements import baseline_errors
-from hexveil.planning.columns.epsilon_shares import divide_epsilon
-from hexveil.planning.columns.plan_columns import DivisibleLoss, split_weights, whole_epsilon
+from hexveil.planning.columns.plan_columns import split_weights, whole_epsilon
 from hexveil.planning.presence.counted_request import CountedPrediction
 from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
 from hexveil.planning.presence.presence_prediction import UnitCountPrediction
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.model.column_facts import DeclaredColumns
     from hexveil.planning.presence.presence_request import FleetDeclaration
-
-DECIMALS = 10**12
-"""Parts of ε are stated with 12 decimals."""
 
 
 def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
@@ -80,30 +76,14 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
             user_cap=user_cap, baseline_error=baseline[column], edition=edition, delta=delta,
         )  # fmt: skip
 
-    small = to_delta(delta)
-    loss = DivisibleLoss.of(total, small, 1)
-    equal = loss.part(Fraction(1, len(facts.columns)))
+    whole = promised(total, to_delta(delta))
+    equal = whole.part(Fraction(1, len(facts.columns))).planned
     errors = [relative_error_on_paper(planned(column, equal)) for column in importance]
     # Shares are of few digits: another processor divides ε alike, so that its request is the same.
-    shares = divide_epsilon([*importance.values()], errors, loss.exponent)
-    budgets = [loss.part(share) for share in shares] if small else parts_of_epsilon(total, shares)
-    epsilons = dict(zip(importance, budgets, strict=True))
+    shares = whole.divide([*importance.values()], errors)
+    epsilons = dict(zip(importance, whole.epsilons(shares), strict=True))
     plans = {column: planned(column, budget) for column, budget in epsilons.items()}
     return DeclaredColumnPlans(facts, plans, total, importance, edition)
-
-
-def parts_of_epsilon(epsilon: Fraction, shares: Sequence[Fraction]) -> list[Fraction]:
-    """Return parts that add up to the whole exactly, all but the first of at most 12 decimals.
-
-    As texts of 12 decimals, rounded up, they then add up exactly, too.
-
-    Examples
-    --------
-    >>> [str(part) for part in parts_of_epsilon(Fraction(1), [Fraction(3, 4), Fraction(1, 4)])]
-    ['3/4', '1/4']
-    """
-    later = [Fraction(math.floor(share * epsilon * DECIMALS), DECIMALS) for share in shares[1:]]
-    return [epsilon - sum(later, Fraction(0)), *later]
 
 
 def fleet_by_column(

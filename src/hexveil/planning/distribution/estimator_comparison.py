@@ -13,8 +13,8 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.statistic_terms import Share
 from hexveil.planning.approximate.delta_advice import MOST_PAIRS
-from hexveil.planning.approximate.delta_request import WORTHWHILE, usual_delta
 from hexveil.planning.distribution.plan_distribution import plan_distribution
+from hexveil.planning.request import WORTHWHILE, usual_delta
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hexveil.accounting.gaussian_composition import epsilons_of_squares
+from hexveil.accounting.promise import of_amount
 from hexveil.base.read_only import read_only
 
 if TYPE_CHECKING:
@@ -35,9 +35,8 @@ class PartsBooking:
     @cached_property
     def user_losses(self) -> Floats:
         """Loss of each unit over all parts, at `delta`, rounded up; shape (n_units,)."""
-        if not self.delta:
-            return self.booked_losses
-        losses: Floats = read_only(epsilons_of_squares(self.booked_losses, self.delta))
+        promise = of_amount(self.booked_limit, self.delta)
+        losses: Floats = read_only(promise.losses(self.booked_losses))
         return losses
 
     def losses(self) -> Floats:

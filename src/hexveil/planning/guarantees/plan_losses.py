@@ -8,7 +8,6 @@ weighted_mean.py, cell_ranges/cell_range_allocation.py), and the choices cost al
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,8 @@ import numpy as np
 
 from hexveil.accounting import moves
 from hexveil.accounting.contributions import contributes_wholly
-from hexveil.accounting.gaussian_composition import range_square, square_epsilon
 from hexveil.accounting.moves import PairMoves, StatisticMoves
+from hexveil.accounting.promise import of_amount
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.clipped import clipped_mean
 from hexveil.mechanisms.clipped.clipped_variance import variance_moves
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.model.occupancy import Pairs
     from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 
 
 # ---- moves ----
@@ -120,31 +118,20 @@ def _weight_moved(_pairs: Pairs, weight: Ints) -> Ints:
 
 def currency_of(problem: PlanningProblem) -> Currency:
     """Return in what a promise is kept: pure losses, or squares of μ under a δ."""
-    return moves.squares if problem.request.delta else moves.losses
+    return moves.losses if problem.request.law.power == 1 else moves.squares
 
 
-def _shared_cost(allocation: PlanAllocation, currency: Currency) -> float:
+def shared_cost(allocation: PlanAllocation, delta: Fraction) -> float:
     """Return what every user spends beside the cells, on what is found in the whole map."""
-    clipping = allocation.clipping
-    if not isinstance(clipping, (PrivateRange, PerCellRange)):
-        return 0.0
-    if currency is moves.losses:
-        return round_up(clipping.shared_epsilon)
-    if isinstance(clipping, PerCellRange):
-        return choices_square(clipping.plan)
-    return range_square(clipping.shared_epsilon)
+    match allocation.clipping:
+        case PrivateRange() | PerCellRange() as clipping:
+            return round_up(clipping.shared(delta).amount)
+    return 0.0
 
 
-def choices_square(plan: CellRangePlan) -> float:
-    """Return the square of μ of the stages before the looks at cells."""
-    # What a root rounds down in a deviation is rounded up here.
-    pooled = round_up(plan.histogram_loss) * (1.0 + 2.0**-46)
-    return math.nextafter(pooled + range_square(plan.spread_epsilon, 1), math.inf)
-
-
-def _with_shared(losses: Floats, allocation: PlanAllocation, currency: Currency) -> Floats:
+def _with_shared(losses: Floats, allocation: PlanAllocation, delta: Fraction) -> Floats:
     """Return losses by cells with what every user spends beside them, rounded up."""
-    shared = _shared_cost(allocation, currency)
+    shared = shared_cost(allocation, delta)
     return np.nextafter(losses + shared, np.inf) if shared else losses
 
 
@@ -152,19 +139,10 @@ def booked_per_user(
     problem: PlanningProblem, allocation: PlanAllocation, stated: PairMoves | None = None
 ) -> Floats:
     """Return the booking of each user, rounded up: ε, or a square of μ under a δ."""
-    return _per_user(problem, allocation, currency_of(problem), stated)
-
-
-def _per_user(
-    problem: PlanningProblem,
-    allocation: PlanAllocation,
-    currency: Currency,
-    stated: PairMoves | None = None,
-) -> Floats:
     if isinstance(allocation.clipping, CellMechanisms):
         return allocation.clipping.cells.losses()
-    cells = (stated or moves_of(problem, allocation)).per_user(currency, up=True)
-    return _with_shared(cells, allocation, currency)
+    cells = (stated or moves_of(problem, allocation)).per_user(currency_of(problem), up=True)
+    return _with_shared(cells, allocation, problem.request.delta)
 
 
 def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Floats:
@@ -179,22 +157,20 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
 
 
 def max_user_loss(problem: PlanningProblem, allocation: PlanAllocation) -> Fraction:
-    """Return the privacy loss of the most exposed user, rounded up."""
-    return Fraction(float(_per_user(problem, allocation, moves.losses).max(initial=0.0)))
+    """Return the booking of the most exposed user, rounded up."""
+    return Fraction(float(booked_per_user(problem, allocation).max(initial=0.0)))
 
 
 def l0_loss(
     problem: PlanningProblem, allocation: PlanAllocation, stated: PairMoves | None = None
 ) -> Fraction | float:
     """Return the loss that counting cells claims: each cell's largest loss, for all its users."""
-    clipping, currency = allocation.clipping, currency_of(problem)
+    clipping, delta = allocation.clipping, problem.request.delta
     if isinstance(clipping, CellMechanisms):
         return float(clipping.cells.claimed_losses().max(initial=0.0))
     stated = stated or moves_of(problem, allocation)
     if allocation.cell_epsilon is not None and isinstance(clipping, WithinBounds):
         return allocation.cell_epsilon * int(stated.charged_cells().max(initial=0))
-    claimed = _with_shared(stated.claimed(currency), allocation, currency)
-    largest = float(claimed.max(initial=0.0))
-    if problem.request.delta:
-        return square_epsilon(Fraction(largest), problem.request.delta)
-    return largest
+    claimed = _with_shared(stated.claimed(currency_of(problem)), allocation, delta)
+    largest = Fraction(float(claimed.max(initial=0.0)))
+    return float(of_amount(largest, delta).epsilon)

@@ -11,7 +11,6 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.planning import cell_mechanism_errors
-from hexveil.planning.approximate.delta_request import check_delta_request
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
 from hexveil.planning.methods import METHODS
 from hexveil.planning.request import (
@@ -23,6 +22,7 @@ from hexveil.planning.request import (
     Request,
     UnfinishedStage,
     WithinEpsilon,
+    check_delta_request,
     split_of,
     target_of,
 )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.planning.approximate.delta_request import WORTHWHILE, usual_delta
 from hexveil.planning.presence.counted_request import (
     CountedPrediction,
     CountedRequest,
@@ -18,6 +17,7 @@ from hexveil.planning.presence.counted_request import (
 )
 from hexveil.planning.presence.presence_prediction import Prediction, UnitCountPrediction
 from hexveil.planning.presence.shape_prediction import ShapePrediction
+from hexveil.planning.request import WORTHWHILE, usual_delta
 
 if TYPE_CHECKING:
     from fractions import Fraction

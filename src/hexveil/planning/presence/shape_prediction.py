@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 from hexveil.planning.presence.presence_prediction import (
     BASELINE_SHARE,

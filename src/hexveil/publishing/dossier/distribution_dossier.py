@@ -16,7 +16,7 @@ from hexveil.publishing.dossier.wording import LOSSES, repeated_losses
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import format_heading, format_rounded_up, spoken_value, with_unit
 from hexveil.report.origin import describe_manifest
-from hexveil.report.promise import delta_in_words, exact_counts, in_common
+from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.verification.presence_checks import delta_of
 from hexveil.report.manifest_view import format_heading, spoken_value
 from hexveil.report.origin import describe_manifest
-from hexveil.report.promise import delta_in_words, in_common
+from hexveil.report.promise_wording import delta_in_words, in_common
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from hexveil.publishing import receipt
 from hexveil.publishing.dossier.schema import check_manifest, is_delta
 from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.markup import clean_texts
-from hexveil.report.promise import probability_factor, promise
+from hexveil.report.promise_wording import probability_factor, promise
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -67,7 +67,6 @@ class ClippedSumMean(ClippedRangeMean):
         Sums wanted at or below T.
     """
 
-    kind = "akmv"
     clipped = "user sums"
 
     target: int

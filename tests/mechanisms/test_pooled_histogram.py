@@ -12,9 +12,8 @@ from hexveil.mechanisms.contract import DONE, Outputs, PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.presence import unit_votes
-from hexveil.mechanisms.presence.any_unit import AnyUnit, PresenceSums, booked_losses
+from hexveil.mechanisms.presence.any_unit import AnyUnit, PresenceSums
 from hexveil.mechanisms.presence.unit_votes import UnitVotes
-from hexveil.mechanisms.sensitivity_report import even_noise
 from presence_laws import ExactPresenceLoss, PresenceWorld
 from stage_laws import ExactLoss, Problem
 
@@ -47,8 +46,8 @@ class OneStage:
 def presence_plan(votes, promise):
     """Return the plan of a histogram with private presence."""
     law = promise.noise()
-    stage = PooledHistogram("h", VOTES[votes], EDGES, even_noise(law, 3), AnyUnit.of(law))
-    return OneStage(stage, booked_losses(promise))
+    stage = PooledHistogram("h", VOTES[votes], EDGES, law, AnyUnit.of(law))
+    return OneStage(stage, np.full(1, float(promise.amount)))
 
 
 def presence_loss(votes="even"):
@@ -148,7 +147,7 @@ def test_decisions_are_stored_with_the_votes():
         "h",
         VOTES["even"],
         EDGES,
-        even_noise(law, 3),
+        law,
         AnyUnit.of(law),
         lambda noisy: noisy[:1] * 2,
         1,

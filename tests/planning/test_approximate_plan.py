@@ -37,8 +37,8 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.cell_ranges.gaussian_looks import weighted_sum
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, NoisyMax, Outputs, Separate
-from hexveil.mechanisms.meter import Meter
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice

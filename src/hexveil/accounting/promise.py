@@ -76,10 +76,6 @@ class _Amount:
         """Return a part of it, exactly."""
         return replace(self, amount=self.amount * share)
 
-    def plus(self, other: Self) -> Self:
-        """Return both together."""
-        return replace(self, amount=self.amount + other.amount)
-
     def divide(self, weights: Sequence[Fraction], errors: Sequence[float]) -> list[Fraction]:
         """Return each part's share, of least weighted sum of predicted errors.
 

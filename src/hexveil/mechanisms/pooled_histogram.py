@@ -33,17 +33,16 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import Values
+from hexveil.mechanisms.contract import EvenNoise, Values
 from hexveil.mechanisms.distribution.binned_stage import two_bins
 from hexveil.mechanisms.private_quantile import ListedPoints
-from hexveil.mechanisms.sensitivity_report import even_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
+    from hexveil.mechanisms.contract import Outputs, PrivateSums, SensitivityReport
 
 
 class VotedValues(Protocol):
@@ -57,7 +56,7 @@ class VotedValues(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class PooledHistogram(ReadOnlyArrays):
+class PooledHistogram(EvenNoise, ReadOnlyArrays):
     """Noisy votes of each bin; its row also holds public decisions made from them.
 
     Attributes
@@ -66,8 +65,8 @@ class PooledHistogram(ReadOnlyArrays):
     values : VotedValues
     edges : ndarray of int64, shape (n_bins - 1,)
         Inner edges, ascending; a value at an edge lies in the bin below it.
-    request : NoiseRequest
-        Noise of one scale on every bin.
+    law : NoiseLaw
+        Of the noise on every bin.
     report : SensitivityReport
     decide : callable, optional
         From the noisy votes of a release to whole numbers, such as a range. They are stored with
@@ -79,7 +78,7 @@ class PooledHistogram(ReadOnlyArrays):
     name: str
     values: VotedValues
     edges: Ints
-    request: NoiseRequest
+    law: NoiseLaw
     report: SensitivityReport
     decide: Callable[[Ints], Ints] | None = None
     n_decided: int = 0
@@ -102,7 +101,7 @@ class PooledHistogram(ReadOnlyArrays):
         """
         users = np.arange(user_votes.size)
         report = two_bins(users, np.zeros_like(users), user_votes)
-        return cls(name, values, edges, even_noise(noise, edges.size + 1), report)
+        return cls(name, values, edges, noise, report)
 
     @property
     def n_bins(self) -> int:
@@ -110,13 +109,14 @@ class PooledHistogram(ReadOnlyArrays):
         return int(self.edges.size) + 1
 
     @property
+    def n_noised(self) -> int:
+        """The bins."""
+        return self.n_bins
+
+    @property
     def entries(self) -> int:
         """Noisy votes, then the decisions."""
         return self.n_bins + self.n_decided
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
-        """Return noise of one scale for all bins."""
-        return (self.request,)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return by how much a unit moves all bins together."""

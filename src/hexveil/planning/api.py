@@ -354,7 +354,7 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     if declared is not None:
         _refuse(replace(options, delta=None), 'protect="presence"', estimator=estimator)
     if isinstance(declared, DeclaredColumns):
-        from hexveil.planning.columns.plan_declared import plan_declared_columns  # noqa: PLC0415  if used
+        from hexveil.planning.columns.plan_columns import plan_declared_columns  # noqa: PLC0415  if used
 
         on_paper = plan_declared_columns(
             declared, epsilon=epsilon, fleet=fleet, statistics=statistics, weights=weights,

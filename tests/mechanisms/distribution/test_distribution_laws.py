@@ -21,13 +21,14 @@ from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.binned_stage import (
     BinnedStage,
     BinnedSums,
+    PricedWeights,
     apportion,
     check_room,
+    weigh,
 )
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.fine_bin_scores import GRAIN, IndicatorScores
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins

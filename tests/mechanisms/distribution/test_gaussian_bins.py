@@ -19,14 +19,18 @@ from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Outputs, execute
-from hexveil.mechanisms.distribution import priced_weights
+from hexveil.mechanisms.distribution import binned_stage
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import BinnedStage, bin_losses
+from hexveil.mechanisms.distribution.binned_stage import (
+    BinnedStage,
+    PricedWeights,
+    bin_losses,
+    weigh,
+)
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
-from hexveil.mechanisms.meter import Meter
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from mechanisms.distribution.test_distribution_laws import (
     EDGES,
@@ -157,7 +161,7 @@ TWINS = {
     "a scale of the L1 norm": (Squares, "noise", scale_of_laplace),
     "a stage left out": (CombinedStages, "of", classmethod(first_component_alone)),
     "weights that add up in L1": (
-        priced_weights, "_sizes", largest_alone,
+        binned_stage, "_sizes", largest_alone,
     ),
 }  # fmt: skip
 

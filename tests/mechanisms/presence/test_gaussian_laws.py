@@ -28,7 +28,7 @@ from hexveil.mechanisms.presence.contribution import L2, norm_of
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import OneShot, ThreeStages
-from hexveil.mechanisms.sensitivity_report import even_noise
+from hexveil.mechanisms.sensitivity_report import noise_of_law
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
 from presence_laws import PresenceWorld
@@ -137,17 +137,22 @@ def test_the_meter_recomputes_squares(form, monkeypatch):
                 run(plan)
 
 
+def noise_on(law, entries):
+    """Return the noise of so many numbers."""
+    return noise_of_law(law, np.full(entries, law.scale))
+
+
 def test_each_kind_of_meter_refuses_the_other_kind_of_noise():
     """A pure meter knows no loss of Gaussian noise, a meter of squares none of an L2 distance."""
     gaussian, laplace = Gaussian(1e12), Laplace(1e12)
     with pytest.raises(HexveilError, match="more than was booked"):
-        Meter(np.array([9.0])).authorise((even_noise(gaussian, 2),), (AnyUnit.of(gaussian),))
+        Meter(np.array([9.0])).authorise((noise_on(gaussian, 2),), (AnyUnit.of(gaussian),))
     with pytest.raises(HexveilError, match="more than was booked"):
-        Meter(np.array([9.0])).authorise((even_noise(gaussian, 2),), (AnyUnit.of(laplace),))
+        Meter(np.array([9.0])).authorise((noise_on(gaussian, 2),), (AnyUnit.of(laplace),))
     meter = Meter(np.array([9.0]), squared=True)
     for request, report in ((gaussian, laplace), (laplace, gaussian)):
         with pytest.raises(HexveilError, match="more than was booked"):
-            meter.authorise((even_noise(request, 2),), (AnyUnit.of(report),))
+            meter.authorise((noise_on(request, 2),), (AnyUnit.of(report),))
 
 
 @examples(80)

@@ -21,8 +21,7 @@ from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import L2
-from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.counted_map import CountedAllocation
+from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_design import PrivateCap
 from hexveil.mechanisms.presence.shapes import binned_weights
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation, ShapeForm

@@ -16,7 +16,6 @@ from hexveil.mechanisms.presence import (
     contribution,
     presence_allocation,
     unit_votes,
-    user_cap,
 )
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
@@ -101,7 +100,7 @@ def test_votes_for_the_cap_by_pair_are_found(monkeypatch):
 
     form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))
     assert is_sound(form, TWO_UNITS, step=60)
-    monkeypatch.setattr(user_cap, "_votes", by_pair)
+    monkeypatch.setattr(unit_votes, "_votes_of_totals", by_pair)
     assert not is_sound(form, TWO_UNITS, step=60)
 
 
@@ -223,5 +222,5 @@ FAULTS = {
 def test_planted_faults_are_found(fault, monkeypatch):
     """A stage with the fault loses more than ε, or more than what is booked."""
     target, attribute, change = FAULTS[fault]
-    monkeypatch.setattr(target, attribute, change(target.__dict__[attribute]))
+    monkeypatch.setattr(target, attribute, change(getattr(target, attribute)))
     assert not is_sound(FORMS["three stages"], TWO_UNITS, step=40)

@@ -8,7 +8,7 @@ import pytest
 from hexveil.accounting.noise_law import Laplace, laplace_sum_quantile, laplace_sum_tail
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
-from hexveil.mechanisms.distribution.pooled_density import PooledDensity
+from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
 from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, tilt
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.presence_design import PrivateCap

@@ -24,10 +24,13 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DrawnRow, PrivateSums, Values
-from hexveil.mechanisms.distribution.binned_stage import apportion, two_bins
-from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, weigh
-from hexveil.mechanisms.sensitivity_report import even_noise
+from hexveil.mechanisms.contract import EvenNoise, PrivateSums, Values
+from hexveil.mechanisms.distribution.binned_stage import (
+    PricedSensitivity,
+    apportion,
+    two_bins,
+    weigh,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +39,8 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, SensitivityReport
-    from hexveil.mechanisms.distribution.priced_weights import PricedWeights
+    from hexveil.mechanisms.contract import Outputs, SensitivityReport
+    from hexveil.mechanisms.distribution.binned_stage import PricedWeights
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays, Occupancy, Pairs
     from hexveil.model.pair_bins import PairBins
@@ -139,7 +142,7 @@ class _ScoredBlockSums(PrivateSums):
 
 
 @dataclass(frozen=True, eq=False)
-class PooledBlockStage(DrawnRow, ReadOnlyArrays):
+class PooledBlockStage(EvenNoise, ReadOnlyArrays):
     """Noisy weights of bins over all cells, every unit of weight `PARTS`.
 
     Attributes
@@ -159,13 +162,9 @@ class PooledBlockStage(DrawnRow, ReadOnlyArrays):
     law: NoiseLaw
 
     @property
-    def entries(self) -> int:
+    def n_noised(self) -> int:
         """One number per bin."""
         return self.n_bins
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
-        """Return noise of one scale for all bins."""
-        return (even_noise(self.law, self.entries),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return the change by each unit of full weight: all bins have one scale."""
@@ -181,7 +180,7 @@ class PooledBlockStage(DrawnRow, ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class CellBlockStage(DrawnRow, ReadOnlyArrays):
+class CellBlockStage(EvenNoise, ReadOnlyArrays):
     """Noisy weights of the bins of each cell.
 
     Attributes
@@ -203,13 +202,9 @@ class CellBlockStage(DrawnRow, ReadOnlyArrays):
     law: NoiseLaw
 
     @property
-    def entries(self) -> int:
+    def n_noised(self) -> int:
         """Cells times bins."""
         return int(self.weights.prices.size * self.n_bins)
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
-        """Return noise of one scale for all bins."""
-        return (even_noise(self.law, self.entries),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that each pair moves its cell's bins by its weight."""

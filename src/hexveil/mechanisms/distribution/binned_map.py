@@ -25,8 +25,12 @@ from hexveil.accounting.promise import PARTS, promised
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage
-from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, BinnedStage
-from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
+from hexveil.mechanisms.distribution.binned_stage import (
+    SUBSTITUTED,
+    BinnedStage,
+    PricedWeights,
+    weigh,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction

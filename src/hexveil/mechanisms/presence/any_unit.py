@@ -22,15 +22,15 @@ import numpy as np
 from hexveil.accounting.moves import ULP, losses, quotient
 from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, PrivateSums
+from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, PrivateSums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseRequest
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, Stage
     from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 
 N_ACCOUNTS = 1
@@ -115,6 +115,24 @@ class AnyUnit:
         return np.full(n_users, square * DOWN)
 
 
-def booked_losses(promise: Promise) -> Floats:
-    """Return the loss of any unit, shape (1,), rounded up: in ε, or as a square of μ."""
-    return np.full(N_ACCOUNTS, round_up(promise.amount))
+class AnyUnitPlan:
+    """Base of plans that promise as much to any unit, present or not: a `StagedPlan`."""
+
+    @property
+    def promise(self) -> Promise:
+        """The loss of any unit; each stage has a share of it."""
+        raise NotImplementedError
+
+    def losses(self) -> Floats:
+        """Return the loss of any unit, shape (1,), in ε or as a square of μ, rounded up: booked."""
+        return np.full(N_ACCOUNTS, round_up(self.promise.amount))
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the stage after these outputs: see `StagedPlan`."""
+        # Each stage is built from the outputs of those before it, so no further than the first
+        # that has none of its own.
+        return next((stage for stage in self.stages(earlier) if stage.name not in earlier), DONE)
+
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:
+        """Yield all stages in order, each made of the outputs before it."""
+        raise NotImplementedError

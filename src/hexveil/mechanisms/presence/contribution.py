@@ -26,6 +26,10 @@ with discrete Gaussian noise of parameter r.
 Source: weights as in user-level bounds on contributions (Amin, Kulesza, Munoz and Vassilvitskii,
 2019), sums of both signs in place of a count and a sum; the proof is above.
 
+The stages that release a map (`WeightMap`, `CoarseMap`) have these sums: every cell of the declared
+grid gets noise, whether records lie in it or not. Prices, centres, ranges and cap were declared or
+released before, so stages compose adaptively: their losses add up (`mechanisms.contract`).
+
 Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
 cells, 2 w_c y_c <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds
 the records of more.
@@ -40,11 +44,16 @@ import numpy as np
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import EvenNoise, Values
+from hexveil.mechanisms.presence.any_unit import AnyUnit, total_over_units
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs, PrivateSums, SensitivityReport
+    from hexveil.mechanisms.presence.map_refinement import MapRefinement
     from hexveil.model.private_pairs import PrivatePairs
+
 
 MAX_PRICE = 2**20
 """Largest price of a cell."""
@@ -219,3 +228,61 @@ def _per_cell(pairs: PrivatePairs, numbers: Ints, n_cells: int) -> Ints:
     # Exact: every partial sum is a whole number below 2^53.
     totals = np.bincount(pairs.cell, weights=numbers, minlength=n_cells)
     return np.asarray(totals, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightMap(EvenNoise):
+    """Noisy A of each cell, then noisy B of each cell.
+
+    Attributes
+    ----------
+    name : str
+    window : CellWindow
+    span_quanta : int
+    law : NoiseLaw
+        Of the noise on every number.
+    """
+
+    name: str
+    window: CellWindow
+    span_quanta: int
+    law: NoiseLaw
+
+    @property
+    def n_noised(self) -> int:
+        """Two numbers per cell."""
+        return 2 * self.window.prices.size
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return that any unit moves all numbers together by at most `PARTS`."""
+        return (AnyUnit.of(self.law),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the halves of the weights. PRIVATE."""
+        return (Values(total_over_units(sums, self.halves)[None]),)
+
+    def halves(self, pairs: PrivatePairs) -> Ints:
+        """Return the halves of the weights of some units. PRIVATE."""
+        return self.window.sums(pairs, self.span_quanta, norm_of(self.law))
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseMap(WeightMap):
+    """Weight map with a row that also holds the centres and prices made from it.
+
+    Attributes
+    ----------
+    refinement : MapRefinement
+    """
+
+    refinement: MapRefinement
+
+    @property
+    def entries(self) -> int:
+        """Two noisy numbers per cell, its centre and its price."""
+        return 4 * self.window.prices.size
+
+    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
+        """Return the noisy numbers, then the centres, then the prices."""
+        refined = [self.refinement.centres_and_prices(self.window, noisy) for noisy in drawn]
+        return np.hstack([drawn, np.array([np.concatenate(two) for two in refined])])

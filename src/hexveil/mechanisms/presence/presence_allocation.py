@@ -29,14 +29,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.promise import PARTS, Promise, promised
-from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.presence.any_unit import AnyUnit, booked_losses
+from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
 from hexveil.mechanisms.presence.cell_effects import NoisyLevels
-from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow, norm_of
+from hexveil.mechanisms.presence.contribution import (
+    MAX_PRICE,
+    CellWindow,
+    CoarseMap,
+    WeightMap,
+    norm_of,
+)
 from hexveil.mechanisms.presence.map_refinement import MapRefinement
-from hexveil.mechanisms.presence.map_stage import CoarseMap, WeightMap
 from hexveil.mechanisms.presence.pooled_ranges import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
@@ -57,9 +61,7 @@ from hexveil.mechanisms.presence.presence_design import (
     PrivateCap,
     ThreeStages,
 )
-from hexveil.mechanisms.presence.unit_votes import UnitVotes
-from hexveil.mechanisms.presence.user_cap import cap_stage
-from hexveil.mechanisms.sensitivity_report import even_noise
+from hexveil.mechanisms.presence.unit_votes import UnitVotes, cap_stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +75,7 @@ RESIDUALS, FINE_MAP = "residuals", "fine map"
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceAllocation:
+class PresenceAllocation(AnyUnitPlan):
     """Plan of a map with private presence: public numbers alone.
 
     Attributes
@@ -113,25 +115,10 @@ class PresenceAllocation:
         """The loss; each stage has a share of it."""
         return promised(self.epsilon, self.delta)
 
-    def losses(self) -> Floats:
-        """Return the loss of any unit, shape (1,): booked."""
-        return booked_losses(self.promise)
-
-    def next_stage(self, earlier: Outputs) -> Stage | None:
-        """Return the stage after these outputs: see `Allocation`."""
-        # Each stage is built from the outputs of those before it, so no further than the first
-        # that has none of its own.
-        return next((stage for stage in self._stages(earlier) if stage.name not in earlier), DONE)
-
     @property
     def law(self) -> NoiseLaw:
         """Noise of the map that is published."""
         return self.promise.part(self.form.map_share).noise()
-
-    @property
-    def fine_scale(self) -> float:
-        """Noise scale of the map that is published, in parts."""
-        return self.law.scale
 
     @property
     def threshold(self) -> int | None:
@@ -199,7 +186,8 @@ class PresenceAllocation:
 
     # ---- stages ----
 
-    def _stages(self, earlier: Outputs) -> Iterator[Stage]:
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:
+        """Yield the stages of the form."""
         yield self._wide_values()
         yield self._values(earlier)
         if isinstance(self.form, ThreeStages):
@@ -241,8 +229,7 @@ class PresenceAllocation:
 
         # Bins of distances are the same whatever the centres are: some are out of reach.
         inner = (edges if votes.around is None else RESIDUAL_EDGES)[1:-1]
-        request, report = even_noise(noise, inner.size + 1), AnyUnit.of(noise)
-        return PooledHistogram(name, votes, inner, request, report, decided, n_decided)
+        return PooledHistogram(name, votes, inner, noise, AnyUnit.of(noise), decided, n_decided)
 
     def _wide_values(self) -> PooledHistogram:
         """Return the stage that decides where bins of values are narrow."""

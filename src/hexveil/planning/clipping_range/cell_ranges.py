@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanErrorModel
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.noise_law import LAPLACE
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
@@ -201,7 +201,7 @@ def mean_error_model(
         width, moved = plan.outputs.width, plan.outputs.moved
     # A cell that is measured anew has the rest of the loss for that, or of the square of μ.
     rest = float(1 - plan.first_share)
-    last = np.where(moved, noise / (math.sqrt(rest) if law == GAUSSIAN else rest), noise)
+    last = np.where(moved, noise / rest ** (1.0 / law.power), noise)
     weights = relative_weights(occupancy, plan.weight)
     by_weights = expected_bias(occupancy, weights, user_mean_prior(HALF_WIDTH))
     return WeightedMeanErrorModel(

@@ -20,7 +20,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.distribution.parts_booking import PartsBooking
+from hexveil.planning.guarantees.plan_losses import PartsBooking
 from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.planning.serialization.codec import FOLDERS

@@ -40,8 +40,8 @@ from hexveil.planning.distribution.distribution_components import (
     predicted_level_error,
     predicted_share_error,
 )
-from hexveil.planning.distribution.parts_booking import PartsBooking
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
+from hexveil.planning.guarantees.plan_losses import PartsBooking
 from hexveil.planning.moments.public_source import public_side
 from hexveil.planning.serialization.codec import FOLDERS
 

@@ -20,7 +20,7 @@ from hexveil.accounting.promise import promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.counted_map import CountedAllocation
+from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     UnitCountPrediction,

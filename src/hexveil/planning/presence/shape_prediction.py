@@ -178,7 +178,7 @@ def _opening_probability(plan: ShapeAllocation, weight: Floats) -> Floats:
     if threshold is None:
         return np.ones_like(weight)
     missing = threshold - weight * PARTS
-    tails = plan.law.total_tails(plan.n_bins, missing / plan.fine_scale)
+    tails = plan.law.total_tails(plan.n_bins, missing / plan.law.scale)
     if plan.form.coarse_share:
         coarse = plan.coarse_law
         tails = tails * coarse.total_tails(1, missing / coarse.scale)

@@ -21,8 +21,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit
-from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.counted_map import CountedAllocation
+from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, VALUES
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
@@ -138,9 +137,7 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
         "user_cap": _user_cap(plan),
         **counted,
         "parts": PARTS,
-        "scale": allocation.scale
-        if isinstance(allocation, CountAllocation)
-        else allocation.fine_scale,
+        "scale": allocation.law.scale,
         **_histogram(allocation, outputs),
         "open_from": _threshold(allocation, outputs),
         "false_openings": allocation.false_openings,

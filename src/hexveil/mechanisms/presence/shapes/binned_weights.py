@@ -37,24 +37,23 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DrawnRow, Values
+from hexveil.mechanisms.contract import EvenNoise, Values
 from hexveil.mechanisms.distribution.binned_stage import apportion
 from hexveil.mechanisms.presence.any_unit import AnyUnit, total_over_units
 from hexveil.mechanisms.presence.contribution import L1, Norm, norm_of, unit_weights
 from hexveil.mechanisms.presence.map_refinement import prices_of_weights
-from hexveil.mechanisms.sensitivity_report import even_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
+    from hexveil.mechanisms.contract import Outputs, PrivateSums, SensitivityReport
     from hexveil.model.private_pairs import PrivatePairs
 
 
 @dataclass(frozen=True, eq=False)
-class BinnedWeights(DrawnRow, ReadOnlyArrays):
+class BinnedWeights(EvenNoise, ReadOnlyArrays):
     """Noisy weight of each bin of each cell.
 
     Attributes
@@ -80,11 +79,6 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
     law: NoiseLaw
 
     @property
-    def entries(self) -> int:
-        """Cells times bins."""
-        return self.n_noised
-
-    @property
     def n_noised(self) -> int:
         """Numbers that get noise."""
         return self.n_sums * self.n_bins
@@ -98,10 +92,6 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
     def norm(self) -> Norm:
         """Size of a unit's priced records within which its weights are limited."""
         return norm_of(self.law)
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
-        """Return noise of one scale for all bins."""
-        return (even_noise(self.law, self.n_noised),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that any unit moves all bins together by at most `PARTS`."""

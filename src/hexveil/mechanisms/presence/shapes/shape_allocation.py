@@ -29,9 +29,8 @@ import numpy as np
 
 from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.pooled_density import PooledDensity
-from hexveil.mechanisms.presence.any_unit import booked_losses
+from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
+from hexveil.mechanisms.presence.any_unit import AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import norm_of
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.mechanisms.presence.shapes.binned_weights import (
@@ -39,7 +38,7 @@ from hexveil.mechanisms.presence.shapes.binned_weights import (
     CoarseWeights,
     PooledBins,
 )
-from hexveil.mechanisms.presence.user_cap import cap_stage, middle_price
+from hexveil.mechanisms.presence.unit_votes import cap_stage, middle_price
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +93,7 @@ class ShapeForm:
 
 
 @dataclass(frozen=True)
-class ShapeAllocation:
+class ShapeAllocation(AnyUnitPlan):
     """Plan of a map of distributions with private presence: public numbers alone.
 
     Attributes
@@ -123,18 +122,8 @@ class ShapeAllocation:
 
     @property
     def promise(self) -> Promise:
-        """Loss that the stages divide."""
+        """The loss; each stage has a share of it."""
         return promised(self.epsilon, self.delta)
-
-    def losses(self) -> Floats:
-        """Return the loss of any unit, shape (1,): booked."""
-        return booked_losses(self.promise)
-
-    def next_stage(self, earlier: Outputs) -> Stage | None:
-        """Return the stage after these outputs: see `Allocation`."""
-        # Each stage is built from the outputs of those before it, so no further than the first
-        # that has none of its own.
-        return next((stage for stage in self._stages(earlier) if stage.name not in earlier), DONE)
 
     @property
     def n_bins(self) -> int:
@@ -154,11 +143,6 @@ class ShapeAllocation:
     def coarse_law(self) -> NoiseLaw:
         """Noise of the coarse weights."""
         return self.promise.part(self.form.coarse_share).noise()
-
-    @property
-    def fine_scale(self) -> float:
-        """Noise scale of the bins of cells, in parts."""
-        return self.law.scale
 
     def threshold(self, n_bins: int) -> int | None:
         """Return the noisy weight, in parts, from which a cell is published; None without a test.
@@ -245,7 +229,8 @@ class ShapeAllocation:
         edges = np.array(self.threshold_edges, dtype=np.int64)
         return self._density.quantile_place(shares, self.form.n_quantiles, edges)
 
-    def _stages(self, earlier: Outputs) -> Iterator[Stage]:
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:
+        """Yield the stages of the form."""
         yield self._wide_bins()
         if self.form.n_narrow:
             yield self._narrow_bins(earlier)

@@ -19,7 +19,7 @@ from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import OneShot
-from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier import dossier
 from hexveil.publishing.presence import presence_publication
 from hexveil.publishing.presence.presence_publication import balance_of
 from hexveil.publishing.verification.verify import check_folder, find_problems

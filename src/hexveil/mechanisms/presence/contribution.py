@@ -26,7 +26,7 @@ with discrete Gaussian noise of parameter r.
 Source: weights as in user-level bounds on contributions (Amin, Kulesza, Munoz and Vassilvitskii,
 2019), sums of both signs in place of a count and a sum; the proof is above.
 
-The stages that release a map (`WeightMap`, `CoarseMap`) have these sums: every cell of the declared
+The stages that release a map (`WeightMap`, `map_refinement.CoarseMap`) have these sums: every cell of the declared
 grid gets noise, whether records lie in it or not. Prices, centres, ranges and cap were declared or
 released before, so stages compose adaptively: their losses add up (`mechanisms.contract`).
 
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs, PrivateSums, SensitivityReport
-    from hexveil.mechanisms.presence.map_refinement import MapRefinement
     from hexveil.model.private_pairs import PrivatePairs
 
 
@@ -264,25 +263,3 @@ class WeightMap(EvenNoise):
     def halves(self, pairs: PrivatePairs) -> Ints:
         """Return the halves of the weights of some units. PRIVATE."""
         return self.window.sums(pairs, self.span_quanta, norm_of(self.law))
-
-
-@dataclass(frozen=True, eq=False)
-class CoarseMap(WeightMap):
-    """Weight map with a row that also holds the centres and prices made from it.
-
-    Attributes
-    ----------
-    refinement : MapRefinement
-    """
-
-    refinement: MapRefinement
-
-    @property
-    def entries(self) -> int:
-        """Two noisy numbers per cell, its centre and its price."""
-        return 4 * self.window.prices.size
-
-    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
-        """Return the noisy numbers, then the centres, then the prices."""
-        refined = [self.refinement.centres_and_prices(self.window, noisy) for noisy in drawn]
-        return np.hstack([drawn, np.array([np.concatenate(two) for two in refined])])

@@ -36,11 +36,10 @@ from hexveil.mechanisms.presence.cell_effects import NoisyLevels
 from hexveil.mechanisms.presence.contribution import (
     MAX_PRICE,
     CellWindow,
-    CoarseMap,
     WeightMap,
     norm_of,
 )
-from hexveil.mechanisms.presence.map_refinement import MapRefinement
+from hexveil.mechanisms.presence.map_refinement import CoarseMap, MapRefinement
 from hexveil.mechanisms.presence.pooled_ranges import (
     RESIDUAL_EDGES,
     VALUE_EDGES,

@@ -173,11 +173,6 @@ class Pure(_Amount):
         return share
 
     @staticmethod
-    def stated(booked: float) -> float:
-        """Return the ε of a booked loss."""
-        return booked
-
-    @staticmethod
     def losses(booked: Floats) -> Floats:
         """Return the ε of many units from their bookings."""
         return booked
@@ -272,10 +267,6 @@ class Squares(_Amount):
         """
         square = share.numerator * RESOLUTION**2 // share.denominator
         return Fraction(math.isqrt(square), RESOLUTION)
-
-    def stated(self, booked: float) -> float:
-        """Return the ε at δ of a booked square, rounded up."""
-        return square_epsilon(Fraction(booked), self.delta)
 
     def losses(self, booked: Floats) -> Floats:
         """Return the ε at δ of many units from their bookings, for figures."""

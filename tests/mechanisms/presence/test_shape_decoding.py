@@ -9,7 +9,7 @@ from hexveil.accounting.noise_law import Laplace, laplace_sum_quantile, laplace_
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
-from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, tilt
+from hexveil.mechanisms.distribution.tilt_estimation import legendre_terms, tilt
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.presence_design import PrivateCap
 from hexveil.mechanisms.presence.shapes.shape_decoding import (

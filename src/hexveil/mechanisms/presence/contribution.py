@@ -26,9 +26,10 @@ with discrete Gaussian noise of parameter r.
 Source: weights as in user-level bounds on contributions (Amin, Kulesza, Munoz and Vassilvitskii,
 2019), sums of both signs in place of a count and a sum; the proof is above.
 
-The stages that release a map (`WeightMap`, `map_refinement.CoarseMap`) have these sums: every cell of the declared
-grid gets noise, whether records lie in it or not. Prices, centres, ranges and cap were declared or
-released before, so stages compose adaptively: their losses add up (`mechanisms.contract`).
+The stages that release a map (`WeightMap`, `map_refinement.CoarseMap`) have these sums: every cell
+of the declared grid gets noise, whether records lie in it or not. Prices, centres, ranges and cap
+were declared or released before, so stages compose adaptively: their losses add up
+(`mechanisms.contract`).
 
 Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
 cells, 2 w_c y_c <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds

@@ -22,7 +22,7 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms.clipped import clipped_mean
 from hexveil.mechanisms.clipped.clipped_variance import variance_moves
-from hexveil.planning import cell_mechanism_errors
+from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
 from hexveil.planning.allocation import CellMechanisms, PerCellRange, PrivateRange, WithinBounds
 from hexveil.planning.guarantees.planning_problem import (
     PlanningProblem,
@@ -149,7 +149,10 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
     Under a δ these are squares of μ.
     """
     if isinstance(allocation.clipping, CellMechanisms):
-        return cell_mechanism_errors.losses_per_pair(allocation.clipping)
+        cells = allocation.clipping.cells
+        cells.problem.occupancy.local()  # refuses, and says what to do
+        assert isinstance(cells, PerCellAllocation)  # noqa: S101  its pairs are at hand
+        return np.concatenate([plan.losses() for plan in cells.plans])
     problem.occupancy.local()
     return moves_of(problem, allocation).per_pair(currency_of(problem))
 

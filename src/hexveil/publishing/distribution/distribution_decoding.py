@@ -22,9 +22,9 @@ from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
-from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
-from hexveil.mechanisms.distribution.tilted_shapes import (
+from hexveil.mechanisms.distribution.tilt_estimation import (
     TiltFit,
+    fit_bins,
     legendre_terms,
     solve_tilts,
     tilt,

@@ -1,6 +1,6 @@
 """Estimates and intervals of a map of distributions with private presence. Post-processing, public.
 
-The distribution of an open cell is a tilted form of the pooled shape (`tilted_shapes`), fitted to
+The distribution of an open cell is a tilted form of the pooled shape (`tilt_estimation`), fitted to
 its noisy bins; all statistics are those of this one distribution, so they agree. The weight W of a
 cell is the sum of its noisy bins: its interval follows from the law of the sum of B numbers of
 noise (`noise_law`). A cell that was tested is seen only if W reached the threshold, so the lower
@@ -23,8 +23,7 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.shape_statistics import between_cells
-from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
-from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, legendre_terms, tilt
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_bins, legendre_terms, tilt
 from hexveil.mechanisms.presence.presence_decoding import lowest_weights
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.noise_law import GAUSSIAN as NORMAL
-from hexveil.accounting.noise_law import LAPLACE, Gaussian, NoiseLaw
+from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
@@ -191,7 +190,7 @@ def unit_numbers(source: ReleaseSource) -> CellNumbers:
     _check_released(source, USERS)
     units, law = uncut(source, USERS), published_noise(source.manifest, COUNT_MAP)
     is_gaussian, scale = isinstance(law, Gaussian), law.scale / PARTS
-    noise = np.full_like(units, (NORMAL if is_gaussian else LAPLACE).limit95 * scale)
+    noise = np.full_like(units, law.limit95 * scale)
     zero, opened = np.zeros_like(units), source.manifest["plan"]["open_from"]
     # Beside other statistics the map opens cells, whose noise is another.
     is_tested = source.statistics == (USERS,) and opened is not None

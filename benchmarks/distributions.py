@@ -48,7 +48,7 @@ import hexveil as hv
 from hexveil.base import atomic_files
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
-from hexveil.mechanisms.distribution.tilted_shapes import quantiles
+from hexveil.mechanisms.distribution.tilt_estimation import quantiles
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.statistic_terms import Quantile, Share, parse_statistics
 from hexveil.planning.distribution.plan_distribution import plan_distribution

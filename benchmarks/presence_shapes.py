@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base import atomic_files
-from hexveil.mechanisms.contract import MemoryJournal, execute
+from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.shapes.shape_decoding import decode_shapes
@@ -156,7 +156,7 @@ def measure(
     decoded = []
     for run in range(runs):
         source = SimulatedNoise(np.random.default_rng([SEED, run]), 1)
-        meter = plan.shares.meter(plan.losses())
+        meter = Meter(plan.losses(), squared=bool(plan.delta))
         outputs = execute(plan, given.sums, source, MemoryJournal(), meter)
         decoded.append(decode_shapes(plan, outputs, request.statistics, given.groups))
     rows = []

@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from hexveil import Occupancy
+from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.cell_ranges.first_range import FirstRange
@@ -19,7 +20,6 @@ from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM
 from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import Outputs
-from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.smoothing.range_selection import SelectedRanges
 from stage_laws import ExactLoss, Problem
@@ -81,12 +81,12 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
         quantum,
     )
     plan = {
-        "pooled_noise": LaplaceBins(Fraction(1, 2)),
+        "histogram_promise": Pure(Fraction(1, 2)),
         "spread_epsilon": Fraction(1, 4),
         "first_share": Fraction(3, 10),
         "select": AboveCentre(),
     } | changed
-    pooled = plan["pooled_noise"].booked + plan["spread_epsilon"]
+    pooled = plan["histogram_promise"].amount + plan["spread_epsilon"]
     return CellRangeAllocation(
         mean=mean,
         lattice=lattice,

@@ -36,7 +36,7 @@ FEW_NUMBERS, SOME_ROWS = 6, 1
 def release_pairs(pairs, request, *, source, ledger):
     """Return table and facts of a release that is booked and drawn, and whether it was before."""
     plan, facts = request.allocation(), identify(request, source)
-    booked = BookedStages(plan, plan.shares, plan.delta)
+    booked = BookedStages(plan, plan.promise)
     outputs, is_replay = book_and_draw(PresenceSums(pairs), booked, facts, ledger)
     table = released_table(request, decode_outputs(request, outputs))
     return SimpleNamespace(table=table, facts=facts, is_replay=is_replay)

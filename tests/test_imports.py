@@ -36,7 +36,7 @@ TABLE = {
     ),
     "model": Room(("base",), ("numpy",)),
     # The public side: no record, no engine, no noise library.
-    "accounting": Room(BASE, ("numpy",)),
+    "accounting": Room(BASE, ("numpy",), (("scipy", "noise_law.py"),)),
     "theory": Room(("accounting",)),
     "planning": Room(
         (*BASE, "accounting", "theory", "mechanisms", "smoothing"), ("numpy", "pyarrow", "scipy")
@@ -46,7 +46,7 @@ TABLE = {
     "mechanisms": Room(
         (*BASE, "accounting", "smoothing"),
         ("numpy",),
-        (("opendp", "noise.py"), ("scipy", "presence/map_noise.py")),
+        (("opendp", "noise.py"),),
     ),
     # The private side.
     "records": Room(

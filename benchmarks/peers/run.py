@@ -40,9 +40,9 @@ import pages  # noqa: E402  beside this file
 import pyarrow.parquet as pq  # noqa: E402  as numpy
 import works  # noqa: E402  beside this file
 
+from hexveil.accounting.promise import PARTS  # noqa: E402  as numpy
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute  # noqa: E402  as numpy
 from hexveil.mechanisms.presence.any_unit import PresenceSums  # noqa: E402  as numpy
-from hexveil.mechanisms.presence.contribution import PARTS  # noqa: E402  as numpy
 from hexveil.mechanisms.presence.presence_allocation import (  # noqa: E402  as numpy
     PresenceAllocation,
 )

@@ -24,7 +24,7 @@ from hexveil.accounting.gaussian_composition import (
     to_delta,
 )
 from hexveil.accounting.gaussian_loss import GaussianLoss, gaussian_delta
-from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.accounting.promise import PARTS
 from hexveil.model.declared_grid import MAX_GRID_CELLS
 
 DELTA = Fraction(1, 10**6)

@@ -130,6 +130,11 @@ def halved_property(real):
     return property(lambda self: real.fget(self) / 2)
 
 
+def for_twice_the_share(real):
+    """Return the noise that a promise of twice the amount buys."""
+    return lambda self, *weights: real(self.part(2), *weights)
+
+
 def doubled(real):
     """Return the same function with twice what it returned."""
     return lambda *given, **more: 2 * real(*given, **more)
@@ -318,7 +323,22 @@ MUTANTS = {
         metered=True,
     ),
     "noise of half the sensitivity of the pooled histogram": _law(
-        "hexveil.mechanisms.distribution.bin_noise:round_up", halved, "private", metered=True
+        "hexveil.accounting.promise:round_up", halved, "private", metered=True
+    ),
+    # A promise that buys too little noise, or divides wrongly.
+    **{
+        f"noise for twice the share of {name}": Mutant(
+            f"hexveil.accounting.promise:{name}.noise",
+            for_twice_the_share,
+            "accounting.test_promise:test_a_move_from_one_number_to_another_costs_two_weights",
+            {"delta": delta},
+        )
+        for name, delta in (("Pure", Fraction(0)), ("Squares", Fraction(1, 10**6)))
+    },
+    "half of a part of a promise": Mutant(
+        "hexveil.accounting.promise:Pure.part",
+        lambda real: lambda self, share: real(self, share / 2),
+        "accounting.test_promise:test_parts_make_up_the_whole",
     ),
     # Losses stated at half, by booking and meter alike.
     **{

@@ -41,10 +41,9 @@ MEASURES = {
     "mechanisms/per_cell_allocation.py",
     "mechanisms/cell_blocks/block_plans.py", "mechanisms/cell_blocks/block_stage.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
-    "mechanisms/presence/any_unit.py", "mechanisms/presence/map_stage.py",
-    "mechanisms/presence/count_map.py", "mechanisms/presence/user_cap.py",
-    "mechanisms/pooled_histogram.py", "mechanisms/presence/unit_votes.py",
-    "mechanisms/distribution/binned_blocks.py",
+    "mechanisms/presence/any_unit.py", "mechanisms/presence/contribution.py",
+    "mechanisms/presence/count_map.py", "mechanisms/presence/unit_votes.py",
+    "mechanisms/pooled_histogram.py", "mechanisms/distribution/binned_blocks.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""

@@ -17,8 +17,8 @@ import pytest
 import hexveil as hv
 from attack import exact_law, folder_kinds
 from hexveil.accounting.gaussian_composition import square_epsilon, square_of_pure
-from hexveil.mechanisms.meter import Meter
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import Meter
 from publishing import releases
 
 UNIT, TOP = "b0", {"speed": 60.0, "load": 50.0}

@@ -6,23 +6,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil.accounting.promise import PARTS, Pure, Squares, promised
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, Outputs, PrivateSums
-from hexveil.mechanisms.distribution.bin_noise import GaussianBins, LaplaceBins
-from hexveil.mechanisms.pooled_histogram import GRAIN, PooledHistogram
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
+from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.presence import unit_votes
-from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.loss_shares import PureShares, booked_losses, loss_shares
+from hexveil.mechanisms.presence.any_unit import AnyUnit, PresenceSums
 from hexveil.mechanisms.presence.unit_votes import UnitVotes
 from presence_laws import ExactPresenceLoss, PresenceWorld
 from stage_laws import ExactLoss, Problem
 
 EPSILON, SPAN, NOTHING = Fraction(2), 2, Outputs()
-EDGES = np.array([GRAIN // 4, 3 * GRAIN // 4])
+EDGES = np.array([PARTS // 4, 3 * PARTS // 4])
 BASE = ((0, 0, 1, 1), (1, 0, 2, 4), (0, 1, 3, 2))
 VOTES = {
     "even": UnitVotes(SPAN),
-    "priced": UnitVotes(SPAN, (np.array([GRAIN // 2, 0]), np.array([1, 5]))),
+    "priced": UnitVotes(SPAN, (np.array([PARTS // 2, 0]), np.array([1, 5]))),
 }
 
 
@@ -43,16 +43,16 @@ class OneStage:
         return DONE if self.stage.name in earlier else self.stage
 
 
-def presence_plan(votes, shares):
+def presence_plan(votes, promise):
     """Return the plan of a histogram with private presence."""
-    law = shares.map_noise()
-    stage = PooledHistogram("h", VOTES[votes], EDGES, law.request(3), law.report())
-    return OneStage(stage, booked_losses(shares))
+    law = promise.noise()
+    stage = PooledHistogram("h", VOTES[votes], EDGES, law, AnyUnit.of(law))
+    return OneStage(stage, np.full(1, float(promise.amount)))
 
 
 def presence_loss(votes="even"):
     """Return the exact loss over all records that one more unit can have."""
-    plan = presence_plan(votes, PureShares(EPSILON))
+    plan = presence_plan(votes, Pure(EPSILON))
     return ExactPresenceLoss(PresenceWorld.of(BASE, 2, SPAN, max_n=2), lambda _: plan)
 
 
@@ -65,21 +65,21 @@ def test_a_unit_that_comes_or_goes_loses_at_most_epsilon(votes):
 @pytest.mark.parametrize("votes", VOTES)
 def test_a_unit_moves_gaussian_bins_by_less_than_is_stated(votes):
     """Presence private: squares of the moves stay within the report, up to all of it."""
-    (report,) = presence_plan(votes, loss_shares(EPSILON, Fraction(1, 1000))).stage.sensitivity(
+    (report,) = presence_plan(votes, promised(EPSILON, Fraction(1, 1000))).stage.sensitivity(
         NOTHING
     )
-    stage = presence_plan(votes, PureShares(EPSILON)).stage
+    stage = presence_plan(votes, Pure(EPSILON)).stage
     base, *others = (
         stage.measure(PresenceSums(pairs), NOTHING)[0].integers
         for pairs in PresenceWorld.of(BASE, 2, SPAN, max_n=2).data_sets()
     )
     squares = [float(((one - base) ** 2).sum()) for one in others]
-    assert 0.99 * report.by_square <= max(squares) <= report.by_square
+    assert 0.99 * report.by <= max(squares) <= report.by
 
 
 def test_full_votes_for_every_pair_are_found(monkeypatch):
     """A unit that votes fully with each of its pairs moves the bins by more than is stated."""
-    monkeypatch.setattr(unit_votes, "_even_votes", lambda pairs: np.full_like(pairs.cell, GRAIN))
+    monkeypatch.setattr(unit_votes, "_even_votes", lambda pairs: np.full_like(pairs.cell, PARTS))
     with pytest.raises(AssertionError, match="more than is stated"):
         presence_loss()
 
@@ -87,7 +87,7 @@ def test_full_votes_for_every_pair_are_found(monkeypatch):
 # ---- values private ----
 
 PROBLEM = Problem(counts=(1, 2, 1), span=2, user=(0, 0, 1))
-USER_VOTES = np.array([GRAIN, GRAIN])
+USER_VOTES = np.array([PARTS, PARTS])
 
 
 class SplitVotes:
@@ -105,15 +105,14 @@ class SplitVotes:
         return tally
 
 
-def users_plan(each, noise=LaplaceBins(EPSILON), booked=None):  # noqa: B008  frozen
+def users_plan(each, promise=Pure(EPSILON), booked=None):  # noqa: B008  frozen
     """Return the plan of a histogram where values alone are private."""
+    noise = promise.noise(SUBSTITUTED)
     stage = PooledHistogram.of_users("h", SplitVotes(each), np.array([0, 1]), USER_VOTES, noise)
-    scales = np.full(2, noise.scale)
-    losses = noise.losses(np.arange(2), USER_VOTES, scales, 2)
-    return OneStage(stage, losses if booked is None else booked)
+    return OneStage(stage, np.full(2, float(promise.amount)) if booked is None else booked)
 
 
-SOUND, FULL = (GRAIN // 2, GRAIN // 2, GRAIN), (GRAIN, GRAIN, GRAIN)
+SOUND, FULL = (PARTS // 2, PARTS // 2, PARTS), (PARTS, PARTS, PARTS)
 
 
 def test_a_user_whose_votes_move_loses_at_most_epsilon():
@@ -132,7 +131,7 @@ def test_votes_that_are_not_divided_over_cells_are_found():
 
 def test_a_user_moves_gaussian_bins_by_the_root_of_two():
     """Values private: moving all votes from one bin to another is the most there is."""
-    stage = users_plan(SOUND, GaussianBins(Fraction(1))).stage
+    stage = users_plan(SOUND, Squares(Fraction(1), Fraction(1, 1000))).stage
     integers = stage.measure(PrivateSums(PROBLEM.data), NOTHING)[0].integers
     for user, (one, other) in enumerate(PROBLEM.neighbours):
         squares = ((integers[one] - integers[other]) ** 2).sum(axis=1)
@@ -143,9 +142,15 @@ def test_a_user_moves_gaussian_bins_by_the_root_of_two():
 
 def test_decisions_are_stored_with_the_votes():
     """The row holds the noisy votes, then what was decided from them."""
-    law = PureShares(EPSILON).map_noise()
+    law = Pure(EPSILON).noise()
     stage = PooledHistogram(
-        "h", VOTES["even"], EDGES, law.request(3), law.report(), lambda noisy: noisy[:1] * 2, 1
+        "h",
+        VOTES["even"],
+        EDGES,
+        law,
+        AnyUnit.of(law),
+        lambda noisy: noisy[:1] * 2,
+        1,
     )
     row = stage.row(np.array([[5, 6, 7]]), NOTHING)
     outputs = NOTHING.extended("h", stage.entries, row)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Laplace
 from hexveil.mechanisms.pooled_law import PooledLaw, project
 
 EDGES = np.linspace(0.0, 1.0, 9)
@@ -12,7 +12,7 @@ VOTES = np.array([30.0, 40.0, 20.0, 5.0, 1.0, 0.0, 2.0, 2.0])
 
 def test_without_noise_the_excess_is_that_of_the_histogram():
     """Mean and second moment beyond an end are integrals of the even law; the error vanishes."""
-    law = PooledLaw.of(EDGES, VOTES, 1e-9, LAPLACE)
+    law = PooledLaw.of(EDGES, VOTES, Laplace(1e-9))
     x = (np.arange(80_000) + 0.5) / 80_000
     share = np.repeat(VOTES / 100, 10_000) / 10_000
     for end in (0.0, 0.3, 0.9, 1.0):
@@ -34,10 +34,10 @@ def test_the_error_is_that_of_the_noise(law, total):
     rng = np.random.default_rng(3)
     draw = rng.normal if law == GAUSSIAN else rng.laplace
     found = [
-        PooledLaw.of(EDGES, VOTES + draw(0, 3.0, 8), 3.0, law, total).above(np.array([0.5]))
+        PooledLaw.of(EDGES, VOTES + draw(0, 3.0, 8), type(law)(3.0), total).above(np.array([0.5]))
         for _ in range(200)
     ]
-    truth = PooledLaw.of(EDGES, VOTES, 1e-9, law).above(np.array([0.5])).mean[0]
+    truth = PooledLaw.of(EDGES, VOTES, type(law)(1e-9)).above(np.array([0.5])).mean[0]
     means, stated = (
         np.array([getattr(one, name)[0] for one in found]) for name in ("mean", "error")
     )
@@ -47,13 +47,13 @@ def test_the_error_is_that_of_the_noise(law, total):
 
 def test_equal_numbers_give_equal_laws():
     """Repeats are drawn from a fixed seed: verification makes the same law."""
-    one, other = (PooledLaw.of(EDGES, VOTES, 3.0, LAPLACE) for _ in range(2))
+    one, other = (PooledLaw.of(EDGES, VOTES, Laplace(3.0)) for _ in range(2))
     assert (one.draws == other.draws).all()
 
 
 def test_noise_alone_is_a_law():
     """Where all noisy votes are below 0 there is a law, and an excess that is not sure."""
-    law = PooledLaw.of(EDGES, -VOTES, 10.0, LAPLACE)
+    law = PooledLaw.of(EDGES, -VOTES, Laplace(10.0))
     assert law.share.sum() == pytest.approx(1.0)
     assert law.above(np.array([0.5])).error[0] > 0.01
     assert np.isfinite(law.quantile(0.5))

@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from accounting.test_gaussian_loss import law
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting import moves as accountant
+from hexveil.accounting import promise
 from hexveil.accounting.error_model import gaussian_noise_floor
 from hexveil.accounting.gaussian_composition import (
     calibrated_square,
@@ -30,14 +32,13 @@ from hexveil.accounting.gaussian_composition import (
     square_of_pure,
 )
 from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.accounting.promise import Squares
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.cell_ranges import gaussian_looks
-from hexveil.mechanisms.cell_ranges.gaussian_looks import root_down, weighted_sum
+from hexveil.mechanisms.cell_ranges.gaussian_looks import weighted_sum
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, NoisyMax, Outputs, Separate
-from hexveil.mechanisms.meter import Meter
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
-from hexveil.mechanisms.sensitivity_report import SquaredMoves
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
@@ -54,7 +55,6 @@ from hexveil.planning.approximate.gaussian_weights import (
 )
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior
 from hexveil.planning.goal import goal
-from hexveil.planning.guarantees import plan_losses
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.target_errors import SeparateTargets
@@ -348,12 +348,12 @@ def largest_cell_alone(user, terms, n_users, *, up):
     return by_user
 
 
-def too_much(request):
-    """Return a square that is above the promised one."""
-    return calibrated_square(request.epsilon, request.delta) * Fraction(6, 5)
+def too_much(epsilon, delta):
+    """Return a promise of a square that is above the promised one."""
+    return Squares(calibrated_square(epsilon, delta) * Fraction(6, 5), delta)
 
 
-def nothing(_):
+def nothing(*_):
     """Return the square of choices that are not counted."""
     return 0.0
 
@@ -383,11 +383,11 @@ TWINS = {
         accountant, "add_up", largest_cell_alone, "bounds"
     ),
     "a conversion that promises too little": (
-        gaussian_allocation, "square_to_spend",
+        gaussian_allocation, "promised",
         too_much, "bounds",
     ),
     "choices that are not counted": (
-        plan_losses, "range_square", nothing, "private"
+        promise, "range_square", nothing, "private"
     ),
 }  # fmt: skip
 
@@ -402,8 +402,6 @@ def test_broken_twins_are_caught(twin, monkeypatch):
     share = {} if clipping_range == "bounds" else {"range_share": "0.3"}
     with monkeypatch.context() as patch:
         patch.setattr(where, name, broken)
-        if clipping_range == "private":
-            patch.setattr(gaussian_allocation, name, broken)
         plan = plan_of(dataset, clipping_range, statistics=asked, **share)
     if clipping_range == "bounds":
         assert largest_delta(plan, dataset) > 1.05 * float(DELTA)
@@ -439,12 +437,12 @@ def test_a_meter_of_squares_refuses_what_no_square_limits():
     """Laplace noise is charged as a pure stage; Gaussian noise needs moves; its own kind passes."""
     moves = Separate.of_one_entry(np.array([1000]))
     gaussian, laplace = GaussianNoise(np.array([5000.0])), LaplaceNoise(np.array([5000.0]))
-    Meter(np.array([0.05]), squared=True).authorise((gaussian,), (SquaredMoves(moves),))
+    Meter(np.array([0.05]), squared=True).authorise((gaussian,), (moves,))
     Meter(np.array([0.07]), squared=True).authorise((laplace,), (moves,))
-    for request, report, room in ((gaussian, moves, 9.0), (laplace, SquaredMoves(moves), 9.0),
-                                  (gaussian, SquaredMoves(moves), 0.039)):  # fmt: skip
+    stranger = SimpleNamespace(loss_lower_bound=moves.loss_lower_bound)
+    for report, room in ((stranger, 9.0), (moves, 0.039)):
         with pytest.raises(HexveilError, match="more than was booked"):
-            Meter(np.array([room]), squared=True).authorise((request,), (report,))
+            Meter(np.array([room]), squared=True).authorise((gaussian,), (report,))
 
 
 # ---- ranges of single cells ----
@@ -487,7 +485,7 @@ def test_two_looks_cost_what_was_booked_in_whatever_ranges(seed):
             squares += sum(np.array([*map(square_of_pure, one.tolist())]) for one in pure)
             continue
         squares += reports[0].squares_lower_bound(requests[0], n_users)
-        moves = reports[0].moves
+        moves = reports[0]
         for user in range(n_users):
             own = moves.user == user
             for pair in extremes(dataset, user):
@@ -513,7 +511,7 @@ def test_precisions_of_two_looks_add_up():
     ]
     f, width = 0.3, looks[0] / stages.first_scales((0, 1))
     both = np.hypot(
-        f * looks[0], (1 - f) * stages.mean.scales(1, root_down(Fraction(7, 10))) * width
+        f * looks[0], (1 - f) * stages.mean.scales(1, Squares.noise_share(Fraction(7, 10))) * width
     )
     assert np.allclose(both, stages.mean.scales(1) * width, rtol=1e-6)
     for first, second in ((7, -8), (2**60, -(2**60)), (0, 5)):
@@ -525,7 +523,7 @@ def test_precisions_of_two_looks_add_up():
 def test_looks_at_all_of_the_square_each_are_refused(monkeypatch):
     """Two looks with the noise of one, each, cost more than was booked."""
     _, plan = looks_plan()
-    monkeypatch.setattr(gaussian_looks, "root_down", lambda share: Fraction(1))  # noqa: ARG005
+    monkeypatch.setattr(Squares, "noise_share", lambda share: Fraction(1))  # noqa: ARG005
     meter = Meter(plan.booked_losses, squared=True)
     costs = [
         (stage.noise(outputs), stage.sensitivity(outputs))

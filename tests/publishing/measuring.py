@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from hexveil.mechanisms.clipped.clipped_allocation import CELLS
+from hexveil.mechanisms.clipped.clipped_allocation import CELLS, ClippedAllocation
 from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.planning import release_allocation
 from hexveil.planning.release_allocation import check_allocation
@@ -92,7 +92,7 @@ def check(dataset, plan, _where=None):
 def values_of(numbers, plan, scale):
     """Return each published statistic from the integers of all cells, as the ledger has them."""
     allocation = allocation_of(plan, scale)
-    if allocation.kind == "clipped":
+    if isinstance(allocation, ClippedAllocation):
         noised = [numbers[one.name][one.noised_cells] for one in allocation.stage.statistics]
     else:
         noised = list(numbers.values())

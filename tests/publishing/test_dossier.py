@@ -20,7 +20,7 @@ from hexveil.publishing import receipt
 from hexveil.publishing.dossier import SPANS, describe, dossier, insider_certainty
 from hexveil.publishing.manifest import build_manifest, epsilon_text
 from hexveil.publishing.markup import clean_texts
-from hexveil.report.promise import (
+from hexveil.report.promise_wording import (
     exact_counts,
     factor_words,
     in_common,

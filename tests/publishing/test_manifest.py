@@ -20,7 +20,7 @@ from hexveil.publishing.manifest import (
     request_of,
     schema,
 )
-from hexveil.report.promise import assumptions
+from hexveil.report.promise_wording import assumptions
 from publishing.setting import dataset_of, hexagons, labels, plan_of
 
 

@@ -24,7 +24,7 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.readme import render_readme
 from hexveil.records.dataset import Dataset
-from hexveil.report.promise import promise
+from hexveil.report.promise_wording import promise
 from publishing.setting import dataset_of, hexagons, labels, plan_of, units_of
 
 

@@ -11,7 +11,7 @@ from hexveil.publishing.estimates.released_columns import COLUMNS, describe_colu
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.readme import render_readme
-from hexveil.report.promise import promise
+from hexveil.report.promise_wording import promise
 from publishing.setting import dataset_of, plan_of
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.noise_law import Laplace
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.publishing.estimates.posterior_estimates import estimate_looks
 from hexveil.publishing.estimates.surplus import PooledView
@@ -31,7 +31,7 @@ def estimates(values, upper=20.0, *, beyond=True, scale=0.05, noise=0.1):
     same = np.full(CELLS, 1.0 / USERS)
     design = CellDesign(np.full(CELLS, USERS), same, same, 0 * same, 0 * same)
     votes, edges = np.histogram(values, 16, BOUNDS)
-    law = PooledLaw.of(edges, votes.astype(float), noise, LAPLACE, float(values.size))
+    law = PooledLaw.of(edges, votes.astype(float), Laplace(noise), float(values.size))
     pooled = PooledView(law, np.full(CELLS, 1.0 / CELLS)) if beyond else None
     return estimate_looks([look], design, SPREAD, BOUNDS, pooled=pooled)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.report.promise import promise
+from hexveil.report.promise_wording import promise
 
 
 def _numbers(rng: np.random.Generator, true: np.ndarray, scale: np.ndarray, span: float) -> dict:

@@ -17,7 +17,7 @@ from hexveil.base.errors import InputError
 from hexveil.report import render
 from hexveil.report.palette import palette
 from hexveil.report.payload import GRADES, QUALITIES, script_json
-from hexveil.report.promise import exact_counts, in_common, promise
+from hexveil.report.promise_wording import exact_counts, in_common, promise
 
 
 @pytest.fixture(scope="module")

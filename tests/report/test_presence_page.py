@@ -13,7 +13,7 @@ from hexveil.publishing.presence.presence_manifest import presence_sections
 from hexveil.publishing.presence.presence_table import released_table
 from hexveil.report import statistic_choice
 from hexveil.report.presence.presence_page import render_presence
-from hexveil.report.promise import assumptions, neighbours, not_protected, promise
+from hexveil.report.promise_wording import assumptions, neighbours, not_protected, promise
 
 BOX = (20.9, 52.1, 21.1, 52.3)
 

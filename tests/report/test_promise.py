@@ -21,7 +21,7 @@ from hypothesis import given
 import hexveil as hv
 from hexveil.cli import main
 from hexveil.model.public_metadata import UNITS, ValueLattice
-from hexveil.report.promise import (
+from hexveil.report.promise_wording import (
     exact_counts,
     factor_words,
     in_common,

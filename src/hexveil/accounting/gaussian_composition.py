@@ -50,8 +50,6 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, round_up, to_positive_fraction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from hexveil.base.arrays import Floats
 
 
@@ -144,18 +142,6 @@ def square_epsilon(square: Fraction, delta: Fraction) -> float:
         return 0.0
     mu = math.nextafter(math.sqrt(round_up(square)), math.inf)
     return GaussianLoss(mu, round_up(square * LATTICE)).epsilon(delta_down(delta))
-
-
-def added_epsilon(epsilons: Iterable[Fraction], delta: Fraction) -> Fraction:
-    """Return ε at δ of releases together that spend all of these ε at the same δ, rounded up.
-
-    Examples
-    --------
-    >>> round(float(added_epsilon([Fraction(1, 2)] * 2, Fraction("1e-6"))), 2)
-    0.72
-    """
-    square = sum((calibrated_square(epsilon, delta) for epsilon in epsilons), Fraction(0))
-    return Fraction(square_epsilon(square, delta))
 
 
 def epsilons_of_squares(squares: Floats, delta: Fraction) -> Floats:

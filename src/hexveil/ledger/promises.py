@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
+from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.promise import promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, PICO_EPSILON
@@ -58,7 +59,7 @@ class BudgetText:
     def parts(self) -> int:
         """The budget in 10^-12 of the account's unit, rounded down."""
         # Down, whereas losses round up: a spend is never allowed that exceeds the exact budget.
-        limit = calibrated_square(self.epsilon, self.delta) if self.delta else self.epsilon
+        limit = promised(self.epsilon, self.delta).amount
         return min(int(limit * PICO_EPSILON), MAX_PICO_EPSILON)
 
 

@@ -37,14 +37,18 @@ from hexveil.mechanisms.estimates import (
     ProvenError,
     StatisticError,
 )
-from hexveil.mechanisms.meter import UNMETERED, Authority, Meter, Unmetered
 from hexveil.mechanisms.sensitivity_report import (
+    UNMETERED,
+    Authority,
     GaussianNoise,
     LaplaceNoise,
+    Meter,
     NoiseRequest,
     NoisyMax,
     SensitivityReport,
     Separate,
+    Unmetered,
+    noise_of_law,
 )
 from hexveil.mechanisms.stage_data import (
     Measured,
@@ -58,6 +62,8 @@ from hexveil.mechanisms.stage_data import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from hexveil.accounting.noise_law import NoiseLaw
+
 __all__ = [
     "DONE",
     "UNMETERED",
@@ -65,6 +71,7 @@ __all__ = [
     "Decoded",
     "DrawnRow",
     "EstimateGrid",
+    "EvenNoise",
     "Floats",
     "GaussianNoise",
     "Ints",
@@ -157,12 +164,28 @@ class DrawnRow:
         return drawn
 
 
-class StagedPlan(Protocol):
-    """The stages of a mechanism and their loss: frozen arrays and scalars, from public facts."""
+class EvenNoise(DrawnRow):
+    """Base of stages whose numbers have noise of one law, and one scale."""
+
+    law: NoiseLaw
 
     @property
-    def kind(self) -> str:
-        """Word by which saved plans and templates know it."""
+    def n_noised(self) -> int:
+        """Numbers that get noise."""
+        raise NotImplementedError
+
+    @property
+    def entries(self) -> int:
+        """Integers in its row: as many, unless decisions are stored beside them."""
+        return self.n_noised
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
+        """Return noise of one scale for all numbers."""
+        return (noise_of_law(self.law, np.full(self.n_noised, self.law.scale)),)
+
+
+class StagedPlan(Protocol):
+    """The stages of a mechanism and their loss: frozen arrays and scalars, from public facts."""
 
     def losses(self) -> Floats:
         """Return each user's privacy loss on the worst path of outputs, rounded up: booked."""

@@ -164,8 +164,6 @@ class PerCellAllocation:
     cell_epsilon: Fraction
     choices: tuple[str, ...]
 
-    kind = "per-cell"
-
     @cached_property
     def stages(self) -> tuple[PerCellStage, ...]:
         """Stages of the map, as many as the cell with the most has."""

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.accounting.noise_law import Gaussian
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats
+    from hexveil.base.arrays import Floats, Ints
 
 N_DRAWS, SEED = 100, 20_261_126
 BIAS_TAKEN_OFF = 0.5
@@ -83,30 +83,30 @@ class PooledLaw(ReadOnlyArrays):
 
     @classmethod
     def of(
-        cls, edges: Floats, noisy: Floats, scale: float, law: NoiseLaw, total: float | None = None
+        cls, edges: Floats, noisy: Ints | Floats, noise: NoiseLaw, total: float | None = None
     ) -> PooledLaw:
         """Return the law of a noisy histogram.
 
         Parameters
         ----------
         edges : ndarray of float, shape (n_bins + 1,)
-        noisy : ndarray of float, shape (n_bins,)
+            Bins without a width are left out.
+        noisy : ndarray, shape (n_bins,)
             Votes, in any unit.
-        scale : float
-            Of the noise of every bin, in the same unit.
-        law : NoiseLaw
-            Of the noise.
+        noise : NoiseLaw
+            Of every bin, in the same unit.
         total : float, optional
             All votes, where that is public; else the noisy votes are added up.
         """
         rng = np.random.default_rng(SEED)
-        draw = rng.normal if law == GAUSSIAN else rng.laplace
-        noise = draw(0.0, scale, (N_DRAWS, noisy.size))
+        noisy = noisy[np.diff(edges) > 0].astype(np.float64)
+        draw, scale = (rng.normal if isinstance(noise, Gaussian) else rng.laplace), noise.scale
+        drawn = draw(0.0, scale, (N_DRAWS, noisy.size))
         known = max(float(noisy.sum()), scale) if total is None else total
         share = project(noisy[None], np.array([known]))[0] / known
-        again = share * known + noise
+        again = share * known + drawn
         totals = np.maximum(again.sum(axis=1), scale) if total is None else np.full(N_DRAWS, known)
-        return cls(edges, share, project(again, totals) / totals[:, None])
+        return cls(np.unique(edges), share, project(again, totals) / totals[:, None])
 
     def above(self, ends: Floats) -> Excess:
         """Return the excess above ends, shape (n_ends,)."""

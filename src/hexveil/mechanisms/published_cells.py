@@ -31,8 +31,6 @@ class PublishedCells:
     cells: PlannedCells
     error: ErrorModel
 
-    kind = "per-cell"
-
     def losses(self) -> Floats:
         """Return each user's loss over all its cells, rounded up."""
         return self.cells.losses()

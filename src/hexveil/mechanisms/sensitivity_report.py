@@ -1,8 +1,14 @@
-"""Noise that a stage asks for, and by how much each user moves the numbers it is added to.
+"""Noise that a stage asks for, how far each user moves its numbers, and the meter of both.
 
 All of it is public. A report turns the scales that go to the noise source into each user's privacy
 loss: Σ moved/scale for discrete Laplace noise, 2 moved/scale for permute-and-flip (ERRATA 12).
 Neighbours: one user's values all change within the bounds; users and counts are public.
+
+The meter adds up the real cost of the stages to each unit, against the booking, from the very
+scales that go to the noise source, by the accountant that made the booking (accounting/moves.py),
+rounded down. Pure losses add up over stages, also those chosen by earlier outcomes. Under (ε, δ)
+squares of μ do; a purely private choice has the square of its own loss
+(accounting/gaussian_composition.py, with proof and source).
 """
 
 from __future__ import annotations
@@ -12,9 +18,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import square_of_pure
 from hexveil.accounting.gaussian_loss import MIN_DEVIATION
 from hexveil.accounting.moves import ULP, add_up, quotient, squares
-from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.accounting.noise_law import Gaussian
+from hexveil.base.errors import HexveilError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +67,7 @@ NoiseRequest: TypeAlias = LaplaceNoise | NoisyMax | GaussianNoise
 
 def noise_of_law(law: NoiseLaw, scales: Floats) -> LaplaceNoise | GaussianNoise:
     """Return the request for noise of a law; Gaussian only where its loss is proved."""
-    if law == GAUSSIAN:
+    if isinstance(law, Gaussian):
         return GaussianNoise(np.maximum(scales, MIN_DEVIATION))
     return LaplaceNoise(scales)
 
@@ -85,7 +93,9 @@ class SquaresReport(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Separate:
-    """Sensitivity of numbers with a bound each: losses add up.
+    """Sensitivity of numbers with a bound each: losses add up, or squares under Gaussian noise.
+
+    Of Gaussian noise the numbers of a request are one vector.
 
     Attributes
     ----------
@@ -126,32 +136,16 @@ class Separate:
         """Return each user's loss, rounded down: see `SensitivityReport`."""
         return add_up(self.user, (self.terms(request),), n_users, up=False)
 
-    def loss_upper_bound(self, request: NoiseRequest) -> Floats:
-        """Return the loss of users 0, 1, ... who all move something, rounded up: booked."""
-        return add_up(self.user, (self.terms(request),), self.user.size, up=True)
-
-
-@dataclass(frozen=True, eq=False)
-class SquaredMoves:
-    """Sensitivity of numbers of one stage of Gaussian noise: squares of moves add up.
-
-    Attributes
-    ----------
-    moves : Separate
-    """
-
-    moves: Separate
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002
-        """Return infinity: no pure loss limits Gaussian noise."""
-        return np.full(n_users, np.inf)
-
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
         """Return each user's charge as a square of μ, rounded down."""
         if not is_gaussian_sound(request):
             return np.full(n_users, np.inf)
-        terms = squares([(self.moves.by, request.deviations[self.moves.entry])])
-        return add_up(self.moves.user, terms, n_users, up=False)
+        terms = squares([(self.by, request.deviations[self.entry])])
+        return add_up(self.user, terms, n_users, up=False)
+
+    def loss_upper_bound(self, request: NoiseRequest) -> Floats:
+        """Return the loss of users 0, 1, ... who all move something, rounded up: booked."""
+        return add_up(self.user, (self.terms(request),), self.user.size, up=True)
 
 
 def is_gaussian_sound(request: GaussianNoise) -> bool:
@@ -181,3 +175,83 @@ class AuthorisedInPart:
         # A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
         beyond = terms - self.unspent - 16.0 * ULP * (terms + self.unspent)
         return add_up(self.report.user, (np.maximum(beyond, 0.0),), n_users, up=False)
+
+
+ROUNDED = 1e-9
+"""Relative room for the rounding of squares."""
+
+
+class Authority(Protocol):
+    """Right to draw: a `Meter` for a release, `UNMETERED` for a study."""
+
+    def authorise(
+        self, requests: tuple[NoiseRequest, ...], reports: tuple[SensitivityReport, ...]
+    ) -> None:
+        """Raise HexveilError if these draws would cost a user more than was booked."""
+
+
+class Meter:
+    """Privacy loss added up from the scales that go to the noise source, against the booking.
+
+    Parameters
+    ----------
+    booked : ndarray of float, shape (n_users,)
+        In epsilon, or squares of μ.
+    squared : bool
+        Whether squares of μ are added up.
+    """
+
+    def __init__(self, booked: Floats, *, squared: bool = False) -> None:
+        self._booked, self._squared = booked, squared
+        self._spent = np.zeros_like(booked)
+
+    def authorise(
+        self, requests: tuple[NoiseRequest, ...], reports: tuple[SensitivityReport, ...]
+    ) -> None:
+        """Add the losses of a stage; refuse above the booking.
+
+        Raises
+        ------
+        HexveilError
+            If a user would certainly lose more than was booked for it.
+        """
+        n_users = self._booked.size
+        for request, report in zip(requests, reports, strict=True):
+            if self._squared:
+                loss = _squares(request, report, n_users) * (1.0 - ROUNDED)
+            else:
+                loss = report.loss_lower_bound(request, n_users)
+            # Losses of a whole stage come with its first request: nothing is added by the others.
+            if loss.any():
+                # A sum of doubles, rounded down.
+                self._spent = (self._spent + loss) * (1.0 - ULP)
+        # Not (spent > booked): a loss that is not a number is refused, too.
+        if not (self._spent <= self._booked).all():
+            raise HexveilError(
+                "this release would cost a unit more than was booked for it, so no noise was "
+                "drawn: its plan was changed after its loss was computed. Plan again."
+            )
+
+
+class Unmetered:
+    """A study books nothing: its noise is simulated, and nothing of it is released."""
+
+    def authorise(
+        self, requests: tuple[NoiseRequest, ...], reports: tuple[SensitivityReport, ...]
+    ) -> None:
+        """Accept every draw."""
+
+
+UNMETERED = Unmetered()
+
+
+def _squares(request: NoiseRequest, report: SensitivityReport, n_users: int) -> Floats:
+    """Return each unit's square of μ by a request; infinite where no square limits it."""
+    if isinstance(request, GaussianNoise):
+        if not isinstance(report, SquaresReport):
+            return np.full(n_users, np.inf)
+        return report.squares_lower_bound(request, n_users)
+    # Units of equal loss share a conversion, which takes a while.
+    pure, which = np.unique(report.loss_lower_bound(request, n_users), return_inverse=True)
+    squares = [square_of_pure(one) if np.isfinite(one) else np.inf for one in pure.tolist()]
+    return np.asarray(np.array(squares)[which])

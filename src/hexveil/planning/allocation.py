@@ -11,6 +11,7 @@ import numpy as np
 from hexveil.accounting.contributions import contributed_totals
 from hexveil.accounting.error_model import has_single_record
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.accounting.promise import choices_worth, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
@@ -18,6 +19,7 @@ from hexveil.model.factored_weights import WEIGHT_RESOLUTION, FactoredWeights
 from hexveil.model.suppressed_pairs import SuppressedPairs
 
 if TYPE_CHECKING:
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
@@ -47,10 +49,9 @@ class PrivateRange:
 
     range: PrivateClippingRange
 
-    @property
-    def shared_epsilon(self) -> Fraction:
-        """Loss of every user of the map: whoever is in it may move the range."""
-        return self.range.epsilon
+    def shared(self, delta: Fraction) -> Promise:
+        """Return the loss of every user of the map: whoever is in it may move the range."""
+        return choices_worth(self.range.epsilon, delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +60,10 @@ class PerCellRange:
 
     plan: CellRangePlan
 
-    @property
-    def shared_epsilon(self) -> Fraction:
-        """Loss of every user of the map: whoever is in it may move the histogram."""
-        return self.plan.epsilon
+    def shared(self, delta: Fraction) -> Promise:
+        """Return the loss of every user of the map: whoever is in it may move the histogram."""
+        spread = choices_worth(self.plan.spread_epsilon, delta, 1)
+        return of_amount(self.plan.histogram_loss + spread.amount, delta)
 
 
 @dataclass(frozen=True, eq=False)

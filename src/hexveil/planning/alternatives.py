@@ -26,10 +26,9 @@ from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, Auto
 from hexveil.model.statistic_terms import Share
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import CellMechanisms
-from hexveil.planning.approximate.delta_request import WORTHWHILE, check_delta_request, usual_delta
 from hexveil.planning.methods import allocate
 from hexveil.planning.plan import Plan
-from hexveil.planning.request import WithinEpsilon
+from hexveil.planning.request import WORTHWHILE, WithinEpsilon, check_delta_request, usual_delta
 
 if TYPE_CHECKING:
     from fractions import Fraction

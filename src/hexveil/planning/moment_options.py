@@ -10,9 +10,8 @@ from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
-from hexveil.planning import cell_mechanism_errors
-from hexveil.planning.approximate.delta_request import check_delta_request
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
+from hexveil.planning.guarantees.plan_errors import no_variances
 from hexveil.planning.methods import METHODS
 from hexveil.planning.request import (
     ClipUserForm,
@@ -23,6 +22,7 @@ from hexveil.planning.request import (
     Request,
     UnfinishedStage,
     WithinEpsilon,
+    check_delta_request,
     split_of,
     target_of,
 )
@@ -214,7 +214,7 @@ def _check_words(request: Request, mechanism: ThresholdMechanism | CellMechanism
 def _check_cell_mechanism(request: Request) -> None:
     """Refuse statistics that a mechanism with stages of its own does not publish."""
     if request.noised != ("mean",):
-        raise cell_mechanism_errors.no_variances()
+        raise no_variances()
     if not isinstance(request.limit, WithinEpsilon):
         raise InputError(
             f"{request.mechanism.name} is planned within epsilon, not target_error: most of its "

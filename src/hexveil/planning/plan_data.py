@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.accounting.gaussian_composition import calibrated_square, epsilons_of_squares
+from hexveil.accounting.promise import of_amount, promised
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
@@ -99,7 +99,7 @@ class PlanData(ReadOnlyArrays):
             booked = plan_losses.booked_per_user(problem, allocation, stated)
             claimed = plan_losses.l0_loss(problem, allocation, stated)
         object.__setattr__(self, "error_models", MappingProxyType(models))
-        losses = epsilons_of_squares(booked, self.delta) if self.delta else booked
+        losses = of_amount(Fraction(0), self.delta).losses(booked)
         object.__setattr__(self, "booked_losses", read_only(booked))
         object.__setattr__(self, "user_losses", read_only(losses))
         object.__setattr__(self, "l0_loss", claimed)
@@ -292,7 +292,7 @@ class PlanData(ReadOnlyArrays):
             self.span,
             float(self.requested_epsilon),
             self.baseline_error,
-            float(calibrated_square(self.requested_epsilon, self.delta)) if self.delta else 0.0,
+            float(promised(self.requested_epsilon, self.delta).amount) if self.delta else 0.0,
         )
 
     @property

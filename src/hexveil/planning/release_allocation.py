@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import range_square
 from hexveil.accounting.moves import PairMoves
+from hexveil.accounting.promise import choices_worth
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.clipped import clipped_mean
@@ -21,7 +21,6 @@ from hexveil.mechanisms.clipped.clipped_allocation import (
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM, CellLattice, ClippedMean
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
 from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
-from hexveil.mechanisms.distribution.bin_noise import GaussianBins, LaplaceBins
 from hexveil.mechanisms.published_cells import PublishedCells
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
@@ -284,11 +283,8 @@ def _weighted(
         radius = interval.radius or 1
         noise, law = plan.allocation.variance_noise, plan.request.law
         variances = (WeightedVariance(mean, noise, Fraction(radius), law),)
-    pooled: LaplaceBins | GaussianBins = LaplaceBins(interval.epsilon)
-    if plan.delta:
-        pooled = GaussianBins(Fraction(range_square(interval.epsilon)))
     return WeightedAllocation(
-        pooled,
+        choices_worth(interval.epsilon, plan.delta),
         interval.quantiles,
         interval.widening,
         mean,

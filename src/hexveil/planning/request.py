@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.base.errors import InputError
 from hexveil.base.items import in_order, items_of
 from hexveil.base.rational import Number, to_fraction
@@ -35,6 +35,14 @@ ExemptCell = Literal["smallest", "none"]
 
 PURE = Fraction(0)
 """δ of a pure promise."""
+USUAL_DELTA = Fraction("1e-6")
+UNITS_REVEALED = Fraction(1, 10)
+"""Largest δ times units of a δ that is suggested."""
+WORTHWHILE = 0.95
+"""Ratio of predicted errors below which a δ is suggested."""
+DELTA_RANGES = ("auto", "bounds", "private", "per-cell")
+"""Clipping ranges that a δ goes with."""
+_WORKS = 'delta works for means and variances, by method "joint"; leave out delta'
 STATISTICS = ("mean", "variance", "sd")
 """What can be published of a cell; sd is the root of the variance, at no further cost."""
 NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
@@ -146,7 +154,7 @@ class Request(ReadOnlyArrays):
     @property
     def law(self) -> NoiseLaw:
         """Law of the noise of the cells."""
-        return GAUSSIAN if self.delta else LAPLACE
+        return law_at(self.delta)
 
     @property
     def noised(self) -> tuple[str, ...]:
@@ -323,3 +331,41 @@ def _one(asked: object, name: str, span: Floats) -> Floats:
         # In value units a target is one number, whatever the cell's bounds.
         return np.full(span.size, float(number))
     return np.asarray(float(number) / 100.0 * (span**2 if name == "variance" else span))
+
+
+def check_delta_request(request: Request) -> None:
+    """Refuse options for which Gaussian noise is not proved or built.
+
+    Raises
+    ------
+    InputError
+        Naming what works.
+    """
+    if request.error != "separate":
+        raise InputError(f'{_WORKS}, or ask for error "separate".')
+    if request.method != "joint":
+        raise InputError(f"{_WORKS}, or the method {request.method!r}.")
+    if not isinstance(request.limit, (WithinEpsilon, WithinErrors)):
+        raise InputError(f"{_WORKS}, or give epsilon or target_error.")
+    if request.objective != "mean" and isinstance(request.limit, WithinEpsilon):
+        raise InputError(f'{_WORKS}, or ask for objective "mean", or for target errors.')
+    if request.clipping_range not in DELTA_RANGES:
+        raise InputError(
+            f'delta works with clipping_range "bounds", "private" and "per-cell", not with '
+            f"{request.clipping_range!r}, whose steps are purely private; leave out delta, or name "
+            "one of these."
+        )
+
+
+def usual_delta(units: int) -> Fraction:
+    """Return the δ that is suggested: 1e-6, or the power of ten at most 0.1 / units.
+
+    Examples
+    --------
+    >>> float(usual_delta(5000)), float(usual_delta(3_000_000))
+    (1e-06, 1e-08)
+    """
+    delta = USUAL_DELTA
+    while delta * units > UNITS_REVEALED:
+        delta /= 10
+    return delta

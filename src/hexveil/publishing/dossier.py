@@ -35,7 +35,7 @@ from hexveil.report.manifest_view import (
     with_unit,
 )
 from hexveil.report.origin import describe_manifest
-from hexveil.report.promise import (
+from hexveil.report.promise_wording import (
     PURE,
     delta_in_words,
     exact_counts,

@@ -32,7 +32,7 @@ from hexveil.planning.guarantees.planning_problem import divisors
 from hexveil.planning.release_allocation import grids_of
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
-from hexveil.report.promise import (
+from hexveil.report.promise_wording import (
     PURE,
     assumptions,
     neighbours,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.request import Request
-    from hexveil.report.promise import Protect
+    from hexveil.report.promise_wording import Protect
     from hexveil.smoothing import Smoothed
 
 SCHEMA_VERSION = 4

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import range_square, square_epsilon
+from hexveil.accounting.promise import PARTS, choices_worth, of_amount
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
-from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
@@ -24,7 +23,6 @@ from hexveil.planning.allocation import (
     WithinBounds,
 )
 from hexveil.planning.clipping_range.private_range import to_value_units
-from hexveil.planning.guarantees.plan_losses import choices_square
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
@@ -58,29 +56,30 @@ def _approximate_steps(plan: Plan) -> list[dict[str, Any]]:
     The choice of a range is purely private, and its epsilon is.
     """
     booked = plan.booked_limit
-    match plan.allocation.clipping:
+    match clipping := plan.allocation.clipping:
         case PrivateRange(interval):
-            square = Fraction(range_square(interval.epsilon))
+            square = clipping.shared(plan.delta).amount
             ends = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
             range_step = _range_step(plan, interval, interval.widening, ends)
             steps = [range_step | _radius(plan, interval) | _squared(square, booked)]
         case PerCellRange(cell_ranges):
-            return _approximate_cell_range_steps(plan, cell_ranges)
+            left = booked - clipping.shared(plan.delta).amount
+            return _approximate_cell_range_steps(plan, cell_ranges, left)
         case _:
             square, steps = Fraction(0), []
-    alone = Fraction(square_epsilon(booked - square, plan.delta))
+    alone = of_amount(booked - square, plan.delta).epsilon
     last = _step("cells", alone, plan.epsilon) | _squared(booked - square, booked)
     return [*steps, last | _split(plan) if steps else last]
 
 
-def _approximate_cell_range_steps(plan: Plan, ranges: CellRangePlan) -> list[dict[str, Any]]:
+def _approximate_cell_range_steps(
+    plan: Plan, ranges: CellRangePlan, left: Fraction
+) -> list[dict[str, Any]]:
     """Return the steps of ranges of cells under a δ."""
     booked, f = plan.booked_limit, ranges.first_share
-    spread = Fraction(range_square(ranges.spread_epsilon, 1))
-    left = booked - Fraction(choices_square(ranges))
     squares = {
         "pooled_histogram": ranges.histogram_loss,
-        "within_spread": spread,
+        "within_spread": choices_worth(ranges.spread_epsilon, plan.delta, 1).amount,
         "first_look": left * f,
         "cells": left * (1 - f),
     }
@@ -89,7 +88,7 @@ def _approximate_cell_range_steps(plan: Plan, ranges: CellRangePlan) -> list[dic
         step
         | _step(
             name,
-            epsilons.get(name) or Fraction(square_epsilon(squares[name], plan.delta)),
+            epsilons.get(name) or of_amount(squares[name], plan.delta).epsilon,
             plan.epsilon,
         )
         | _squared(squares[name], booked)
@@ -130,8 +129,8 @@ def _range_step(
         "widening": decimal_text(widening),
         "lower": ends[0],
         "upper": ends[1],
-        "votes": [votes / GRAIN for votes in interval.votes],
-        "total": interval.total / GRAIN,
+        "votes": [votes / PARTS for votes in interval.votes],
+        "total": interval.total / PARTS,
     }
 
 
@@ -149,8 +148,8 @@ def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, 
     first_range = outputs.pooled
     pooled = _step("pooled_histogram", cell_ranges.histogram_loss, spent) | {
         # Votes of units: a whole number of 2^-20 of a unit's, exact as a double.
-        "votes": [votes / GRAIN for votes in outputs.votes],
-        "total": outputs.total / GRAIN,
+        "votes": [votes / PARTS for votes in outputs.votes],
+        "total": outputs.total / PARTS,
         "centre": in_units(first_range.centre),
         "below": bounds[1] * first_range.below / outputs.span_quanta,
         "above": bounds[1] * first_range.above / outputs.span_quanta,
@@ -191,7 +190,7 @@ def _split(plan: Plan) -> dict[str, Any]:
     if "variance" not in plan.error_models:
         return {}
     # Under a δ shares of squares of μ, which fall with the square of the noise.
-    power = 2 if plan.delta else 1
+    power = plan.request.law.power
     mean, square = plan.mean_noise**power, plan.allocation.variance_noise**power
     # The variance of one record is known: such a cell spends all on its mean.
     return {"mean_share": float(np.where(square > 0, square / (mean + square), 1.0).mean())}

@@ -17,7 +17,7 @@ from hexveil.report.manifest_view import (
     spoken_value,
 )
 from hexveil.report.origin import describe_origin
-from hexveil.report.promise import delta_in_words
+from hexveil.report.promise_wording import delta_in_words
 
 if TYPE_CHECKING:
     import pyarrow as pa

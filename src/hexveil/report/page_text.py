@@ -18,7 +18,7 @@ from hexveil.model.public_metadata import UNITS
 from hexveil.report import clipping_text
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 from hexveil.report.manifest_view import format_roughly, format_rounded_up, noun, with_unit
-from hexveil.report.promise import exact_counts, in_common, presence
+from hexveil.report.promise_wording import exact_counts, in_common, presence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

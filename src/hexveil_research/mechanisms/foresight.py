@@ -125,8 +125,6 @@ class HuberMean(CellAllocation):
         Factors of z, z³, z⁵ and so on, z = y less the middle, in parts of the span.
     """
 
-    kind = "huber"
-
     scores: ScoreSums
     mean_epsilon: Fraction
     curve: tuple[float, ...] = (1.0,)

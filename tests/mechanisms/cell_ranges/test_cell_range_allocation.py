@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cell_range_laws import AboveCentre, All, FirstRanges, allocation_of, tiny_map
 from examples import examples
 from hexveil import Occupancy
+from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     PosteriorRangeSelection,
@@ -26,7 +27,6 @@ from hexveil.mechanisms.contract import (
     execute,
     replay,
 )
-from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign
@@ -76,7 +76,7 @@ def test_each_user_loses_what_is_booked(select):
     spent, booked = meter._spent, allocation.losses()
     assert (spent <= booked).all()
     # Who has fewer votes than others spends less on pooled stages, which are booked in full.
-    least = booked - float(allocation.pooled_noise.booked + allocation.spread_epsilon)
+    least = booked - float(allocation.histogram_promise.amount + allocation.spread_epsilon)
     assert (spent >= least * (1 - 1e-9)).all()
     assert (spent / booked).max() >= 0.95
 
@@ -401,7 +401,7 @@ def test_too_fine_a_second_look_is_refused_before_it_is_drawn():
     [
         ({"first_share": Fraction(0)}, "share of epsilon"),
         ({"first_share": Fraction(1)}, "share of epsilon"),
-        ({"pooled_noise": LaplaceBins(Fraction(0))}, "share of epsilon"),
+        ({"histogram_promise": Pure(Fraction(0))}, "share of epsilon"),
         ({"spread_epsilon": Fraction(-1)}, "share of epsilon"),
     ],
 )

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from cell_range_laws import All, ExactCellRangeLoss, is_sound, tiny_map
+from hexveil.accounting.promise import PARTS, Pure
+from hexveil.mechanisms import pooled_histogram
 from hexveil.mechanisms.cell_ranges import cell_range_allocation, pooled_spread
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     CellRangeAllocation,
 )
 from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
 from hexveil.mechanisms.cell_ranges.look_stages import FirstLookStage, SecondLookStage
-from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
-from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 
-FREE = {"pooled_noise": LaplaceBins(Fraction(1, 1000)), "spread_epsilon": Fraction(0)}
+FREE = {"histogram_promise": Pure(Fraction(1, 1000)), "spread_epsilon": Fraction(0)}
 """Pooled choices that cost next to nothing: the loss is that of the cells."""
 THREE_USERS = {"counts": (1, 1, 1, 1), "user": (0, 1, 0, 2), "cell": (0, 0, 1, 1)}
 CASES = {
@@ -30,10 +30,10 @@ CASES = {
     "much noise": ({**FREE, "noise": (9.0, 11.0)}, True, 0.98),
     "all stages": ({}, True, 0.75),
     "dear choices": (
-        {"pooled_noise": LaplaceBins(Fraction(3)), "spread_epsilon": Fraction(2)}, True, 0.4,
+        {"histogram_promise": Pure(Fraction(3)), "spread_epsilon": Fraction(2)}, True, 0.4,
     ),
     "histogram alone": (
-        {"pooled_noise": LaplaceBins(Fraction(3)), "spread_epsilon": Fraction(0)}, True, 0.8,
+        {"histogram_promise": Pure(Fraction(3)), "spread_epsilon": Fraction(0)}, True, 0.8,
     ),
     "several records": ({**FREE, "counts": (2, 1, 2)}, True, 0.99),
     "three users": ({**FREE, **THREE_USERS, "weight": (1, 2, 2, 1)}, True, 0.99),
@@ -120,14 +120,14 @@ def second_scales(times):
 def half_reported(old):
     """Return a report of a user's votes alone, as if they came or went."""
 
-    def report(self, user, first_bin, weight):
-        return old(self, user, first_bin, weight // 2)
+    def report(user, first_bin, weight):
+        return old(user, first_bin, weight // 2)
 
     return report
 
 
 SPREAD_ALONE = {**FREE, "spread_epsilon": Fraction(2)}
-HISTOGRAM_ALONE = {**FREE, "pooled_noise": LaplaceBins(Fraction(2))}
+HISTOGRAM_ALONE = {**FREE, "histogram_promise": Pure(Fraction(2))}
 FAULTS = {
     # a change of one function, and the problem
     "zero too often": (GradualLaplace, "indicator_scale", scaled_indicator(0.6), FREE),
@@ -147,15 +147,17 @@ FAULTS = {
     ),
     "votes of a whole user in each of its cells": (
         pooled_spread, "weighted_votes",
-        lambda old: lambda occupancy, weight: GRAIN + 0 * old(occupancy, weight),
+        lambda old: lambda occupancy, weight: PARTS + 0 * old(occupancy, weight),
         HISTOGRAM_ALONE,
     ),
     "histogram at half of its scale": (
-        LaplaceBins, "scale", lambda old: property(lambda self: old.fget(self) / 2),
+        Pure, "noise", lambda old: lambda self, weights: replace(
+            old(self, weights), scale=old(self, weights).scale / 2
+        ),
         HISTOGRAM_ALONE,
     ),
     "values that move votes counted as if they came and went": (
-        LaplaceBins, "report", half_reported, HISTOGRAM_ALONE,
+        pooled_histogram, "two_bins", half_reported, HISTOGRAM_ALONE,
     ),
     "votes of distances understated": (
         cell_range_allocation, "within_cell_spread",

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.noise_law import Laplace
 from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.cell_ranges.first_range import (
     choose_first_range,
@@ -23,7 +23,7 @@ NOISE, SQUARES = np.full(5, 0.01), np.full(5, 0.02)
 def law_of(values, scale=0.01, bins=16):
     """Return the law of user means with next to no noise."""
     votes, edges = np.histogram(values, bins, (0.0, TOP))
-    return PooledLaw.of(edges, votes.astype(float), scale, LAPLACE, float(len(values)))
+    return PooledLaw.of(edges, votes.astype(float), Laplace(scale), float(len(values)))
 
 
 def normal(mean=32.0, sd=6.0, n=20_000):
@@ -57,7 +57,7 @@ def test_what_may_be_the_noise_of_far_bins_widens_no_range(monkeypatch):
     """A far bin holds one error of the excess; were all of it to count, the range would reach."""
     votes, edges = np.histogram(normal(mean=12.0, sd=4.0), 16, (0.0, TOP))
     votes[-2] += 300
-    law = PooledLaw.of(edges, votes.astype(float), 200.0, LAPLACE, float(votes.sum()))
+    law = PooledLaw.of(edges, votes.astype(float), Laplace(200.0), float(votes.sum()))
     usual = usual_range(law, TOP)
     assert wider_range(law, usual, NOISE, SQUARES, TOP) == usual
     monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
@@ -77,7 +77,7 @@ def test_a_skewed_range_ends_with_the_law():
 def test_every_law_has_a_range_within_the_bounds(votes, scale):
     """Whatever the noisy votes are, the range contains the usual one and has a width."""
     edges = np.linspace(0.0, TOP, 17)
-    law = PooledLaw.of(edges, np.array(votes, dtype=float), scale, LAPLACE, 500.0)
+    law = PooledLaw.of(edges, np.array(votes, dtype=float), Laplace(scale), 500.0)
     usual, found = usual_range(law, TOP), choose_first_range(law, NOISE, SQUARES, TOP)
     assert 0.0 <= found.lower <= usual[0] <= found.centre <= usual[1] <= found.upper <= TOP
     assert min(found.below, found.above) >= TOP / 256

@@ -13,21 +13,25 @@ import pytest
 from scipy.signal import fftconvolve
 
 from accounting.test_gaussian_loss import law
+from hexveil.accounting import moves
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
+from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Outputs, execute
-from hexveil.mechanisms.distribution import bin_noise
-from hexveil.mechanisms.distribution.bin_noise import PARTS, GaussianBins
+from hexveil.mechanisms.distribution import binned_stage
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import BinnedStage
+from hexveil.mechanisms.distribution.binned_stage import (
+    BinnedStage,
+    PricedWeights,
+    bin_losses,
+    weigh,
+)
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
-from hexveil.mechanisms.meter import Meter
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.planning.approximate.square_parts import part_epsilon
-from hexveil.planning.columns.epsilon_shares import round_part_down
 from mechanisms.distribution.test_distribution_laws import (
     EDGES,
     OCCUPANCY,
@@ -67,8 +71,7 @@ def gaussian_stage(weight):
     """Return one stage of two cells and three bins."""
     users, sums = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
     weights, place = np.full(4, weight, dtype=np.int64), np.array([0, 1, 1, 2])
-    scales, noise = np.full(2, 1000.0), GaussianBins(Fraction(1))
-    return BinnedStage("bins", 3, np.arange(4), users, sums, weights, place, scales, noise)
+    return BinnedStage("bins", 3, np.arange(4), users, sums, weights, place, 2, Gaussian(1000.0))
 
 
 def exact_delta(moved, deviation, epsilon):
@@ -96,7 +99,8 @@ def test_the_exact_law_of_a_stage_is_within_delta(weight, least):
     ends = [data_set([n, 0, 0, 0][::a], [0, 1, 0, 0], [m, 0, 0, 0][::a], [0, 1, 0, 0])
             for n, m, a in ((2, 3, 1), (2, 3, -1))]  # fmt: skip
     measured = [stage.measure(one, Outputs())[0].integers[0] for one in ends]
-    square = stage.losses(2)[0]
+    scales = np.full(4, 1000.0)
+    square = bin_losses(stage.user, stage.weight, scales, 2, moves.squares, up=True)[0]
     epsilon = square_epsilon(Fraction(float(square)), DELTA)
     found = exact_delta(measured[0] - measured[1], 1000.0, epsilon)
     assert least * float(DELTA) <= found <= float(DELTA)
@@ -138,9 +142,14 @@ def test_squares_of_components_add_up_and_are_metered():
                 Meter(plan.losses() * (1 - 1e-6), squared=True))  # fmt: skip
 
 
-def scale_of_laplace(law):
-    """Return the scale of Laplace noise at the ε of the same square."""
-    return 2 * PARTS / square_epsilon(law.square, DELTA)
+def scale_of_laplace(promise, weights):
+    """Return noise of the scale of Laplace noise at the ε of the same square."""
+    return Gaussian(float(weights * PARTS / promise.epsilon))
+
+
+def largest_alone(pairs, prices, *, power):
+    """Return the largest size of a pair for every unit."""
+    return np.full(pairs.n_users, (pairs.n * prices[pairs.cell]).max())
 
 
 def first_component_alone(cls, components, n_units):
@@ -149,10 +158,10 @@ def first_component_alone(cls, components, n_units):
 
 
 TWINS = {
-    "a scale of the L1 norm": (GaussianBins, "scale", property(scale_of_laplace)),
+    "a scale of the L1 norm": (Squares, "noise", scale_of_laplace),
     "a stage left out": (CombinedStages, "of", classmethod(first_component_alone)),
     "weights that add up in L1": (
-        GaussianBins, "sizes", lambda law, user, priced, n: np.full(n, priced.max()),  # noqa: ARG005
+        binned_stage, "_sizes", largest_alone,
     ),
 }  # fmt: skip
 
@@ -174,8 +183,7 @@ def test_a_charge_for_coming_or_going_is_found():
     """M in place of √2 M, and a sum of squares of bins rounded apart, miss what the law says."""
     stage = gaussian_stage(600)
     (request,), (report,) = stage.noise(Outputs()), stage.sensitivity(Outputs())
-    moves = report.moves
-    half = replace(report, moves=replace(moves, by=moves.by * (moves.entry % 3 == 0)))
+    half = replace(report, by=report.by * (report.entry % 3 == 0))
     measured = np.array([stage.measure(one, Outputs())[0].integers[0] for one in world()])
     true = (((measured[:, None] - measured[None]) / 1000.0) ** 2).sum(axis=2).max()
     assert true == pytest.approx(report.squares_lower_bound(request, 2)[0], rel=1e-9)
@@ -191,13 +199,12 @@ def test_squares_of_weights_of_a_unit_never_exceed_the_whole():
     rng = np.random.default_rng(3)
     for _ in range(50):
         prices, floor = rng.integers(1, PARTS, 2), int(rng.integers(0, 10 * PARTS))
-        priced = PricedWeights.of(OCCUPANCY, prices, floor, GaussianBins(Fraction(1)))
+        priced = PricedWeights.of(OCCUPANCY, prices, floor, Gaussian())
         weights = weigh(OCCUPANCY, prices, priced.divisor)
         squares = np.zeros(2, dtype=object)
         for user, weight in zip(OCCUPANCY.user.tolist(), weights.tolist(), strict=True):
             squares[user] += weight**2
         assert max(squares) <= PARTS**2
-    assert bin_noise.bin_noise(Fraction(1), Fraction(0)).part(Fraction(1, 2)).epsilon == 0.5
 
 
 @pytest.mark.parametrize("share", ["1/7", "17/20"])
@@ -205,6 +212,6 @@ def test_squares_of_weights_of_a_unit_never_exceed_the_whole():
 def test_parts_of_a_promise_stay_within_their_share(epsilon, share):
     """The square of a part's own ε is at most its share of the whole, and nearly that."""
     whole, part = Fraction(epsilon), Fraction(share)
-    own = calibrated_square(round_part_down(part_epsilon(whole, part, DELTA)), DELTA)
-    exact = part * calibrated_square(whole, DELTA)
-    assert 0.9999 * exact <= own <= exact
+    promise = promised(whole, DELTA).part(part)
+    for own in (promise.planned, *promise.epsilons([Fraction(1)])):
+        assert 0.9999 * promise.amount <= calibrated_square(own, DELTA) <= promise.amount

@@ -5,12 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.contract import Outputs
-from hexveil.mechanisms.distribution.bin_noise import PARTS
 from hexveil.mechanisms.distribution.fine_bin_scores import AskedPoints, pooled_ranks
 from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape
-from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
-from hexveil.mechanisms.distribution.tilted_shapes import (
+from hexveil.mechanisms.distribution.tilt_estimation import (
+    fit_bins,
     legendre_terms,
     quantiles,
     solve_tilts,

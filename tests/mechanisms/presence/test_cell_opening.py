@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.mechanisms.presence.cell_opening import opening_threshold, sum_tail
+from hexveil.accounting.noise_law import Laplace
 
 
 def brute_force_tail(threshold, scale):
@@ -23,7 +23,7 @@ def brute_force_tail(threshold, scale):
 @pytest.mark.parametrize("threshold", [0, 1, 2, 9, 40])
 def test_the_tail_is_that_of_brute_force(scale, threshold):
     """The closed form equals the sum over both laws."""
-    assert sum_tail(threshold, scale) == pytest.approx(
+    assert Laplace(scale).sum_tail(threshold) == pytest.approx(
         brute_force_tail(threshold, scale), rel=1e-9, abs=1e-15
     )
 
@@ -32,12 +32,12 @@ def test_the_tail_is_that_of_brute_force(scale, threshold):
 @given(n_cells=st.integers(1, 10**6), scale=st.floats(0.5, 1e7), openings=st.floats(1e-3, 10))
 def test_the_threshold_is_the_smallest(n_cells, scale, openings):
     """At the threshold no more empty cells than declared are opened; one below it, more are."""
-    threshold = opening_threshold(n_cells, scale, openings)
-    assert n_cells * sum_tail(threshold, scale) <= openings
-    assert threshold == 0 or n_cells * sum_tail(threshold - 1, scale) > openings
+    threshold = Laplace(scale).opening_threshold(n_cells, openings)
+    assert n_cells * Laplace(scale).sum_tail(threshold) <= openings
+    assert threshold == 0 or n_cells * Laplace(scale).sum_tail(threshold - 1) > openings
 
 
 def test_one_tail_would_open_too_many():
     """The sum of two Laplace numbers needs a higher threshold than one of them."""
     one = 1000 * np.log(1000 / 2)  # at which one Laplace number opens 1 of 1,000 cells
-    assert 1000 * sum_tail(int(one), 1000.0) > 3
+    assert 1000 * Laplace(1000.0).sum_tail(int(one)) > 3

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
+from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.presence.contribution import (
     MAX_PRICE,
-    PARTS,
     CellWindow,
     positions,
     split_weights,

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
+from hexveil.accounting.noise_law import Laplace
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.map_noise import laplace_quantile
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
 from presence_laws import ExactPresenceLoss, PresenceWorld
@@ -87,7 +87,7 @@ def test_the_quantile_is_the_smallest(scale, tail):
     """The tail of a discrete Laplace number, by adding up its law."""
     t, k = np.exp(-1 / scale), np.arange(4000)
     law = (1 - t) / (1 + t) * t**k
-    at = laplace_quantile(tail, scale)
+    at = Laplace(scale).quantile(tail)
     assert law[at:].sum() <= tail * (1 + 1e-9)
     assert at == 1 or law[at - 1 :].sum() > tail
 

@@ -17,17 +17,18 @@ from scipy import stats
 
 from accounting.test_gaussian_loss import law
 from examples import examples
+from hexveil.accounting.noise_law import Gaussian, Laplace
+from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence import contribution
-from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import L2, PARTS
+from hexveil.mechanisms.presence.any_unit import AnyUnit, PresenceSums
+from hexveil.mechanisms.presence.contribution import L2, norm_of
 from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.loss_shares import GaussianShares
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import OneShot, ThreeStages
+from hexveil.mechanisms.sensitivity_report import noise_of_law
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
 from presence_laws import PresenceWorld
@@ -90,14 +91,15 @@ def every_cell_full(pairs, prices, cap, norm):
     return np.where(prices[pairs.cell] > 0, PARTS, 0)
 
 
-def scale_of_laplace(shares, share=Fraction(1), weights=1):
+def scale_of_laplace(promise, weights=1):
     """Return noise whose parameter is the scale of Laplace noise at this share of ε."""
-    return GaussianMapNoise(float(PARTS / (shares.epsilon * share)))
+    share = promise.amount / promised(EPSILON, DELTA).amount
+    return Gaussian(float(PARTS / (EPSILON * share)))
 
 
 TWINS = {
     "every cell a full weight": (contribution, "unit_weights", every_cell_full),
-    "scale of the L1 norm": (GaussianShares, "map_noise", scale_of_laplace),
+    "scale of the L1 norm": (Squares, "noise", scale_of_laplace),
 }
 
 
@@ -113,7 +115,11 @@ def run(plan, source=None):
     pairs = PrivatePairs(*np.array(LOPSIDED).T)
     source = source or SimulatedNoise(np.random.default_rng(2), 1)
     return execute(
-        plan, PresenceSums(pairs), source, MemoryJournal(), plan.shares.meter(plan.losses())
+        plan,
+        PresenceSums(pairs),
+        source,
+        MemoryJournal(),
+        Meter(plan.losses(), squared=bool(plan.delta)),
     )
 
 
@@ -122,26 +128,31 @@ def test_the_meter_recomputes_squares(form, monkeypatch):
     """A sound plan passes; choices that are not counted, and other scales, are refused."""
     plan = a_map(FORMS[form])
     assert len(run(plan))
-    sound = GaussianShares.map_noise
-    whole = lambda shares, share=Fraction(1), weights=1: sound(shares, Fraction(1), weights)  # noqa: E731, ARG005
+    sound = Squares.noise
+    whole = lambda promise, weights=1: sound(promised(EPSILON, DELTA), weights)  # noqa: E731, ARG005
     for broken in (whole, scale_of_laplace):
         with monkeypatch.context() as patch:
-            patch.setattr(GaussianShares, "map_noise", broken)
+            patch.setattr(Squares, "noise", broken)
             with pytest.raises(HexveilError, match="more than was booked"):
                 run(plan)
 
 
+def noise_on(law, entries):
+    """Return the noise of so many numbers."""
+    return noise_of_law(law, np.full(entries, law.scale))
+
+
 def test_each_kind_of_meter_refuses_the_other_kind_of_noise():
     """A pure meter knows no loss of Gaussian noise, a meter of squares none of an L2 distance."""
-    gaussian, laplace = GaussianMapNoise(1e12), LaplaceMapNoise(1e12)
+    gaussian, laplace = Gaussian(1e12), Laplace(1e12)
     with pytest.raises(HexveilError, match="more than was booked"):
-        Meter(np.array([9.0])).authorise((gaussian.request(2),), (gaussian.report(),))
+        Meter(np.array([9.0])).authorise((noise_on(gaussian, 2),), (AnyUnit.of(gaussian),))
     with pytest.raises(HexveilError, match="more than was booked"):
-        Meter(np.array([9.0])).authorise((gaussian.request(2),), (laplace.report(),))
-    meter = GaussianShares(EPSILON, DELTA).meter(np.array([9.0]))
+        Meter(np.array([9.0])).authorise((noise_on(gaussian, 2),), (AnyUnit.of(laplace),))
+    meter = Meter(np.array([9.0]), squared=True)
     for request, report in ((gaussian, laplace), (laplace, gaussian)):
         with pytest.raises(HexveilError, match="more than was booked"):
-            meter.authorise((request.request(2),), (report.report(),))
+            meter.authorise((noise_on(request, 2),), (AnyUnit.of(report),))
 
 
 @examples(80)
@@ -163,18 +174,18 @@ def test_squares_of_weights_add_up_to_one_at_most(priced, cap):
 def test_counts_are_limited_in_squares(visited):
     """K cells of weight √(k/K): K w² is at most k P², and nearly as much."""
     plan = CountAllocation(1000, 4, Fraction(1), None, DELTA)
-    weight = int(plan.law.count_weights(4, np.array([visited]))[0])
+    weight = int(L2.count_weights(4, np.array([visited]))[0])
     assert visited * weight**2 <= 4 * PARTS**2
     assert weight == PARTS or visited * (weight + 1) ** 2 > 4 * PARTS**2
     (report,) = plan.next_stage(Outputs()).sensitivity(Outputs())
-    assert report.by_square == 4 * PARTS**2
+    assert report.by == 4 * PARTS**2
     assert len(run(plan))
 
 
 @pytest.mark.parametrize("deviation", [3.0, 20.0])
 def test_tails_bound_those_of_discrete_noise(deviation):
     """Thresholds and quantiles hold for the law summed term by term, and are not far off."""
-    noise = GaussianMapNoise(deviation)
+    noise = Gaussian(deviation)
     k, mass = law(deviation)
     both = np.convolve(mass, mass)
     for cells, false in ((1, 0.025), (500, 1.0)):
@@ -201,14 +212,14 @@ def test_maps_under_gaussian_noise_cover_and_beat_laplace_where_units_are_in_man
         found = []
         for seed in range(12):
             source = SimulatedNoise(np.random.default_rng([7, seed]), 1)
-            meter = plan.shares.meter(plan.losses())
+            meter = Meter(plan.losses(), squared=bool(plan.delta))
             outputs = execute(plan, sums, source, MemoryJournal(), meter)
             decoded = plan.decode(outputs)
             assert decoded.is_open.all()
             found.append(np.abs(decoded.mean - true).mean())
             covered.append((decoded.mean_low <= true) & (true <= decoded.mean_high))
             exact, _ = plan.fine_window(outputs).decode(
-                plan.fine_window(outputs).sums(sums.pairs, 1000, plan.law.norm)
+                plan.fine_window(outputs).sums(sums.pairs, 1000, norm_of(plan.law))
             )
             weighed.append((decoded.weight_low <= exact) & (exact <= decoded.weight_high))
         errors[delta] = float(np.mean(found))
@@ -223,4 +234,4 @@ def test_vetted_noise_runs_a_plan():
     plan = a_map(OneShot())
     assert len(run(plan, VettedNoise()))
     with pytest.raises(InputError, match="64-bit"):
-        GaussianShares(Fraction(1, 10**4), Fraction(1, 10**6)).map_noise(Fraction(1, 10**15))
+        promised(Fraction(1, 10**4), Fraction(1, 10**6)).part(Fraction(1, 10**15)).noise()

@@ -14,22 +14,20 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
+from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import MemoryJournal, Outputs, execute
+from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import L2, PARTS
-from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.counted_map import CountedAllocation
-from hexveil.mechanisms.presence.loss_shares import GaussianShares
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
+from hexveil.mechanisms.presence.contribution import L2
+from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_design import PrivateCap
 from hexveil.mechanisms.presence.shapes import binned_weights
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.mechanisms.presence.shapes.shape_decoding import decode_shapes, weight_interval
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
-from hexveil.planning.approximate.square_parts import part_epsilon
 from mechanisms.presence.test_gaussian_laws import scale_of_laplace
 from mechanisms.presence.test_shape_decoding import request_of
 from mechanisms.presence.test_shape_laws import EDGES, TWO_UNITS, BinnedWorld
@@ -105,7 +103,7 @@ def test_no_unit_exceeds_delta():
 
 def counted_plan(cell_cap=2, share=Fraction(2, 3)):
     """Return a plan with numbers of units, which take the rest of the square of μ."""
-    epsilons = [part_epsilon(EPSILON, part, DELTA) for part in (share, Fraction(1, 3))]
+    epsilons = promised(EPSILON, DELTA).epsilons([share, Fraction(1, 3)])
     shapes = ShapeAllocation(2, EDGES, (1,), epsilons[0], FORM, delta=DELTA)
     return CountedAllocation(CountAllocation(2, cell_cap, epsilons[1], None, DELTA), shapes)
 
@@ -113,10 +111,9 @@ def counted_plan(cell_cap=2, share=Fraction(2, 3)):
 FULL = [((1, 0, 0), (1, 0, 0)), ((0, 0, 2), (0, 0, 0))]
 """Records of one bin, in both cells and in one: such a unit moves most."""
 TWINS = {
-    "the scale of the L1 norm": (GaussianShares, "map_noise", scale_of_laplace),
+    "the scale of the L1 norm": (Squares, "noise", scale_of_laplace),
     "squares that are not shared": (
-        GaussianShares, "map_noise",
-        lambda shares, share=1, weights=1: GaussianMapNoise(PARTS / float(shares.square) ** 0.5),
+        Squares, "part", lambda promise, share: promise,
     ),
     "the shape for nothing": (ShapeForm, "cell_share", property(lambda form: Fraction(1))),
     "a pooled shape of weights in L2": (binned_weights.PooledBins, "norm", L2),
@@ -143,7 +140,7 @@ def test_numbers_of_units_beside_a_map_keep_the_promise_together(monkeypatch):
     assert len(run(counted_plan(), VettedNoise())) == 3
     with monkeypatch.context() as patch:
         # A unit counts fully in each of its cells, whatever its cap.
-        patch.setattr(GaussianMapNoise, "count_weights", lambda law, cap, k: np.full_like(k, PARTS))
+        patch.setattr(type(L2), "count_weights", lambda norm, cap, k: np.full_like(k, PARTS))
         assert largest_delta(counted_plan(1), FULL) > 1.05 * float(DELTA)
     monkeypatch.setattr(CountedAllocation, "losses", lambda own: own.statistics.losses())
     with pytest.raises(HexveilError, match="more than was booked"):
@@ -153,7 +150,7 @@ def test_numbers_of_units_beside_a_map_keep_the_promise_together(monkeypatch):
 def run(plan, source):
     """Run a plan on two units, against its own meter."""
     (pairs,) = BinnedWorld(TWO_UNITS, 0).data_sets()
-    meter = plan.shares.meter(plan.losses())
+    meter = Meter(plan.losses(), squared=bool(plan.delta))
     return execute(plan, PresenceSums(pairs), source, MemoryJournal(), meter)
 
 
@@ -169,7 +166,7 @@ def test_the_meter_recomputes_squares(monkeypatch):
 
 def test_sums_of_normal_noise_have_their_law():
     """Tails and quantiles of the noise of a cell's bins; intervals where a cell was opened."""
-    law = GaussianMapNoise(PARTS)
+    law = Gaussian(PARTS)
     assert law.total_tails(5, np.array([3.0]))[0] == pytest.approx(stats.norm.sf(3, 0, 5**0.5))
     assert law.total_quantile(5, 0.01) == pytest.approx(stats.norm.isf(0.01, 0, 5**0.5))
     assert law.total_quantile(5, 0.9) == 0
@@ -202,7 +199,7 @@ def test_units_in_many_cells_gain():
         found = []
         for seed in range(3):
             source = SimulatedNoise(np.random.default_rng([7, seed]), 1)
-            meter = plan.shares.meter(plan.losses())
+            meter = Meter(plan.losses(), squared=bool(plan.delta))
             outputs = execute(plan, PresenceSums(pairs), source, MemoryJournal(), meter)
             decoded = decode_shapes(plan, outputs, request.statistics)
             found.append(np.nanmean(np.abs(decoded.estimate - true)[:, 1]))

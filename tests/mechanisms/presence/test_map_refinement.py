@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from hexveil.mechanisms.presence.contribution import MAX_PRICE, PARTS, CellWindow
+from hexveil.accounting.promise import PARTS
+from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow
 from hexveil.mechanisms.presence.map_refinement import (
     MapRefinement,
     shrink_to_mean,

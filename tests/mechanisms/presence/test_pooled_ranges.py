@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
-from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.noise_law import Laplace
+from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
-from hexveil.mechanisms.presence.map_noise import LaplaceMapNoise
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.pooled_ranges import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
     BeyondRange,
     best_ranges,
     crowded_range,
-    law_of_bins,
     refined_edges,
     within_reach,
 )
@@ -23,12 +22,12 @@ from hexveil.mechanisms.presence.unit_votes import UnitVotes
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.model.private_pairs import PrivatePairs
 
-QUIET = LaplaceMapNoise(1.0)
+QUIET = Laplace(1.0)
 
 
 def law_of(votes, edges=VALUE_EDGES):
     """Return the law of votes, without noise to speak of."""
-    return law_of_bins(edges, PARTS * np.array(votes), QUIET)
+    return PooledLaw.of(edges / PARTS, PARTS * np.array(votes), QUIET)
 
 
 def ranges(law, noise, centre=PARTS // 4, weight=50.0):
@@ -50,8 +49,8 @@ def test_where_values_fill_a_small_part_noise_of_far_bins_widens_no_range(monkey
     """A far bin holds one error of the excess; were all of it to count, the range would reach."""
     edges = np.unique(refined_edges(0, PARTS // 16))
     votes = np.array([0.25] * 4 + [0.0] * (edges.size - 6) + [0.02])
-    noise = LaplaceMapNoise(0.01 * PARTS)
-    law = law_of_bins(edges, np.rint(PARTS * votes).astype(np.int64), noise)
+    noise = Laplace(0.01 * PARTS)
+    law = PooledLaw.of(edges / PARTS, np.rint(PARTS * votes).astype(np.int64), noise)
     assert ranges(law, 0.1, centre=PARTS // 64)[1] < 4.0
     monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
     assert ranges(law, 0.1, centre=PARTS // 64)[1] > 12.0
@@ -59,9 +58,9 @@ def test_where_values_fill_a_small_part_noise_of_far_bins_widens_no_range(monkey
 
 def test_elsewhere_all_of_an_excess_counts(monkeypatch):
     """A small fleet cannot be sure of it."""
-    noise = LaplaceMapNoise(0.05 * PARTS)
+    noise = Laplace(0.05 * PARTS)
     votes = np.rint(PARTS * np.array([0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.0])).astype(np.int64)
-    law = law_of_bins(VALUE_EDGES, votes, noise)
+    law = PooledLaw.of(VALUE_EDGES / PARTS, votes, noise)
     found = ranges(law, 0.1)
     monkeypatch.setattr(pooled_law, "SURE_ERRORS", 0.0)
     assert ranges(law, 0.1) == found
@@ -100,14 +99,14 @@ def test_bins_of_distances_hold_every_value_within_reach(centres):
     votes = UnitVotes(8, (centres, prices)).tally(
         PresenceSums(pairs), ListedPoints(RESIDUAL_EDGES[1:-1])
     )[0]
-    law = law_of_bins(within_reach(centres, prices), votes, QUIET)
+    law = PooledLaw.of(within_reach(centres, prices) / PARTS, votes, QUIET)
     assert votes[np.diff(within_reach(centres, prices)) > 0].sum() == 4 * PARTS
     assert law.share.sum() == pytest.approx(1.0)
 
 
 def test_an_empty_law_has_ranges():
     """Noise alone gives every cell a range within the bounds."""
-    noisy = PooledLaw.of(VALUE_EDGES / PARTS, np.zeros(8), 5.0, LAPLACE)
+    noisy = PooledLaw.of(VALUE_EDGES / PARTS, np.zeros(8), Laplace(5.0))
     centres = np.array([0, PARTS // 3, PARTS])
     for around in (True, False):
         low, high = best_ranges(noisy, centres, np.full(3, 0.5), np.full(3, 1.0), around=around)

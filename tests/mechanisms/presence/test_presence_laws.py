@@ -12,15 +12,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.presence import (
     contribution,
     presence_allocation,
     unit_votes,
-    user_cap,
 )
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import (
     DeclaredCap,
@@ -104,7 +104,7 @@ def test_votes_for_the_cap_by_pair_are_found(monkeypatch):
 
     form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))
     assert is_sound(form, TWO_UNITS, step=60)
-    monkeypatch.setattr(user_cap, "_votes", by_pair)
+    monkeypatch.setattr(unit_votes, "_votes_of_totals", by_pair)
     assert not is_sound(form, TWO_UNITS, step=60)
 
 
@@ -238,5 +238,5 @@ FAULTS = {
 def test_planted_faults_are_found(fault, monkeypatch):
     """A stage with the fault loses more than ε, or more than what is booked."""
     target, attribute, change = FAULTS[fault]
-    monkeypatch.setattr(target, attribute, change(target.__dict__[attribute]))
+    monkeypatch.setattr(target, attribute, change(getattr(target, attribute)))
     assert not is_sound(FORMS["three stages"], TWO_UNITS, step=40)

@@ -5,13 +5,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil.accounting.noise_law import Laplace
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.pooled_law import Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
-from hexveil.mechanisms.presence.map_noise import LaplaceMapNoise
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -195,7 +196,7 @@ def test_ratio_intervals_cover_at_any_weight(weight, ratio):
 def test_intervals_at_the_end_of_the_range_reach_the_bound():
     """Where all values are clipped, the interval extends to the bound, on that side alone."""
     noisy = PARTS * np.array([1000, 500, 0, 500])
-    made = decoded(3 * PARTS // 8, 5 * PARTS // 8, noisy, LaplaceMapNoise(PARTS / 100))
+    made = decoded(3 * PARTS // 8, 5 * PARTS // 8, noisy, Laplace(PARTS / 100))
     assert made.mean_high[0] == 1.0
     assert 0.5 < made.mean_low[0] < 0.625
     assert made.mean[1] == pytest.approx(0.5)
@@ -207,7 +208,7 @@ def test_intervals_at_the_end_of_the_range_reach_the_bound():
 
 def test_what_a_range_cuts_off_is_added_by_how_near_a_cell_is():
     """The pooled excess goes to cells near the end, on average as much; intervals have room."""
-    noisy, law = PARTS * np.array([800, 500, 200, 500]), LaplaceMapNoise(PARTS / 100)
+    noisy, law = PARTS * np.array([800, 500, 200, 500]), Laplace(PARTS / 100)
     ends = 3 * PARTS // 8, 5 * PARTS // 8
     without, made = (decoded(*ends, noisy, law, beyond=b) for b in (0.0, 0.02))
     # Near the upper end 1.23 of the excess above, and 0.57 of that below, at these ratios.
@@ -222,7 +223,7 @@ def test_no_interval_is_a_point(centre):
     """Noise that puts an average far beyond a bound leaves an interval within the bounds."""
     ends = max(centre - PARTS // 8, 0), min(centre + PARTS // 8, PARTS)
     halves = np.array([50, 0]), np.array([0, 50])
-    made = decoded(*ends, np.concatenate(halves) * PARTS, LaplaceMapNoise(PARTS))
+    made = decoded(*ends, np.concatenate(halves) * PARTS, Laplace(PARTS))
     assert (made.mean_high - made.mean_low > 0.02).all()
     assert (made.mean_low <= made.mean).all()
     assert (made.mean <= made.mean_high).all()

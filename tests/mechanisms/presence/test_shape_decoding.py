@@ -5,16 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil.accounting.noise_law import Laplace, laplace_sum_quantile, laplace_sum_tail
+from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
-from hexveil.mechanisms.distribution.pooled_density import PooledDensity
-from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, tilt
+from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
+from hexveil.mechanisms.distribution.tilt_estimation import legendre_terms, tilt
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.map_noise import (
-    LaplaceMapNoise,
-    laplace_sum_quantile,
-    laplace_sum_tail,
-)
 from hexveil.mechanisms.presence.presence_design import PrivateCap
 from hexveil.mechanisms.presence.shapes.shape_decoding import (
     decode_shapes,
@@ -64,7 +60,7 @@ def test_intervals_of_weights_hold_where_a_cell_is_seen():
     noise = np.random.default_rng(5).laplace(size=(40_000, 5)).sum(axis=1)
     for weight in (4.0, 12.0, 40.0):
         seen = weight + noise[weight + noise >= 9.0]
-        low, high = weight_interval(seen, LaplaceMapNoise(PARTS), 5, 9.0)
+        low, high = weight_interval(seen, Laplace(PARTS), 5, 9.0)
         assert 0.94 <= ((low <= weight) & (weight <= high)).mean() <= 0.995
 
 

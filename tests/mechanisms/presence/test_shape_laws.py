@@ -13,8 +13,7 @@ import pytest
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.distribution import binned_stage
 from hexveil.mechanisms.presence import contribution
-from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.counted_map import CountedAllocation
+from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_design import DeclaredCap
 from hexveil.mechanisms.presence.shapes import binned_weights
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation, ShapeForm
@@ -139,7 +138,7 @@ FAULTS = {
 def test_planted_faults_are_found(fault, monkeypatch):
     """A stage with the fault moves numbers by more than is stated, or loses more than is booked."""
     target, attribute, change = FAULTS[fault]
-    monkeypatch.setattr(target, attribute, change(target.__dict__[attribute]))
+    monkeypatch.setattr(target, attribute, change(getattr(target, attribute)))
     with pytest.raises((AssertionError, HexveilError)):
         assert exact_loss("one shot", step=7, max_n=3).worst <= float(EPSILON) * (1 + 1e-9)
 

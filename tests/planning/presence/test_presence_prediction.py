@@ -5,17 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.approximate.delta_request import usual_delta
 from hexveil.planning.presence.counted_request import (
     CountedRequest,
     predict_accuracy,
@@ -33,6 +32,7 @@ from hexveil.planning.presence.presence_request import (
     PresenceRequest,
     UnitCountRequest,
 )
+from hexveil.planning.request import usual_delta
 
 LATTICE = ValueLattice.of((0, 100), "0.1")
 

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.presence_design import (
     NO_CAP,
     DeclaredCap,
@@ -113,8 +113,8 @@ def test_counts_beside_averages_have_a_share_by_weight():
         whole = replace(request(units, grid=AREA, epsilon=2), delta=Fraction(delta))
         made = CountedRequest.divided(whole, weights)
         plan = made.allocation()
-        whole_loss = whole.allocation().shares.booked
-        assert (1 - Fraction(1, 10**6)) * whole_loss <= plan.shares.booked <= whole_loss
+        whole_loss = whole.allocation().promise.amount
+        assert (1 - Fraction(1, 10**6)) * whole_loss <= plan.promise.amount <= whole_loss
         assert made.epsilon == 2
         assert plan.counts.false_openings is None
         return made.count_share

@@ -14,11 +14,11 @@ import pytest
 import hexveil as hv
 from forged_columns import changed_manifest
 from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, PrivateSums, execute
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.planning.columns.epsilon_shares import divide_epsilon
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.planning.serialization.plan_tables import digest
 from hexveil.publishing.columns.column_table import column_prefixes
@@ -138,7 +138,7 @@ def test_weights_move_epsilon_to_a_column(dataset):
     assert heavier["pm25"] > 2 * heavier["no2.air"]
     with pytest.raises(InputError, match="weights has 'pm10', which is no value column"):
         hv.plan(dataset, epsilon=6, weights={"pm10": 2})
-    shares = divide_epsilon([1, 1, 1], [0.0, 9.0, 1.0])
+    shares = Pure(Fraction(1)).divide([1, 1, 1], [0.0, 9.0, 1.0])
     assert sum(shares) == 1
     assert min(shares) > 0
 

@@ -13,13 +13,12 @@ import pytest
 import hexveil as hv
 from forged_columns import changed_manifest
 from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.accounting.promise import Pure, Squares
 from hexveil.base.errors import BudgetError, HexveilError, InputError
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import OneShot
-from hexveil.planning.columns.plan_columns import parts_of_epsilon
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.presence import presence_publication
 from hexveil.publishing.presence.presence_publication import balance_of
@@ -227,7 +226,7 @@ def test_parts_add_up_exactly(plan):
     assert plan.losses() >= 3
     parts = plan.column_epsilons()
     assert parts["pm25"] > 1.2 * parts["no2.air"]
-    thirds = parts_of_epsilon(Fraction(1, 3), [Fraction(1, 3)] * 3)
+    thirds = Pure(Fraction(1, 3)).epsilons([Fraction(1, 3)] * 3)
     assert sum(thirds) == Fraction(1, 3)
     assert min(thirds) > 0
 
@@ -293,7 +292,7 @@ def test_a_release_that_books_one_column_draws_no_other(dataset, plan, tmp_path,
     true_stages = presence_publication.booked_stages
 
     def first_alone(made):
-        return replace(true_stages(made), shares=PureShares(made.plans["pm25"].epsilon))
+        return replace(true_stages(made), promise=Pure(made.plans["pm25"].epsilon))
 
     monkeypatch.setattr(presence_publication, "booked_stages", first_alone)
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="air", budget="9")
@@ -321,9 +320,9 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, tmp_path, monkeypa
         hv.release(dataset, second, ledger=book, accept_noise=True)
     # A twin that books the first column alone.
     true_stages = presence_publication.booked_stages
-    short = AddedSquares(squares[0])
+    short = Squares(squares[0], plan.delta)
     monkeypatch.setattr(
-        presence_publication, "booked_stages", lambda one: replace(true_stages(one), shares=short)
+        presence_publication, "booked_stages", lambda one: replace(true_stages(one), promise=short)
     )
     other = hv.Ledger(tmp_path / "other.sqlite", dataset="air", budget=3, delta="1e-6")
     with pytest.raises(HexveilError, match="more than was booked"):

@@ -10,13 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 import hexveil as hv
+from hexveil.accounting.noise_law import Gaussian, Laplace
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.cli.app import app
-from hexveil.mechanisms.contract import MemoryJournal, execute
+from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.pooled_law import Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_decoding import (
     DRIFT,
@@ -159,7 +160,7 @@ class InventedMap:
 
     def released(self):
         """Return which cells are open, their numbers, and the true averages."""
-        is_gaussian, n = isinstance(self.noise, GaussianMapNoise), self.weight.size
+        is_gaussian, n = isinstance(self.noise, Gaussian), self.weight.size
         draw = self.rng.normal if is_gaussian else self.rng.laplace
         halves = [self.weight * (1.0 + sign * self.ratio) / 2.0 * PARTS for sign in (1, -1)]
         noisy = np.concatenate(halves) + draw(0.0, self.noise.scale, 2 * n)
@@ -202,9 +203,9 @@ def by_intervals(cells, rows):
 @pytest.mark.parametrize(
     ("noise", "typical", "one_centre", "at_least"),
     [
-        (LaplaceMapNoise(1.0 * PARTS), 20.0, True, 0.95),
-        (LaplaceMapNoise(1.0 * PARTS), 100.0, False, 0.9),
-        (GaussianMapNoise(1.4 * PARTS), 20.0, False, 0.9),
+        (Laplace(1.0 * PARTS), 20.0, True, 0.95),
+        (Laplace(1.0 * PARTS), 100.0, False, 0.9),
+        (Gaussian(1.4 * PARTS), 20.0, False, 0.9),
     ],
 )
 def test_intervals_of_maps_hold(noise, typical, one_centre, at_least):
@@ -243,7 +244,7 @@ def test_an_average_of_one_cell_is_the_cell():
     nothing = Excess(*(np.zeros(400) for _ in range(3)))
     cut = BeyondRange(nothing, nothing, 0.05 / 1.96 / DRIFT)
     sums = CellSums(np.full(400, 0.5), np.full(400, 0.2), np.zeros(400), np.zeros(400), cut)
-    cells = OpenCells(*one, (0.0, 1.0), LaplaceMapNoise(float(PARTS)), 2, sums)
+    cells = OpenCells(*one, (0.0, 1.0), Laplace(float(PARTS)), 2, sums)
     alone = average_open_cells(cells, np.arange(400))
     assert alone.noise_low == pytest.approx(0.05)
     assert alone.noise_high == pytest.approx(0.05)
@@ -258,7 +259,7 @@ def test_an_average_of_one_cell_is_the_cell():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", [LaplaceMapNoise(1.0 * PARTS), GaussianMapNoise(1.4 * PARTS)])
+@pytest.mark.parametrize("noise", [Laplace(1.0 * PARTS), Gaussian(1.4 * PARTS)])
 @pytest.mark.parametrize("typical", [0.3, 2.0])
 def test_roll_ups_of_cells_in_use_have_no_bias(noise, typical):
     """Most cells weigh less than their noise: sums and averages are right, cut ones far off."""
@@ -296,7 +297,7 @@ def test_a_group_weighs_no_more_than_the_declared_units():
 
     A declaration that is too small for the released weights is not used.
     """
-    noise = LaplaceMapNoise(100.0 * PARTS)
+    noise = Laplace(100.0 * PARTS)
     one = [np.full(4, number) for number in (0.5, 0.0, 1.0, 90.0, 0.0)]
     cells = OpenCells(*one, (0.0, 1.0), noise, 2)
     group = np.zeros(4, dtype=np.int64)
@@ -305,7 +306,7 @@ def test_a_group_weighs_no_more_than_the_declared_units():
     assert (bound.weight[0], bound.high[0]) == (200.0, 200.0)
     sure = replace(cells, weight_noisy=np.full(4, 1e6), weight_low=np.full(4, 1e6))
     assert add_weights(sure, group, 200.0 * most_per_unit(group, noise)).weight[0] == 4e6
-    gaussian = GaussianMapNoise(100.0 * PARTS)
+    gaussian = Gaussian(100.0 * PARTS)
     assert most_per_unit(group, gaussian).tolist() == [2.0]
     assert most_per_unit(group, noise, 3.0).tolist() == [3.0]
     assert most_per_unit(group, noise, 9.0).tolist() == [4.0]
@@ -325,7 +326,7 @@ STATISTICS = ("mean", "p50", "share<40", "histogram", "users")
 def released(dataset, plan, name, seed):
     """Return a release of simulated noise."""
     booked = booked_stages(plan)
-    meter = booked.shares.meter(booked.stages.losses() * (1.0 + 1e-9))
+    meter = Meter(booked.stages.losses() * (1.0 + 1e-9), squared=bool(booked.promise.delta))
     noise = SimulatedNoise(np.random.default_rng(seed), 1)
     outputs = execute(booked.stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)
     decoded = decode_outputs(plan.request, outputs)

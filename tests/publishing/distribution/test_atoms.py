@@ -56,7 +56,7 @@ def intervals(table, way):
         fleet = hv.FleetDeclaration(UNITS, RECORDS, CELLS)
         plan = hv.plan(dataset, epsilon=6, fleet=fleet, statistics=STATISTICS, advise=False)
         stages = plan.request.allocation()
-        meter = stages.shares.meter(stages.losses() * (1 + 1e-9))
+        meter = Meter(stages.losses() * (1 + 1e-9), squared=bool(stages.delta))
         decoded = decode_outputs(plan.request, drawn(stages, PresenceSums(dataset.pairs), meter))
         order = [dataset.public.cells.names().index(name) for name in names]
         columns = decoded.estimate, decoded.low, decoded.high, decoded.error

@@ -24,7 +24,7 @@ from hexveil.publishing.verification.presence_checks import (
     check_presence_table,
 )
 from hexveil.publishing.verification.verify import find_problems
-from hexveil.report.promise import probability_factor, promise
+from hexveil.report.promise_wording import probability_factor, promise
 
 DELTA = "1e-6"
 BOX = (20.5, 51.9, 21.5, 52.5)

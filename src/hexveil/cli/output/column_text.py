@@ -9,7 +9,7 @@ import numpy as np
 from hexveil.cli.output import formatting
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.report.manifest_view import noun
-from hexveil.report.promise import promise
+from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
     from hexveil.planning.columns.column_plan import ColumnPlans, SingleColumnPlan

@@ -11,7 +11,7 @@ from hexveil.cli.output import formatting
 from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
 from hexveil.report.manifest_view import noun
-from hexveil.report.promise import promise
+from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.cell_mechanisms import names_of_cells
 from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.planning.plan import Plan
-from hexveil.report.promise import promise
+from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
     from pathlib import Path

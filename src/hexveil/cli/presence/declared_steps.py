@@ -25,7 +25,7 @@ from hexveil.records.columns.column_datasets import PrivateColumns
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
 from hexveil.records.read import read as read_records
-from hexveil.report.promise import promise
+from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
     from hexveil.config import Run

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 class DistributedCells(CellBlocks):
     """Cells planned apart, as a release runs them on blocks of pairs."""
 
-    kind = "per-cell"
-
     def names(self, mechanism: CellMechanism) -> list[str]:
         """Return the name of the mechanism of each cell, where one may choose another."""
         return [mechanism.chosen_name(choice) for choice in self.choices]

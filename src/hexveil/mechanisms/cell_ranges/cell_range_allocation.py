@@ -78,11 +78,11 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.mechanisms.cell_ranges.first_range import FirstRange
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import EstimateGrid, Outputs, Stage
-    from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign
@@ -191,8 +191,8 @@ class CellRangeAllocation(ReadOnlyArrays):
 
     Attributes
     ----------
-    pooled_noise : LaplaceBins or GaussianBins
-        Of the pooled histogram, with its loss for a user of all votes.
+    histogram_promise : Pure or Squares
+        Loss of a user of all votes by the pooled histogram.
     spread_epsilon : Fraction
         Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
@@ -210,7 +210,7 @@ class CellRangeAllocation(ReadOnlyArrays):
         Loss of each user, rounded up (planning/guarantees/plan_losses.py).
     """
 
-    pooled_noise: BinNoise
+    histogram_promise: Promise
     spread_epsilon: Fraction
     first_share: Fraction
     mean: WeightedMean
@@ -219,7 +219,6 @@ class CellRangeAllocation(ReadOnlyArrays):
     select: RangeSelection
     errors: CellRangeErrors
     booked: Floats
-    kind: str = "per-cell"
 
     def losses(self) -> Floats:
         """Return each user's privacy loss, whatever is released; rounded up: booked."""
@@ -231,7 +230,9 @@ class CellRangeAllocation(ReadOnlyArrays):
     def pooled_means(self) -> PooledMeans:
         """The pooled histogram, with votes and bins."""
         mean = self.mean
-        return PooledMeans.of(mean.occupancy, mean.weight, self.lattice_steps, self.pooled_noise)
+        return PooledMeans.of(
+            mean.occupancy, mean.weight, self.lattice_steps, self.histogram_promise
+        )
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the histogram and the spread, then the looks at cells."""
@@ -398,7 +399,9 @@ class CellRangeAllocation(ReadOnlyArrays):
         InputError
         """
         self.mean.check()
-        if not (0 < self.first_share < 1 and self.pooled_noise.booked > 0 <= self.spread_epsilon):
+        if not (
+            0 < self.first_share < 1 and self.histogram_promise.amount > 0 <= self.spread_epsilon
+        ):
             raise InputError("the plan has a share of epsilon below zero or above one; plan again.")
 
     def check_room(self, epsilon: float) -> None:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.mechanisms.map_quantiles import rounded_means, tally_votes
-from hexveil.mechanisms.pooled_histogram import GRAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hexveil.model.factored_weights import FactoredWeights
     from hexveil.model.occupancy import Pairs
 
-EQUAL_VOTES = 3 * GRAIN // 4
+EQUAL_VOTES = 3 * PARTS // 4
 """Votes of a user that are divided equally among its cells; the rest is by weight."""
 
 
@@ -131,8 +131,8 @@ class WeightedDistances:
 def vote_shares(pairs: Pairs, weight: Ints, totals: Ints) -> Ints:
     """Return each pair's part of its cell in grains, rounded down."""
     # Whole numbers rounded down throughout: every processor has the same votes, and no user
-    # more than GRAIN.
-    return np.asarray(weight * GRAIN // totals[pairs.cell])
+    # more than PARTS.
+    return np.asarray(weight * PARTS // totals[pairs.cell])
 
 
 def votes_by_share(pairs: Pairs, share: Ints, cells_per_user: Ints, largest: int) -> Ints:
@@ -147,7 +147,7 @@ def votes_by_share(pairs: Pairs, share: Ints, cells_per_user: Ints, largest: int
     largest : int
         Largest sum of a user's shares, at least 1.
     """
-    by_weight = share * (GRAIN - EQUAL_VOTES) // largest
+    by_weight = share * (PARTS - EQUAL_VOTES) // largest
     return np.asarray(EQUAL_VOTES // cells_per_user[pairs.user] + by_weight)
 
 

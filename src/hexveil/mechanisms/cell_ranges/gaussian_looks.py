@@ -23,26 +23,25 @@ are rounded down, and so deviations up.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import Squares
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, DrawnRow, GaussianNoise, Separate, Values
-from hexveil.mechanisms.sensitivity_report import SquaredMoves
 from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity, FactoredSquares
 from hexveil.mechanisms.weighted.weighted_mean import check_room, laplace_scales
 from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.cell_ranges.look_stages import RangeDecision
     from hexveil.mechanisms.contract import (
@@ -54,21 +53,6 @@ if TYPE_CHECKING:
     )
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
-
-_DENOMINATOR = 2**40
-
-
-@lru_cache(maxsize=8)
-def root_down(share: Fraction) -> Fraction:
-    """Return the root of a share, rounded down to a short fraction.
-
-    Examples
-    --------
-    >>> round(float(root_down(Fraction(9, 100))), 9)
-    0.3
-    """
-    square = share.numerator * _DENOMINATOR**2 // share.denominator
-    return Fraction(math.isqrt(square), _DENOMINATOR)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +84,7 @@ class GaussianLookStage(ReadOnlyArrays):
     def deviations(self) -> Floats:
         """Deviation of the noise of each cell, rounded up."""
         mean, width = self.mean, self.upper - self.lower
-        return laplace_scales(mean.noise, mean.totals, width, root_down(self.share))
+        return laplace_scales(mean.noise, mean.totals, width, Squares.noise_share(self.share))
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
         """Return noise for the width of each cell's range."""
@@ -114,7 +98,7 @@ class GaussianLookStage(ReadOnlyArrays):
             return (FactoredSquares((FactoredSensitivity(weights, width, everywhere),)),)
         pairs = self.mean.pairs
         moves = Separate(pairs.user, pairs.cell, self.mean.pair_weight * width[pairs.cell])
-        return (SquaredMoves(moves),)
+        return (moves,)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sums. PRIVATE."""
@@ -152,8 +136,6 @@ class MeasuredLookStage(GaussianLookStage, DrawnRow):
 class GaussianCellRanges(CellRangeAllocation):
     """Public plan of means with a clipping range per cell, under (ε, δ)."""
 
-    kind: str = "per-cell Gaussian"
-
     def next_look(self, earlier: Outputs) -> Stage | None:
         """Return two looks at all cells."""
         if FIRST_LOOK not in earlier:
@@ -174,7 +156,7 @@ class GaussianCellRanges(CellRangeAllocation):
 
     def first_scales(self, ends: tuple[int, int]) -> Floats:
         """Return the deviation of each cell's first look."""
-        return self.mean.scales(ends[1] - ends[0], root_down(self.first_share))
+        return self.mean.scales(ends[1] - ends[0], Squares.noise_share(self.first_share))
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
         """Return the integer that each cell publishes: both looks together, or the second."""
@@ -203,8 +185,10 @@ class GaussianCellRanges(CellRangeAllocation):
         """Refuse, from public facts, sums and noise that do not fit."""
         widest, totals = self.lattice_steps, self.mean.totals
         for share in (self.first_share, 1 - self.first_share):
-            check_room(totals, self.mean.scales(widest, root_down(share)), widest, epsilon)
-            if not (self.mean.scales(1, root_down(share)) >= 1.0).all():
+            check_room(
+                totals, self.mean.scales(widest, Squares.noise_share(share)), widest, epsilon
+            )
+            if not (self.mean.scales(1, Squares.noise_share(share)) >= 1.0).all():
                 raise InputError(
                     "the noise of a look is below a step; ask for a smaller epsilon or use a finer "
                     "quantum."

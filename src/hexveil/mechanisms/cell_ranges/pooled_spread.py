@@ -1,6 +1,6 @@
 """Pooled histogram of user means, and their spread within cells: one bound on the votes of a user.
 
-A user casts at most GRAIN votes over all its pairs (`weighted_votes`), in both stages. The
+A user casts at most PARTS votes over all its pairs (`weighted_votes`), in both stages. The
 histogram (`pooled_histogram`, with its proof) gives the range of the first look and the law of user
 means; these follow from its noisy votes and public facts, and are stored with them.
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.distributed_votes import (
     WeightedDistances,
@@ -32,7 +32,7 @@ from hexveil.mechanisms.cell_ranges.distributed_votes import (
     votes_by_share,
     votes_of_distances,
 )
-from hexveil.mechanisms.distribution.bin_noise import GaussianBins
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.estimates import STANDARD_NORMAL
 from hexveil.mechanisms.map_quantiles import (
     MapQuantiles,
@@ -42,7 +42,7 @@ from hexveil.mechanisms.map_quantiles import (
     vote_targets,
     votes_of_users,
 )
-from hexveil.mechanisms.pooled_histogram import GRAIN, PooledHistogram
+from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.private_quantile import ListedPoints, selection_scale
 from hexveil.model.factored_weights import FactoredWeights
@@ -50,10 +50,11 @@ from hexveil.model.factored_weights import FactoredWeights
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.cell_ranges.first_range import FirstRange
     from hexveil.mechanisms.contract import PrivateSums
-    from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.mechanisms.pooled_histogram import VotedValues
     from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import LocalOccupancy, Occupancy
@@ -72,7 +73,7 @@ _Z_GRAIN = 2**20
 
 
 def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
-    """Return the votes of each pair, at most `GRAIN` for all pairs of a user.
+    """Return the votes of each pair, at most `PARTS` for all pairs of a user.
 
     Three quarters of a user's votes are divided equally among its cells, the rest by its weight,
     so that cells of few users count for more.
@@ -120,7 +121,7 @@ class PooledMeans(ReadOnlyArrays):
     ----------
     histogram : PooledHistogram
         Without its decisions.
-    noise : LaplaceBins or GaussianBins
+    noise : LaplaceBins or Squares
     total : int
         Votes of all users. Public.
     lattice_steps : int
@@ -128,13 +129,13 @@ class PooledMeans(ReadOnlyArrays):
     """
 
     histogram: PooledHistogram
-    noise: BinNoise
+    noise: NoiseLaw
     total: int
     lattice_steps: int
 
     @classmethod
     def of(
-        cls, occupancy: Occupancy, weight: Weights, lattice_steps: int, noise: BinNoise
+        cls, occupancy: Occupancy, weight: Weights, lattice_steps: int, promise: Promise
     ) -> PooledMeans:
         """Return the stage for the user means of all pairs.
 
@@ -143,13 +144,13 @@ class PooledMeans(ReadOnlyArrays):
         occupancy : Occupancy
         weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
         lattice_steps : int
-        noise : LaplaceBins or GaussianBins
+        noise : LaplaceBins or Squares
             With the loss of a user of all votes.
         """
         values, user_votes = pooled_votes(occupancy, weight)
         total = int(user_votes.sum())
-        bins = n_bins(Fraction(total, GRAIN) * noise.equivalent_epsilon)
-        edges = inner_edges(lattice_steps, bins)
+        bins = n_bins(Fraction(total, PARTS) * promise.laplace_epsilon(SUBSTITUTED))
+        edges, noise = inner_edges(lattice_steps, bins), promise.noise(SUBSTITUTED)
         histogram = PooledHistogram.of_users(HISTOGRAM, values, edges, user_votes, noise)
         return cls(histogram, noise, total, lattice_steps)
 
@@ -160,7 +161,8 @@ class PooledMeans(ReadOnlyArrays):
 
     def law(self, noisy: Ints) -> PooledLaw:
         """Return the law of user means, in quanta, that noisy votes show."""
-        return law_of_votes(self.histogram.edges, noisy, self.noise, self.total, self.lattice_steps)
+        edges = all_edges(self.histogram.edges, self.lattice_steps)
+        return PooledLaw.of(edges, noisy, self.noise, float(self.total))
 
 
 def inner_edges(lattice_steps: int, bins: int) -> Ints:
@@ -168,27 +170,10 @@ def inner_edges(lattice_steps: int, bins: int) -> Ints:
     return np.unique(lattice_steps * np.arange(1, bins, dtype=np.int64) // bins)
 
 
-def law_of_votes(
-    edges: Ints, noisy: Ints | Floats, noise: BinNoise, total: float, steps: int
-) -> PooledLaw:
-    """Return the law of user means, in quanta, that the noisy votes of bins show.
-
-    Parameters
-    ----------
-    edges : ndarray of int64
-        Inner edges of the bins.
-    noisy : ndarray, shape (n_bins,)
-    noise : LaplaceBins or GaussianBins
-    total : float
-        Votes of all users, as those of bins in parts of 1/GRAIN of a user's. Public.
-    steps : int
-        Width of the records' bounds in quanta.
-    """
-    inner = edges.astype(np.float64)
+def all_edges(inner: Ints, steps: int) -> Floats:
+    """Return all edges of bins with these inner ones, for bounds of so many quanta."""
     # On a lattice of few steps the first bin may be the lower bound alone.
-    whole = np.concatenate([[min(0.0, inner[0] - 0.5)], inner, [float(steps)]])
-    law = GAUSSIAN if isinstance(noise, GaussianBins) else LAPLACE
-    return PooledLaw.of(whole, np.asarray(noisy, dtype=np.float64), noise.scale, law, float(total))
+    return np.concatenate([[min(0.0, inner[0] - 0.5)], inner, [float(steps)]])
 
 
 def n_bins(precision: Fraction) -> int:

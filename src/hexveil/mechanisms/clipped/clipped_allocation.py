@@ -151,7 +151,6 @@ class ClippedAllocation(ReadOnlyArrays):
 
     stage: ClippedStage
     booked: Floats
-    kind: str = "clipped"
 
     def losses(self) -> Floats:
         """Return each user's privacy loss, rounded up: booked."""

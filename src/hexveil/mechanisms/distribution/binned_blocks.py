@@ -9,8 +9,8 @@ Neighbours: one unit's values all change within the bounds; units, their counts 
 public.
 Sensitivity: 2 M for each group, as proved in `binned_stage`: a group is in one block.
 Loss: Σ over a unit's groups of 2 M / b, with discrete Laplace noise of one scale b in all bins;
-under a δ squares of μ, Σ 2 M² / r² (`bin_noise`).
-Source: `binned_stage`, `bin_noise`.
+under a δ squares of μ, Σ 2 M² / r².
+Source: `binned_stage`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,26 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DrawnRow, PrivateSums, Values
-from hexveil.mechanisms.distribution.bin_noise import PARTS
-from hexveil.mechanisms.distribution.binned_stage import apportion
-from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, weigh
+from hexveil.mechanisms.contract import EvenNoise, PrivateSums, Values
+from hexveil.mechanisms.distribution.binned_stage import (
+    PricedSensitivity,
+    apportion,
+    two_bins,
+    weigh,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, SensitivityReport
-    from hexveil.mechanisms.distribution.bin_noise import BinNoise
-    from hexveil.mechanisms.distribution.priced_weights import PricedWeights
+    from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import Outputs, SensitivityReport
+    from hexveil.mechanisms.distribution.binned_stage import PricedWeights
     from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays, Occupancy, Pairs
     from hexveil.model.pair_bins import PairBins
@@ -138,7 +142,7 @@ class _ScoredBlockSums(PrivateSums):
 
 
 @dataclass(frozen=True, eq=False)
-class PooledBlockStage(DrawnRow, ReadOnlyArrays):
+class PooledBlockStage(EvenNoise, ReadOnlyArrays):
     """Noisy weights of bins over all cells, every unit of weight `PARTS`.
 
     Attributes
@@ -147,31 +151,25 @@ class PooledBlockStage(DrawnRow, ReadOnlyArrays):
     n_bins, n_users : int
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin.
-    scales : ndarray of float, shape (1,)
-        Parameter of the noise, in parts.
-    law : BinNoise
+    law : NoiseLaw
+        Noise of every bin, in parts.
     """
 
     name: str
     n_bins: int
     n_users: int
     place: Ints
-    scales: Floats
-    law: BinNoise
+    law: NoiseLaw
 
     @property
-    def entries(self) -> int:
+    def n_noised(self) -> int:
         """One number per bin."""
         return self.n_bins
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
-        """Return one scale for all bins."""
-        return (self.law.request(np.repeat(self.scales, self.n_bins)),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return the change by each unit of full weight: all bins have one scale."""
         weight = np.full(self.n_users, PARTS, dtype=np.int64)
-        return (self.law.report(np.arange(self.n_users), np.zeros_like(weight), weight),)
+        return (two_bins(np.arange(self.n_users), np.zeros_like(weight), weight),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the summed parts of each bin. PRIVATE."""
@@ -182,7 +180,7 @@ class PooledBlockStage(DrawnRow, ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class CellBlockStage(DrawnRow, ReadOnlyArrays):
+class CellBlockStage(EvenNoise, ReadOnlyArrays):
     """Noisy weights of the bins of each cell.
 
     Attributes
@@ -193,26 +191,20 @@ class CellBlockStage(DrawnRow, ReadOnlyArrays):
     weights : PricedWeights
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin.
-    scales : ndarray of float, shape (n_cells,)
-        Parameter of the noise of each cell's bins, in parts.
-    law : BinNoise
+    law : NoiseLaw
+        Noise of every bin, in parts.
     """
 
     name: str
     n_bins: int
     weights: PricedWeights
     place: Ints
-    scales: Floats
-    law: BinNoise
+    law: NoiseLaw
 
     @property
-    def entries(self) -> int:
+    def n_noised(self) -> int:
         """Cells times bins."""
-        return int(self.scales.size * self.n_bins)
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
-        """Return one scale for all bins of a cell."""
-        return (self.law.request(np.repeat(self.scales, self.n_bins)),)
+        return int(self.weights.prices.size * self.n_bins)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that each pair moves its cell's bins by its weight."""

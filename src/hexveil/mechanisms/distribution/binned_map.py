@@ -21,16 +21,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS, promised
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.bin_noise import PARTS, BinNoise, bin_noise
 from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage
-from hexveil.mechanisms.distribution.binned_stage import BinnedStage
-from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
+from hexveil.mechanisms.distribution.binned_stage import (
+    SUBSTITUTED,
+    BinnedStage,
+    PricedWeights,
+    weigh,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.distribution.pooled_shape import PooledShape
@@ -60,7 +65,6 @@ class BinnedMap(ReadOnlyArrays):
     floor: int
     threshold_edges: Ints
     epsilon: Fraction
-    kind = "binned map"
 
     @property
     def n_bins(self) -> int:
@@ -73,14 +77,9 @@ class BinnedMap(ReadOnlyArrays):
         return PricedWeights.of(self.shape.occupancy, self.prices, self.floor, self.law)
 
     @property
-    def law(self) -> BinNoise:
+    def law(self) -> NoiseLaw:
         """Noise of the bins."""
-        return bin_noise(self.epsilon, self.shape.delta)
-
-    @property
-    def scale(self) -> float:
-        """Noise scale of each bin, in parts."""
-        return self.law.scale
+        return promised(self.epsilon, self.shape.delta).noise(SUBSTITUTED)
 
     def losses(self) -> Floats:
         """Return each unit's loss, in ε or as a square of μ, rounded up."""
@@ -95,9 +94,8 @@ class BinnedMap(ReadOnlyArrays):
 
     def _cells(self, earlier: Outputs) -> BinnedStage | CellBlockStage:
         weights, place = self.weights, self.place(earlier)
-        scales = np.full(weights.prices.size, self.scale)
         if not self.shape.occupancy.is_local:
-            return CellBlockStage(CELL_BINS, self.n_bins, weights, place, scales, self.law)
+            return CellBlockStage(CELL_BINS, self.n_bins, weights, place, self.law)
         occupancy = self.shape.occupancy.local()
         return BinnedStage(
             CELL_BINS,
@@ -107,7 +105,7 @@ class BinnedMap(ReadOnlyArrays):
             occupancy.cell,
             weigh(occupancy, weights.prices, weights.divisor),
             place,
-            scales,
+            weights.prices.size,
             self.law,
         )
 

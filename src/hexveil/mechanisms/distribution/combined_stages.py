@@ -220,7 +220,6 @@ class CombinedStages:
 
     components: tuple[Component, ...]
     booked: Floats
-    kind = "combined"
 
     @classmethod
     def of(cls, components: Sequence[Component], n_units: int) -> CombinedStages:

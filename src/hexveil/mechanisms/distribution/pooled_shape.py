@@ -9,7 +9,8 @@ Sensitivity: 2^21 for each unit and release, √2 2^20 in L2 (`binned_stage`, on
 M = 2^20).
 Loss: its share of ε, or of the square of μ; in two releases 0.4 and 0.6 of it. The edges of the
 second are a function of the noisy first.
-Source: `binned_stage`; the density is a penalised fit by least squares, post-processing.
+Source: `binned_stage`; the density (`PooledDensity`, under either privacy model) is a penalised fit
+by least squares, post-processing.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS, promised
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.bin_noise import PARTS, BinNoise, bin_noise
 from hexveil.mechanisms.distribution.binned_blocks import PooledBlockStage
-from hexveil.mechanisms.distribution.binned_stage import BinnedStage
-from hexveil.mechanisms.distribution.pooled_density import PooledDensity
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, BinnedStage
 
 if TYPE_CHECKING:
+    from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.model.occupancy import Occupancy
+
 
 WIDE, NARROW = "wide bins", "narrow bins"
 N_WIDE, N_NARROW = 16, 20
@@ -60,37 +63,44 @@ class PooledShape(ReadOnlyArrays):
     fine_edges: Ints
     epsilon: Fraction
     delta: Fraction = Fraction(0)
-    kind = "pooled shape"
 
     @property
-    def law(self) -> BinNoise:
-        """Noise of all of its loss."""
-        return bin_noise(self.epsilon, self.delta)
+    def promise(self) -> Promise:
+        """All of its loss."""
+        return promised(self.epsilon, self.delta)
+
+    def _noise(self, share: Fraction = Fraction(1)) -> NoiseLaw:
+        """Return the noise of a release with this share of the loss."""
+        return self.promise.part(share).noise(SUBSTITUTED)
+
+    @property
+    def _precision(self) -> Fraction:
+        """Units times the ε of their noise."""
+        return self.occupancy.n_users * self.promise.laplace_epsilon(SUBSTITUTED)
 
     @property
     def is_refined(self) -> bool:
         """Whether bins are placed twice."""
-        return self.occupancy.n_users * self.law.equivalent_epsilon > REFINED_FROM
+        return self._precision > REFINED_FROM
 
     def losses(self) -> Floats:
         """Return each unit's loss, in ε or as a square of μ."""
-        return np.full(self.occupancy.n_users, round_up(self.law.booked))
+        return np.full(self.occupancy.n_users, round_up(self.promise.amount))
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stage of wide bins, then that of narrow ones, if there is one."""
         if WIDE not in earlier:
             share = WIDE_SHARE if self.is_refined else Fraction(1)
-            return self._stage(WIDE, self._wide_place(), self.law.part(share))
+            return self._stage(WIDE, self._wide_place(), self._noise(share))
         if self.is_refined and NARROW not in earlier:
             place = self._narrow_place(earlier)
-            return self._stage(NARROW, place, self.law.part(1 - WIDE_SHARE))
+            return self._stage(NARROW, place, self._noise(1 - WIDE_SHARE))
         return DONE
 
-    def _stage(self, name: str, place: Ints, law: BinNoise) -> BinnedStage | PooledBlockStage:
+    def _stage(self, name: str, place: Ints, law: NoiseLaw) -> BinnedStage | PooledBlockStage:
         n_users, n_bins = self.occupancy.n_users, N_NARROW if name == NARROW else self._n_wide
-        scales = np.array([law.scale])
         if not self.occupancy.is_local:
-            return PooledBlockStage(name, n_bins, n_users, place, scales, law)
+            return PooledBlockStage(name, n_bins, n_users, place, law)
         return BinnedStage(
             name,
             n_bins,
@@ -99,7 +109,7 @@ class PooledShape(ReadOnlyArrays):
             np.zeros(n_users, dtype=np.int64),
             np.full(n_users, PARTS, dtype=np.int64),
             place,
-            scales,
+            1,
             law,
         )
 
@@ -109,17 +119,16 @@ class PooledShape(ReadOnlyArrays):
 
         Of that by the noise a part: smoothing takes some away, and the cells' own numbers correct.
         """
-        law = self.law.part(1 - WIDE_SHARE) if self.is_refined else self.law
+        law = self._noise(1 - WIDE_SHARE if self.is_refined else Fraction(1))
         n_bins = N_NARROW if self.is_refined else self._n_wide
-        noise = MEAN_ABS_NORMAL * law.deviation * math.sqrt(n_bins) / 2
+        noise = MEAN_ABS_NORMAL * law.number_deviation / PARTS * math.sqrt(n_bins) / 2
         return TAKEN_OVER * noise / self.occupancy.n_users
 
     @property
     def _n_wide(self) -> int:
         if self.is_refined:
             return N_WIDE
-        precision = self.occupancy.n_users * self.law.equivalent_epsilon
-        return 8 if precision < FEW_UNITS / 4 else 12
+        return 8 if self._precision < FEW_UNITS / 4 else 12
 
     @property
     def _density(self) -> PooledDensity:
@@ -152,12 +161,126 @@ class PooledShape(ReadOnlyArrays):
     def _by_place(self, noisy: Ints, place: Ints, share: Fraction) -> Floats:
         """Return shares of fine bins from those of their bins, even within a bin."""
         measured = noisy / (PARTS * self.occupancy.n_users)
-        noise = self.law.part(share).deviation / self.occupancy.n_users
+        noise = self._noise(share).number_deviation / PARTS / self.occupancy.n_users
         # Half of what noise alone would give: small shares shrink, none becomes nothing.
         return self._density.even_shares(measured, place, noise / 4.0)
 
     def _smooth(self, noisy: Ints, place: Ints) -> Floats:
         """Return shares by a smooth log-density."""
         n_users = self.occupancy.n_users
-        variance = (self.law.deviation / n_users) ** 2
+        variance = (self._noise().number_deviation / PARTS / n_users) ** 2
         return self._density.smooth_shares(noisy / (PARTS * n_users), place, variance)
+
+
+LEAST = 1e-4
+"""Least share of a fine bin: nothing is impossible because of noise."""
+N_TERMS, NEWTON_STEPS = 5, 60
+MODEL_VARIANCE = 1e-5
+PENALTY = 0.25
+NEAR = 0.5
+"""Distance of a quantile from a threshold, in parts of the share of a bin, that makes it none."""
+
+
+@dataclass(frozen=True, eq=False)
+class PooledDensity(ReadOnlyArrays):
+    """Fine bins, and how shares of them follow from noisy bins.
+
+    Attributes
+    ----------
+    edges : ndarray of int64, shape (n_fine_bins,)
+        Upper ends of the fine bins, in quanta; the last is the span.
+    """
+
+    edges: Ints
+
+    @property
+    def _widths(self) -> Floats:
+        """Width of each fine bin, in quanta; half a quantum of one that holds the bound alone."""
+        return np.maximum(np.diff(self.edges, prepend=0), 0.5)
+
+    def wide_place(self, n_bins: int) -> Ints:
+        """Return the bin of each fine bin, among bins of nearly equal width."""
+        # By the end of a bin: fine bins are narrower than wide ones, thresholds divide them only.
+        # The first one may end at the lower bound itself.
+        last_bin = np.maximum(self.edges - 1, 0)
+        return np.asarray(np.minimum(last_bin * n_bins // int(self.edges[-1]), n_bins - 1))
+
+    def at_quantiles(self, shares: Floats, n_bins: int) -> Ints:
+        """Return the bin of each fine bin, among bins of nearly equal share."""
+        middle = np.cumsum(shares) - shares / 2.0
+        return np.minimum((middle * n_bins).astype(np.int64), n_bins - 1)
+
+    def quantile_place(self, shares: Floats, n_bins: int, threshold_edges: Ints) -> Ints:
+        """Return the bin of each fine bin, split at quantiles and at thresholds.
+
+        There are at most `n_bins` and one for each threshold, numbered without gaps. A quantile
+        near a threshold is no edge: a bin of few records has as much noise as one of many.
+        """
+        below = np.cumsum(shares)
+        quantiles = np.searchsorted(below, np.arange(1, n_bins) / n_bins)
+        thresholds = np.searchsorted(self.edges, threshold_edges)
+        distance = np.abs(below[quantiles][:, None] - below[thresholds]) > NEAR / n_bins
+        splits = np.unique(np.concatenate([quantiles[distance.all(axis=1)], thresholds]))
+        # A split at the last fine bin divides nothing.
+        splits = splits[splits < below.size - 1]
+        return np.searchsorted(splits, np.arange(below.size), side="left")
+
+    def even_shares(self, noisy: Floats, place: Ints, shrinkage: float) -> Floats:
+        """Return the shares of fine bins from those of their bins, even within a bin.
+
+        Parameters
+        ----------
+        noisy : ndarray of float, shape (n_bins,)
+            Noisy weights of bins.
+        place : ndarray of int64, shape (n_fine_bins,)
+            Bin of each fine bin.
+        shrinkage : float
+            Weight that small weights lose, about; in proportion to the noise.
+        """
+        width = self._widths
+        shrunk = np.maximum(noisy, 0.0)
+        # Small shares shrink, none becomes nothing.
+        shrunk = shrunk * shrunk / np.maximum(shrunk + shrinkage, np.finfo(float).tiny)
+        total = np.bincount(place, weights=width, minlength=noisy.size)
+        return _floored(shrunk[place] * width / total[place])
+
+    def smooth_shares(self, noisy: Floats, place: Ints, variance: float) -> Floats:
+        """Return the shares of fine bins by a smooth log-density.
+
+        Parameters
+        ----------
+        noisy : ndarray of float, shape (n_bins,)
+            Noisy shares of bins.
+        place : ndarray of int64, shape (n_fine_bins,)
+            Bin of each fine bin.
+        variance : float
+            Of the noise of a share.
+        """
+        edges, width = self.edges / self.edges[-1], self._widths / self.edges[-1]
+        terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, N_TERMS)[:, 1:]
+        variance = variance + MODEL_VARIANCE
+        penalty = PENALTY * np.arange(1, N_TERMS + 1) ** 2
+        gather = np.zeros((noisy.size, edges.size))
+        gather[place, np.arange(edges.size)] = 1.0
+        alpha = np.zeros(N_TERMS)
+        for _ in range(NEWTON_STEPS):
+            p = _density(terms @ alpha, width)
+            slope = gather @ (p[:, None] * (terms - p @ terms))
+            gradient = slope.T @ (noisy - gather @ p) / variance - penalty * alpha
+            curvature = slope.T @ slope / variance + np.diag(penalty)
+            step = np.linalg.solve(curvature, gradient)
+            alpha = alpha + step * min(1.0, 1.0 / max(np.abs(step).max(), 1e-12))
+        return _floored(_density(terms @ alpha, width))
+
+
+def _density(logarithm: Floats, width: Floats) -> Floats:
+    weight = width * np.exp(logarithm - logarithm.max())
+    return np.asarray(weight / weight.sum())
+
+
+def _floored(shares: Floats) -> Floats:
+    """Return shares that are positive and add up to 1."""
+    total = shares.sum()
+    even = np.full(shares.size, 1.0 / shares.size)
+    mixed = even if total <= 0.0 else (1.0 - LEAST * shares.size) * shares / total + LEAST
+    return np.asarray(mixed / mixed.sum())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.mechanisms.distribution.tilted_shapes import quantiles
+from hexveil.mechanisms.distribution.tilt_estimation import quantiles
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, half_bin
 
 if TYPE_CHECKING:

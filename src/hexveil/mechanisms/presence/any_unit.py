@@ -2,10 +2,10 @@
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: a unit moves all numbers of a noise request together by an L1 distance of at most `by`,
-whole-numbered, wherever its records lie.
+or by at most `by` in squares; whole-numbered, wherever its records lie.
 Loss: Σ_g d_g / b_g <= by / min b for discrete Laplace noise of scales b_g, where Σ_g d_g <= by.
-Of discrete Gaussian noise of parameters r_g: Σ_g d_g² / r_g² <= by_square / min r², as a square of
-μ (`accounting.gaussian_composition`), where Σ_g d_g² <= by_square.
+Of discrete Gaussian noise of parameters r_g: Σ_g d_g² / r_g² <= by / min r², as a square of μ
+(`accounting.gaussian_composition`), where Σ_g d_g² <= by.
 Source: the Laplace mechanism (Dwork, McSherry, Nissim and Smith, 2006), on integers; the discrete
 Gaussian (Canonne, Kamath and Steinke, 2020).
 
@@ -20,13 +20,17 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from hexveil.accounting.moves import ULP, losses, quotient
-from hexveil.mechanisms.contract import GaussianNoise, LaplaceNoise, PrivateSums
+from hexveil.accounting.promise import PARTS
+from hexveil.base.rational import round_up
+from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, PrivateSums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseRequest
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, Stage
     from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 
 N_ACCOUNTS = 1
@@ -75,39 +79,60 @@ def _blocks(sums: object) -> PairBlocks:
 
 
 @dataclass(frozen=True)
-class JointSensitivity:
-    """Sensitivity of numbers that any unit moves together by an L1 distance of at most `by`."""
+class AnyUnit:
+    """Sensitivity of numbers that any unit moves together by a limited distance.
+
+    Attributes
+    ----------
+    by : int
+        Largest sum of the moves, or of their squares; whole.
+    power : 1 or 2
+    """
 
     by: int
+    power: int = 1
+
+    @classmethod
+    def of(cls, noise: NoiseLaw, weights: int = 1) -> AnyUnit:
+        """Return that any unit contributes at most so many full weights, in the noise's norm."""
+        return cls(weights * PARTS**noise.power, noise.power)
 
     def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return the loss of any unit, rounded down: see `SensitivityReport`."""
-        if isinstance(request, GaussianNoise):
+        if isinstance(request, GaussianNoise) or self.power != 1:
             # No pure loss limits it: the meter of a pure promise refuses it.
             return np.full(n_users, np.inf)
         scale = np.min(request.scales) if isinstance(request, LaplaceNoise) else request.scale / 2
         (loss,) = losses([(np.array([self.by]), np.array([scale]))])
         return np.full(n_users, loss * DOWN)
 
-
-@dataclass(frozen=True)
-class JointDistance:
-    """Sensitivity of numbers that any unit moves together by a limited L2 distance.
-
-    Attributes
-    ----------
-    by_square : int
-        Largest sum of squares of the moves; whole.
-    """
-
-    by_square: int
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002
-        """Return infinity: an L2 distance alone limits no pure loss."""
-        return np.full(n_users, np.inf)
-
     def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
         """Return μ² of this noise for any unit, rounded down; infinite for a parameter of zero."""
+        if self.power != 2:
+            return np.full(n_users, np.inf)
         least = np.array([np.min(request.deviations)], dtype=np.float64)
-        square = quotient(quotient(np.array([self.by_square]), least), least)
+        square = quotient(quotient(np.array([self.by]), least), least)
         return np.full(n_users, square * DOWN)
+
+
+class AnyUnitPlan:
+    """Base of plans that promise as much to any unit, present or not: a `StagedPlan`."""
+
+    @property
+    def promise(self) -> Promise:
+        """The loss of any unit; each stage has a share of it."""
+        raise NotImplementedError
+
+    def losses(self) -> Floats:
+        """Return the loss of any unit, shape (1,), in ε or as a square of μ, rounded up: booked."""
+        return np.full(N_ACCOUNTS, round_up(self.promise.amount))
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the stage after these outputs: see `StagedPlan`."""
+        # Each stage is built from the outputs of those before it, so no further than the first
+        # that has none of its own.
+        return next((stage for stage in self.stages(earlier) if stage.name not in earlier), DONE)
+
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:
+        """Yield all stages in order, each made of the outputs before it."""
+        raise NotImplementedError

@@ -8,10 +8,9 @@ From a unit's own records and released numbers alone, with P = 2^20 parts:
     A_c = floor((2 w_c y_c + h_c - l_c) / 2 (h_c - l_c)),   B_c = w_c - A_c
 
 n_c counts the unit's records in the cell. ‖x‖ is the sum of x under Laplace noise, and the root of
-the sum of squares under Gaussian noise (`map_noise`). Prices p_c,
-the cap τ >= 0 and the ends l_c < h_c of each cell's range are whole numbers that were declared or
-released. A + B adds up to the weight of the units in a cell, and l + (h - l) A / (A + B) is the
-mean of their clipped positions.
+the sum of squares under Gaussian noise. Prices p_c, the cap τ >= 0 and the ends l_c < h_c of each
+cell's range are whole numbers that were declared or released. A + B adds up to the weight of the
+units in a cell, and l + (h - l) A / (A + B) is the mean of their clipped positions.
 
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: w_c >= 0 and Σ_c w_c <= P Σ_c x_c / Σ_c x_c = P. As 0 <= y_c <= h_c - l_c, A_c rises
@@ -27,6 +26,11 @@ with discrete Gaussian noise of parameter r.
 Source: weights as in user-level bounds on contributions (Amin, Kulesza, Munoz and Vassilvitskii,
 2019), sums of both signs in place of a count and a sum; the proof is above.
 
+The stages that release a map (`WeightMap`, `map_refinement.CoarseMap`) have these sums: every cell
+of the declared grid gets noise, whether records lie in it or not. Prices, centres, ranges and cap
+were declared or released before, so stages compose adaptively: their losses add up
+(`mechanisms.contract`).
+
 Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
 cells, 2 w_c y_c <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds
 the records of more.
@@ -39,14 +43,18 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import EvenNoise, Values
+from hexveil.mechanisms.presence.any_unit import AnyUnit, total_over_units
 
 if TYPE_CHECKING:
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs, PrivateSums, SensitivityReport
     from hexveil.model.private_pairs import PrivatePairs
 
-PARTS = 2**20
-"""Whole-number parts of a unit's weight, and of the span of the bounds."""
+
 MAX_PRICE = 2**20
 """Largest price of a cell."""
 ENLARGED = 1.0 + 2.0**-20
@@ -81,6 +89,9 @@ class Norm(Protocol):
     def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
         """Return the weight of each pair, by the larger of its unit's size and τ. PRIVATE."""
 
+    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
+        """Return a unit's weight in each of its cells, k of them counting fully. PRIVATE."""
+
 
 class SumOfRecords:
     """Their sum: weights of a unit add up to at most `PARTS`."""
@@ -94,6 +105,10 @@ class SumOfRecords:
         # At least 1: a unit whose cells are all closed has no priced records.
         divisor = np.maximum(self.sizes(pairs, priced), max(cap, 1))
         return np.asarray(PARTS * priced // pairs.of_unit(divisor))
+
+    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
+        """Return floor(P min(1, k / K)) in each of K cells. PRIVATE."""
+        return np.asarray(PARTS * cell_cap // np.maximum(visited, cell_cap))
 
 
 class RootOfSquares:
@@ -113,6 +128,14 @@ class RootOfSquares:
         quotients = (PARTS * priced).astype(np.float64) / pairs.of_unit(divisor)
         return np.floor(quotients).astype(np.int64)
 
+    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
+        """Return w = floor(P min(1, √(k/K))) in each of K cells: K w² <= k P². PRIVATE.
+
+        Roots of whole numbers below 2^52 are exact enough for their floor.
+        """
+        squares = PARTS**2 * cell_cap // np.maximum(visited, cell_cap)
+        return np.floor(np.sqrt(squares.astype(np.float64))).astype(np.int64)
+
     def _roots(self, pairs: PrivatePairs, priced: Ints) -> Floats:
         squares = pairs.per_unit(priced.astype(np.float64) ** 2)  # type: ignore[arg-type]
         return np.asarray(np.sqrt(squares) * ENLARGED)
@@ -120,6 +143,11 @@ class RootOfSquares:
 
 L1: Norm = SumOfRecords()
 L2: Norm = RootOfSquares()
+
+
+def norm_of(law: NoiseLaw) -> Norm:
+    """Return the norm in which a unit's contribution is limited under this noise."""
+    return L1 if law.power == 1 else L2
 
 
 def unit_weights(pairs: PrivatePairs, prices: Ints, cap: int, norm: Norm = L1) -> Ints:
@@ -200,3 +228,39 @@ def _per_cell(pairs: PrivatePairs, numbers: Ints, n_cells: int) -> Ints:
     # Exact: every partial sum is a whole number below 2^53.
     totals = np.bincount(pairs.cell, weights=numbers, minlength=n_cells)
     return np.asarray(totals, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightMap(EvenNoise):
+    """Noisy A of each cell, then noisy B of each cell.
+
+    Attributes
+    ----------
+    name : str
+    window : CellWindow
+    span_quanta : int
+    law : NoiseLaw
+        Of the noise on every number.
+    """
+
+    name: str
+    window: CellWindow
+    span_quanta: int
+    law: NoiseLaw
+
+    @property
+    def n_noised(self) -> int:
+        """Two numbers per cell."""
+        return 2 * self.window.prices.size
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return that any unit moves all numbers together by at most `PARTS`."""
+        return (AnyUnit.of(self.law),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the halves of the weights. PRIVATE."""
+        return (Values(total_over_units(sums, self.halves)[None]),)
+
+    def halves(self, pairs: PrivatePairs) -> Ints:
+        """Return the halves of the weights of some units. PRIVATE."""
+        return self.window.sums(pairs, self.span_quanta, norm_of(self.law))

@@ -14,36 +14,51 @@ Under Gaussian noise K w² <= k P²: an L2 distance of √k P.
 Loss: k P / b with discrete Laplace noise of scale b in every cell; or k P² / r² as a square of μ.
 Source: the bound on contributed partitions of user-level libraries (Wilson et al., 2020), by
 down-weighting in place of sampling.
+
+Beside a map: two mechanisms on the same records, one loss. The number of units is a stage of its
+own, before the stages of the map. It is not derived from the map's weights, although these cost
+nothing more: a unit's weight in a cell follows its records there, so that weights times the
+declared cells of a unit miss numbers of units by a bias that no noise tells of, and no interval
+would hold by the law of the noise.
+Loss: the sum ε₁ + ε₂ of both parts, for any unit, present or not; under a δ, which both have, the
+sum of their squares of μ. No stage of the map sees the noisy numbers, and none would lose more if
+it did. Source: composition (`hexveil.mechanisms.contract`, `hexveil.accounting.promise`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS, Promise, of_amount, promised
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DONE, DrawnRow, Values
-from hexveil.mechanisms.presence.any_unit import total_over_units
-from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
+from hexveil.mechanisms.contract import EvenNoise, Values
+from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan, total_over_units
+from hexveil.mechanisms.presence.contribution import norm_of
+from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import (
-        NoiseRequest,
         Outputs,
         PrivateSums,
         SensitivityReport,
         Stage,
     )
-    from hexveil.mechanisms.presence.map_noise import MapNoise
+    from hexveil.mechanisms.presence.presence_decoding import PresenceMap
+    from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
     from hexveil.model.private_pairs import PrivatePairs
+
 
 COUNT_MAP = "count map"
 MISS = 0.05
@@ -51,34 +66,30 @@ MAX_CELL_CAP = 2**20
 
 
 @dataclass(frozen=True)
-class UnitCounts(DrawnRow):
+class UnitCounts(EvenNoise):
     """Noisy number of units in each cell, in parts; the stage of `CountAllocation`.
 
     Attributes
     ----------
     n_cells, cell_cap : int
         k cells of a unit count fully.
-    law : MapNoise
+    law : NoiseLaw
         Of the noise in every cell.
     """
 
     n_cells: int
     cell_cap: int
-    law: MapNoise
+    law: NoiseLaw
     name = COUNT_MAP
 
     @property
-    def entries(self) -> int:
+    def n_noised(self) -> int:
         """A number per cell."""
         return self.n_cells
 
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
-        """Return noise of one scale for all cells."""
-        return (self.law.request(self.n_cells),)
-
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that any unit contributes at most k full weights."""
-        return (self.law.report(self.cell_cap),)
+        return (AnyUnit.of(self.law, self.cell_cap),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the numbers of units, in parts. PRIVATE."""
@@ -87,7 +98,7 @@ class UnitCounts(DrawnRow):
     def counts(self, pairs: PrivatePairs) -> Ints:
         """Return the number of units in each cell, in parts. PRIVATE."""
         visited = pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell)))
-        weights = self.law.count_weights(self.cell_cap, visited)
+        weights = norm_of(self.law).count_weights(self.cell_cap, visited)
         # Exact: every partial sum is a whole number below 2^53.
         return np.bincount(pairs.cell, weights=weights, minlength=self.n_cells).astype(np.int64)
 
@@ -114,7 +125,7 @@ class UnitCountMap(ReadOnlyArrays):
 
 
 @dataclass(frozen=True)
-class CountAllocation:
+class CountAllocation(AnyUnitPlan):
     """Plan of a map of numbers of units: public numbers alone.
 
     Attributes
@@ -133,36 +144,24 @@ class CountAllocation:
     epsilon: Fraction
     false_openings: float | None = 1.0
     delta: Fraction = Fraction(0)
-    kind = "presence-counts"
 
     def __post_init__(self) -> None:
         if not 1 <= self.cell_cap <= MAX_CELL_CAP:
             raise InputError(f"a cap on cells runs from 1 to {MAX_CELL_CAP:,}.")
 
     @property
-    def shares(self) -> LossShares:
-        """The loss; the map has all of it."""
-        return loss_shares(self.epsilon, self.delta)
+    def promise(self) -> Promise:
+        """The loss; each stage has a share of it."""
+        return promised(self.epsilon, self.delta)
 
     @property
-    def law(self) -> MapNoise:
+    def law(self) -> NoiseLaw:
         """Noise of every cell."""
-        return self.shares.map_noise(weights=self.cell_cap)
+        return self.promise.noise(self.cell_cap)
 
-    @property
-    def scale(self) -> float:
-        """Noise scale of every cell, in parts."""
-        return self.law.scale
-
-    def losses(self) -> Floats:
-        """Return the loss of any unit, shape (1,): booked."""
-        return booked_losses(self.shares)
-
-    def next_stage(self, earlier: Outputs) -> Stage | None:
-        """Return the only stage, then DONE."""
-        if COUNT_MAP in earlier:
-            return DONE
-        return UnitCounts(self.n_cells, self.cell_cap, self.law)
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:  # noqa: ARG002  there is one
+        """Yield the only stage."""
+        yield UnitCounts(self.n_cells, self.cell_cap, self.law)
 
     def decode(self, outputs: Outputs) -> UnitCountMap:
         """Return numbers of units; empty cells open with the declared expected number."""
@@ -174,9 +173,70 @@ class CountAllocation:
         return decode_counts(noisy, self.law, is_open)
 
 
-def decode_counts(noisy: Ints, law: MapNoise, is_open: NDArray[np.bool_]) -> UnitCountMap:
+def decode_counts(noisy: Ints, law: NoiseLaw, is_open: NDArray[np.bool_]) -> UnitCountMap:
     """Return the numbers of units of open cells by their noisy numbers, in parts."""
     margin = law.quantile(MISS / 2)
     columns = [np.maximum((noisy + shift) / PARTS, 0.0) for shift in (0, -margin, margin)]
     open_columns = (np.where(is_open, column, np.nan) for column in (*columns, noisy / PARTS))
     return UnitCountMap(is_open, *open_columns)
+
+
+MapAllocation: TypeAlias = PresenceAllocation | ShapeAllocation
+
+
+@dataclass(frozen=True, eq=False)
+class CountedMap:
+    """A released map and the numbers of units in its open cells. Public.
+
+    Attributes
+    ----------
+    statistics : PresenceMap or ShapeMap
+    counts : UnitCountMap
+        NaN where the map is closed.
+    """
+
+    statistics: PresenceMap | ShapeMap
+    counts: UnitCountMap
+
+    @property
+    def is_open(self) -> NDArray[np.bool_]:
+        """Whether each cell is published: decided by the map alone."""
+        return self.statistics.is_open
+
+
+@dataclass(frozen=True)
+class CountedAllocation(AnyUnitPlan):
+    """Plan of numbers of units beside a map: public numbers alone.
+
+    Attributes
+    ----------
+    counts : CountAllocation
+        Tests no cell: the map decides which are open.
+    statistics : PresenceAllocation or ShapeAllocation
+    """
+
+    counts: CountAllocation
+    statistics: MapAllocation
+
+    def __post_init__(self) -> None:
+        if self.counts.delta != self.statistics.delta:
+            raise InputError("numbers of units and the statistics beside them have one delta.")
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise, 0 of a pure one."""
+        return self.statistics.delta
+
+    @property
+    def promise(self) -> Promise:
+        """Loss of both parts together."""
+        return of_amount(self.counts.promise.amount + self.statistics.promise.amount, self.delta)
+
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:
+        """Yield the count map, then the stages of the map."""
+        yield from self.counts.stages(earlier)
+        yield from self.statistics.stages(earlier)
+
+    def decode_counts(self, outputs: Outputs, is_open: NDArray[np.bool_]) -> UnitCountMap:
+        """Return the numbers of units in the open cells of the map. Post-processing."""
+        return decode_counts(outputs[COUNT_MAP][0], self.counts.law, is_open)

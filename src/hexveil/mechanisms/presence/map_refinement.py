@@ -10,7 +10,7 @@ On a grid of several dimensions they are shrunk towards the effects of place and
 
 Prices fall as 1 / max(W, floor): a unit that was in crowded and in lonely cells gives more weight
 to the lonely ones, so that noise relative to weight is alike in all open cells. Closed cells have
-price 0 (see `cell_opening`).
+price 0 (see `accounting.noise_law`).
 
 Everything here is a function of released numbers and the declared grid. Its results are stored in
 the row of the coarse map, since the last digits of a double may differ between processors.
@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.presence.cell_effects import NoisyLevels
-from hexveil.mechanisms.presence.contribution import MAX_PRICE, PARTS, CellWindow
+from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow, WeightMap
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs
 
 MAX_SHRINKAGE_STEPS = 60
 MIN_CELLS = 3
@@ -131,3 +133,25 @@ def variance_between(estimates: Floats, variances: Floats) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
     return (low + high) / 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseMap(WeightMap):
+    """Weight map with a row that also holds the centres and prices made from it.
+
+    Attributes
+    ----------
+    refinement : MapRefinement
+    """
+
+    refinement: MapRefinement
+
+    @property
+    def entries(self) -> int:
+        """Two noisy numbers per cell, its centre and its price."""
+        return 4 * self.window.prices.size
+
+    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
+        """Return the noisy numbers, then the centres, then the prices."""
+        refined = [self.refinement.centres_and_prices(self.window, noisy) for noisy in drawn]
+        return np.hstack([drawn, np.array([np.concatenate(two) for two in refined])])

@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.pooled_law import Excess, PooledLaw
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, MapNoise
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.pooled_law import Excess, PooledLaw
+    from hexveil.mechanisms.presence.contribution import CellWindow
 
 VALUE_BINS = 8
 OCTAVES, PER_OCTAVE = 6, 2
@@ -74,13 +73,6 @@ def within_reach(centres: Ints, prices: Ints) -> Ints:
 def used_bins(edges: Ints, votes: Ints) -> tuple[Ints, Ints]:
     """Return edges and votes of the bins that have a width."""
     return np.unique(edges), votes[np.diff(edges) > 0]
-
-
-def law_of_bins(edges: Ints, votes: Ints, noise: MapNoise) -> PooledLaw:
-    """Return the law of a released histogram, in shares of the span."""
-    law = GAUSSIAN if isinstance(noise, GaussianMapNoise) else LAPLACE
-    edges, votes = used_bins(edges, votes)
-    return PooledLaw.of(edges / PARTS, votes.astype(np.float64), noise.scale, law)
 
 
 def crowded_range(law: PooledLaw) -> Ints:

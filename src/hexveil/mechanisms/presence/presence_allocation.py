@@ -16,7 +16,7 @@ declared numbers and released numbers of the stages before, nothing else.
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: stated by each stage (`pooled_histogram`, `map_stage`).
 Loss: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of the
-stages add up to 1, whatever the outputs are (`loss_shares`).
+stages add up to 1, whatever the outputs are (`accounting.promise`).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
@@ -28,20 +28,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.mechanisms.contract import DONE
+from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
 from hexveil.mechanisms.presence.cell_effects import NoisyLevels
-from hexveil.mechanisms.presence.contribution import MAX_PRICE, PARTS, CellWindow
-from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
-from hexveil.mechanisms.presence.map_refinement import MapRefinement
-from hexveil.mechanisms.presence.map_stage import CoarseMap, WeightMap
+from hexveil.mechanisms.presence.contribution import (
+    MAX_PRICE,
+    CellWindow,
+    WeightMap,
+    norm_of,
+)
+from hexveil.mechanisms.presence.map_refinement import CoarseMap, MapRefinement
 from hexveil.mechanisms.presence.pooled_ranges import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
     BeyondRange,
     best_ranges,
     crowded_range,
-    law_of_bins,
     refined_edges,
     used_bins,
     within_reach,
@@ -56,23 +60,21 @@ from hexveil.mechanisms.presence.presence_design import (
     PrivateCap,
     ThreeStages,
 )
-from hexveil.mechanisms.presence.unit_votes import UnitVotes
-from hexveil.mechanisms.presence.user_cap import cap_stage
+from hexveil.mechanisms.presence.unit_votes import UnitVotes, cap_stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs, Stage
-    from hexveil.mechanisms.pooled_law import PooledLaw
-    from hexveil.mechanisms.presence.map_noise import MapNoise
 
 WIDE_VALUES, VALUES, COARSE_MAP = "wide values", "values", "coarse map"
 RESIDUALS, FINE_MAP = "residuals", "fine map"
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceAllocation:
+class PresenceAllocation(AnyUnitPlan):
     """Plan of a map with private presence: public numbers alone.
 
     Attributes
@@ -101,7 +103,6 @@ class PresenceAllocation:
     shape: tuple[int, ...] = ()
     delta: Fraction = Fraction(0)
     typical_weight: float = 1.0
-    kind = "presence"
 
     def __post_init__(self) -> None:
         """Refuse an ε of which a share asks for more noise than integers hold."""
@@ -109,29 +110,14 @@ class PresenceAllocation:
             self.histogram_law(name)
 
     @property
-    def shares(self) -> LossShares:
+    def promise(self) -> Promise:
         """The loss; each stage has a share of it."""
-        return loss_shares(self.epsilon, self.delta)
-
-    def losses(self) -> Floats:
-        """Return the loss of any unit, shape (1,): booked."""
-        return booked_losses(self.shares)
-
-    def next_stage(self, earlier: Outputs) -> Stage | None:
-        """Return the stage after these outputs: see `Allocation`."""
-        # Each stage is built from the outputs of those before it, so no further than the first
-        # that has none of its own.
-        return next((stage for stage in self._stages(earlier) if stage.name not in earlier), DONE)
+        return promised(self.epsilon, self.delta)
 
     @property
-    def law(self) -> MapNoise:
+    def law(self) -> NoiseLaw:
         """Noise of the map that is published."""
-        return self.shares.map_noise(self.form.map_share)
-
-    @property
-    def fine_scale(self) -> float:
-        """Noise scale of the map that is published, in parts."""
-        return self.law.scale
+        return self.promise.part(self.form.map_share).noise()
 
     @property
     def threshold(self) -> int | None:
@@ -177,7 +163,9 @@ class PresenceAllocation:
         """Return what the ranges of the published map cut off."""
         name, edges, votes = self.histogram(outputs)
         origin = centres if name == RESIDUALS else np.zeros_like(centres)
-        return BeyondRange.of(law_of_bins(edges, votes, self.histogram_law(name)), origin, window)
+        return BeyondRange.of(
+            PooledLaw.of(edges / PARTS, votes, self.histogram_law(name)), origin, window
+        )
 
     def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:
         """Return levels of all cells, in parts; of cells without a price from the coarse map."""
@@ -190,14 +178,15 @@ class PresenceAllocation:
         merged = published.above_noise().where(has_price, coarse.smoothed(self.shape))
         return merged.levels(self.shape)
 
-    def _noisy_levels(self, window: CellWindow, noisy: Ints, law: MapNoise) -> NoisyLevels:
+    def _noisy_levels(self, window: CellWindow, noisy: Ints, law: NoiseLaw) -> NoisyLevels:
         weight, difference = window.decode(noisy)
         deviation = law.sum_deviation / PARTS
         return NoisyLevels.of(weight, difference, window.middle, window.radius, deviation)
 
     # ---- stages ----
 
-    def _stages(self, earlier: Outputs) -> Iterator[Stage]:
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:
+        """Yield the stages of the form."""
         yield self._wide_values()
         yield self._values(earlier)
         if isinstance(self.form, ThreeStages):
@@ -207,21 +196,21 @@ class PresenceAllocation:
                 yield self._user_cap(earlier, self.form.cap)
         yield WeightMap(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
 
-    def coarse_law(self, form: ThreeStages) -> MapNoise:
+    def coarse_law(self, form: ThreeStages) -> NoiseLaw:
         """Return the noise of the coarse map."""
-        return self.shares.map_noise(form.coarse_share)
+        return self.promise.part(form.coarse_share).noise()
 
     @property
-    def range_law(self) -> MapNoise:
+    def range_law(self) -> NoiseLaw:
         """Noise of the histogram by which the published map's ranges are chosen."""
         return self.histogram_law(VALUES if isinstance(self.form, OneShot) else RESIDUALS)
 
-    def histogram_law(self, name: str) -> MapNoise:
+    def histogram_law(self, name: str) -> NoiseLaw:
         """Return the noise of a histogram."""
         if name == RESIDUALS and isinstance(self.form, ThreeStages):
-            return self.shares.map_noise(self.form.residual_share)
+            return self.promise.part(self.form.residual_share).noise()
         part = WIDE_PART if name == WIDE_VALUES else 1 - WIDE_PART
-        return self.shares.map_noise(self.form.range_share * part)
+        return self.promise.part(self.form.range_share * part).noise()
 
     def _histogram(
         self,
@@ -235,12 +224,11 @@ class PresenceAllocation:
         noise = self.histogram_law(name)
 
         def decided(noisy: Ints) -> Ints:
-            return decide(law_of_bins(edges, noisy, noise))
+            return decide(PooledLaw.of(edges / PARTS, noisy, noise))
 
         # Bins of distances are the same whatever the centres are: some are out of reach.
         inner = (edges if votes.around is None else RESIDUAL_EDGES)[1:-1]
-        request, report = noise.request(inner.size + 1), noise.report()
-        return PooledHistogram(name, votes, inner, request, report, decided, n_decided)
+        return PooledHistogram(name, votes, inner, noise, AnyUnit.of(noise), decided, n_decided)
 
     def _wide_values(self) -> PooledHistogram:
         """Return the stage that decides where bins of values are narrow."""
@@ -308,8 +296,8 @@ class PresenceAllocation:
         return self._histogram(RESIDUALS, votes, edges, decide, 2 * self.n_cells)
 
     def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PooledHistogram:
-        prices, noise = self._coarse_row(earlier)[2], self.shares.map_noise(cap.share)
-        return cap_stage(prices, self.law.norm, noise, cap.quantile)
+        prices, noise = self._coarse_row(earlier)[2], self.promise.part(cap.share).noise()
+        return cap_stage(prices, norm_of(self.law), noise, cap.quantile)
 
     def _cap(self, outputs: Outputs, form: ThreeStages) -> int:
         """Return the cap of the fine map, in priced records."""

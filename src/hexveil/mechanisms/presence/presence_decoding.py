@@ -3,7 +3,7 @@
 Of each open cell, with W and D the noisy A + B and A - B, b the scale of the noise and s the
 standard deviation of a sum of two such noises X and Y:
 
-- the weight is W, with the exact 95 % quantile of |X + Y| to either side (`map_noise`);
+- the weight is W, with the exact 95 % quantile of |X + Y| to either side (`noise_law`);
   A cell that was tested is seen only if its noisy weight reached the threshold T, so the lower end
   there is at most the w of which P(w + Z >= W | w + Z >= T) is 2.5 %, Z = X + Y;
 - the mean is m + r q, q = D / max(W, s) within [-1, 1].
@@ -40,15 +40,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.noise_law import LAPLACE, Gaussian, NoiseLaw
+from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
-from hexveil.mechanisms.presence.map_noise import UNIT_LAPLACE, GaussianMapNoise, MapNoise
 from hexveil.mechanisms.presence.map_refinement import variance_between
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.presence.contribution import CellWindow
     from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 
 MISS = 0.05
@@ -116,7 +117,7 @@ class PresenceMap(ReadOnlyArrays):
 def decode_map(
     window: CellWindow,
     noisy: Ints,
-    law: MapNoise,
+    law: NoiseLaw,
     cut: BeyondRange,
     centres: Ints,
     threshold: int | None = None,
@@ -129,7 +130,7 @@ def decode_map(
     window : CellWindow
         A cell of price 0 is closed.
     noisy : ndarray of int64, shape (2 n_cells,)
-    law : MapNoise
+    law : NoiseLaw
     cut : BeyondRange
         What the ranges cut off.
     centres : ndarray of int64, shape (n_cells,)
@@ -170,7 +171,7 @@ def decode_map(
 def _averages(
     window: CellWindow,
     weights: tuple[Floats, Floats, Floats],
-    law: MapNoise,
+    law: NoiseLaw,
     cut: BeyondRange,
     centres: Floats,
     is_open: NDArray[np.bool_],
@@ -209,7 +210,7 @@ def _averages(
 
 
 def cut_off_error(
-    cut: BeyondRange, weight: Floats, law: MapNoise
+    cut: BeyondRange, weight: Floats, law: NoiseLaw
 ) -> tuple[tuple[Floats, Floats], Floats]:
     """Return by how much intervals are wider below and above but for noise, and what is expected.
 
@@ -219,14 +220,14 @@ def cut_off_error(
         What the ranges cut off.
     weight : ndarray of float
         Lower end of the weight.
-    law : MapNoise
+    law : NoiseLaw
         Only its kind counts here.
     """
     own = np.maximum(weight, 1.0)
     below, above = (
         np.sqrt(side.square / own + side.mean**2 + side.error**2) for side in (cut.below, cut.above)
     )
-    drift = GAUSSIAN_DRIFT if isinstance(law, GaussianMapNoise) else DRIFT
+    drift = GAUSSIAN_DRIFT if isinstance(law, Gaussian) else DRIFT
     model = cut.deviation * np.sqrt(WEIGHTING**2 / own + drift**2)
     sides = tuple(
         np.hypot(
@@ -251,7 +252,7 @@ def _nearness(ratio: Floats, weight: Floats, noise: Floats, is_open: NDArray[np.
 
 
 def deviation_between(
-    window: CellWindow, noisy: tuple[Floats, Floats], law: MapNoise, is_open: NDArray[np.bool_]
+    window: CellWindow, noisy: tuple[Floats, Floats], law: NoiseLaw, is_open: NDArray[np.bool_]
 ) -> float:
     """Return the standard deviation of averages between open cells, as a share of the span.
 
@@ -274,7 +275,7 @@ def deviation_between(
 
 
 def lowest_weights(
-    noisy: Floats, threshold: float, law: MapNoise = UNIT_LAPLACE, n_terms: int = 2
+    noisy: Floats, threshold: float, law: NoiseLaw = LAPLACE, n_terms: int = 2
 ) -> Floats:
     """Return the w with P(w + Z >= noisy | w + Z >= threshold) = 2.5 %, 0 at least.
 
@@ -296,7 +297,7 @@ def lowest_weights(
 
 
 def ratio_interval(
-    weight: Floats, difference: Floats, scale: float, law: MapNoise = UNIT_LAPLACE
+    weight: Floats, difference: Floats, scale: float, law: NoiseLaw = LAPLACE
 ) -> tuple[Floats, Floats]:
     """Return 95 % intervals of the ratio (A - B) / (A + B) within [-1, 1].
 
@@ -306,7 +307,7 @@ def ratio_interval(
         Noisy A + B and A - B.
     scale : float
         Of the noise, in the same unit.
-    law : MapNoise, optional
+    law : NoiseLaw, optional
         Only its kind counts here.
 
     Examples
@@ -330,7 +331,7 @@ def ratio_interval(
     return np.maximum(low, -1.0), np.minimum(high, 1.0)
 
 
-def noise_quantile95(ratio: Floats, law: MapNoise = UNIT_LAPLACE) -> Floats:
+def noise_quantile95(ratio: Floats, law: NoiseLaw = LAPLACE) -> Floats:
     """Return the 95 % quantile of |(1 - z) X - (1 + z) Y|, X and Y noise of scale 1.
 
     Parameters

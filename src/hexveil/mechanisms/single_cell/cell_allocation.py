@@ -178,7 +178,6 @@ class CellAllocation(ABC):
     stages : tuple of BoundedStage
     """
 
-    kind: ClassVar[str]
     figures: ClassVar[tuple[str, ...]] = ("cell", "groups")
     """Fields that follow from counts and loss, and that no draw and no estimate reads."""
 

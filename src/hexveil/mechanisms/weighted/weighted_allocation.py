@@ -30,7 +30,7 @@ from hexveil.mechanisms.contract import (
     Values,
 )
 from hexveil.mechanisms.estimates import widened
-from hexveil.mechanisms.sensitivity_report import SquaredMoves, noise_of_law
+from hexveil.mechanisms.sensitivity_report import noise_of_law
 from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity, FactoredSquares
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import (
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
         SensitivityReport,
         Stage,
     )
-    from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
@@ -109,7 +109,7 @@ class WeightedStage(DrawnRow):
         if elsewhere:
             return (FactoredSquares(tuple(elsewhere)),)
         moves = [report for report in reports if isinstance(report, Separate)]
-        return (SquaredMoves(Separate.side_by_side(moves, self.mean.noise.size)),)
+        return (Separate.side_by_side(moves, self.mean.noise.size),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the integers of all cells. PRIVATE."""
@@ -128,8 +128,8 @@ class WeightedAllocation(ReadOnlyArrays):
 
     Attributes
     ----------
-    pooled_noise : LaplaceBins or GaussianBins
-        Of the pooled histogram, with its loss for a user of all votes.
+    histogram_promise : Pure or Squares
+        Loss of a user of all votes by the pooled histogram.
     quantiles : pair of Fraction
         Shares of user means below the ends of the range.
     widening : Fraction
@@ -148,7 +148,7 @@ class WeightedAllocation(ReadOnlyArrays):
     errors : RangeErrors
     """
 
-    pooled_noise: BinNoise
+    histogram_promise: Promise
     quantiles: tuple[Fraction, Fraction]
     widening: Fraction
     mean: WeightedMean
@@ -158,7 +158,6 @@ class WeightedAllocation(ReadOnlyArrays):
     lattice_steps: int
     booked: Floats
     errors: RangeErrors
-    kind: str = "weighted"
     law: NoiseLaw = LAPLACE
 
     def losses(self) -> Floats:
@@ -169,7 +168,9 @@ class WeightedAllocation(ReadOnlyArrays):
     def pooled_means(self) -> PooledMeans:
         """The pooled histogram, with votes and bins."""
         mean = self.mean
-        return PooledMeans.of(mean.occupancy, mean.weight, self.lattice_steps, self.pooled_noise)
+        return PooledMeans.of(
+            mean.occupancy, mean.weight, self.lattice_steps, self.histogram_promise
+        )
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the pooled histogram, then the cells' own numbers."""

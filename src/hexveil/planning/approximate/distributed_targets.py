@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
+from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.promise import promised
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import PlanAllocation, WithinBounds
 from hexveil.planning.approximate.gaussian_mean_error import GaussianProblem
@@ -113,7 +114,7 @@ def meet_each_target(
     aim = relative_targets(targets, problem.span, occupancy, AIM)
     weights = ObjectiveWeights.of(problem.request, problem.span, occupancy)
     start = np.stack([to_all_cells(own, cells, occupancy.n_cells) for own in begin])
-    root = math.sqrt(calibrated_square(epsilon, problem.request.delta))
+    root = math.sqrt(promised(epsilon, problem.request.delta).amount)
 
     def tried(times: float) -> tuple[float, PlanAllocation | None]:
         limited = GaussianProblem(occupancy, weights, (times * root) ** 2)
@@ -175,7 +176,7 @@ def meet_average_targets(
     for _ in range(HALVINGS):
         if tried > LARGEST_EPSILON:
             break
-        rows = least_error(problem, calibrated_square(Fraction(tried), delta))
+        rows = least_error(problem, promised(Fraction(tried), delta).amount)
         scaled = _with_targets_met(problem, targets, rows)
         if scaled is None:  # bias alone is too large
             tried *= 2.0

@@ -17,13 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import has_single_record
-from hexveil.accounting.gaussian_composition import (
-    CHOICES,
-    calibrated_square,
-    pure_of_square,
-    range_square,
-)
 from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.accounting.promise import Squares, check_units, choices_worth, promised
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.mechanisms.cell_ranges.pooled_spread import distance_vote_ratio
@@ -33,7 +28,6 @@ from hexveil.planning.allocation import (
     PrivateRange,
     full_factors,
 )
-from hexveil.planning.approximate.delta_request import check_population, square_to_spend
 from hexveil.planning.approximate.distributed_targets import (
     bounded_rows,
     meet_average_targets,
@@ -52,7 +46,7 @@ from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCan
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.user_weights import SMALL_PROBLEM_PAIRS, weight_distances
 from hexveil.planning.clipping_range.weight_search import in_whole_parts
-from hexveil.planning.guarantees.plan_losses import booked_per_user, choices_square
+from hexveil.planning.guarantees.plan_losses import booked_per_user, shared_cost
 from hexveil.planning.optimizers.joint import relative_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.optimizers.user_sample import fetch_sample
@@ -88,10 +82,11 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
         small an ε.
     """
     request, occupancy = problem.request, problem.occupancy
-    check_population(occupancy, request.delta)
+    check_units(request.delta, occupancy.n_users)
     if isinstance(request.limit, WithinErrors):
         return _within_errors(problem, request.limit.targets)
-    square = square_to_spend(request)
+    assert request.epsilon is not None  # noqa: S101  see check_delta_request
+    square = promised(request.epsilon, request.delta).amount
     match request.resolve_range(problem.occupancy, request.epsilon):
         case "bounds":
             return _within_bounds(problem, square)
@@ -138,7 +133,7 @@ def _least_allocation(
 
     def at(epsilon: Fraction) -> PlanAllocation:
         try:
-            square = calibrated_square(epsilon, request.delta) / Fraction(part) ** 2
+            square = promised(epsilon, request.delta).amount / Fraction(part) ** 2
         except InputError:  # so small an ε leaves nothing to measure with
             return constants
         if request.objective == "mean":
@@ -155,11 +150,7 @@ def _calibrated(
     problem: PlanningProblem, square: Fraction, allocation: PlanAllocation
 ) -> PlanAllocation:
     """Return the allocation with noise at which the most exposed unit spends the square."""
-    shared = 0.0
-    if isinstance(allocation.clipping, PrivateRange):
-        shared = range_square(allocation.clipping.shared_epsilon)
-    elif isinstance(allocation.clipping, PerCellRange):
-        shared = choices_square(allocation.clipping.plan)
+    shared = shared_cost(allocation, problem.request.delta)
     room, fitted = float(square) - shared, allocation
     largest = float(booked_per_user(problem, fitted).max(initial=0.0))
     if not largest > shared:  # constants alone
@@ -186,14 +177,14 @@ class _RangeBudget:
 def _budget(problem: PlanningProblem, square: Fraction, quantile: Fraction) -> _RangeBudget:
     """Return the loss of choosing a range with this outer quantile."""
     request, n_users = problem.request, problem.occupancy.n_users
+    whole = Squares(square, request.delta)
     assert request.epsilon is not None  # noqa: S101  see check_delta_request
     if request.range_share is None:
-        limit = CHOICES * pure_of_square(square * MAX_RANGE_SQUARE / CHOICES)
         share = private_range.range_epsilon_share(quantile, n_users, request.epsilon)
-        epsilon = min(request.epsilon * share, limit)
+        epsilon = min(request.epsilon * share, whole.part(MAX_RANGE_SQUARE).choices())
     else:
-        epsilon = CHOICES * pure_of_square(square * request.range_share / CHOICES)
-    return _RangeBudget(epsilon, float(square) - range_square(epsilon))
+        epsilon = whole.part(request.range_share).choices()
+    return _RangeBudget(epsilon, float(square) - float(choices_worth(epsilon, whole.delta).amount))
 
 
 def _in_range(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
@@ -311,7 +302,7 @@ def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> PlanAllocatio
         distance_vote_ratio(occupancy, weight), request.epsilon
     )
     # No more than a part of the square: a pure loss that is too small for it finds ranges by luck.
-    inside = min(inside, pure_of_square(square * MAX_SPREAD_SQUARE))
+    inside = min(inside, Squares(square, request.delta).part(MAX_SPREAD_SQUARE).choices(1))
     if request.range_share is None:
         # As precise as in a pure plan of this epsilon: Gaussian noise of deviation √2/μ.
         wanted = request.epsilon * cell_ranges.histogram_share(votes, request.epsilon)
@@ -319,7 +310,7 @@ def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> PlanAllocatio
     else:
         pooled = square * request.range_share
     ranged = CellRangePlan(pooled, inside, cell_ranges.FIRST_SHARE, weight)
-    remaining = float(square) - choices_square(ranged)
+    remaining = float(square - PerCellRange(ranged).shared(request.delta).amount)
     noise = optimum.noise * math.sqrt(CELLS_EXPECTED * float(square) / remaining)
     allocation = _weighted_rows(occupancy, noise, PerCellRange(ranged))
     return _calibrated(problem, square, allocation)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hexveil.accounting.promise import of_amount
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     CellRangeAllocation,
     PosteriorRangeSelection,
 )
 from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
-from hexveil.mechanisms.distribution.bin_noise import GaussianBins, LaplaceBins
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.planning.allocation import PerCellRange
 from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
@@ -60,7 +60,7 @@ def cell_range_allocation(
         is_gaussian=bool(plan.delta),
     )
     allocation = (GaussianCellRanges if plan.delta else CellRangeAllocation)(
-        (GaussianBins if plan.delta else LaplaceBins)(cell_ranges.histogram_loss),
+        of_amount(cell_ranges.histogram_loss, plan.delta),
         cell_ranges.spread_epsilon,
         cell_ranges.first_share,
         WeightedMean(occupancy, cell_ranges.weight, noise),

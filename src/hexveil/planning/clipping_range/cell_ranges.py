@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanErrorModel
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.cell_ranges.distributed_votes import WeightedVotes
@@ -33,7 +34,6 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     distance_vote_ratio,
     weighted_votes,
 )
-from hexveil.mechanisms.pooled_histogram import GRAIN
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.private_range import (
@@ -84,8 +84,8 @@ def expected_width(half_width_sd: float) -> float:
 def total_votes(occupancy: Occupancy, weight: Weights) -> Fraction:
     """Return W: the votes of all users, at most one each."""
     if isinstance(weight, FactoredWeights):
-        return Fraction(int(WeightedVotes(weight).user_votes.sum()), GRAIN)
-    return Fraction(int(weighted_votes(occupancy.local(), weight).sum()), GRAIN)
+        return Fraction(int(WeightedVotes(weight).user_votes.sum()), PARTS)
+    return Fraction(int(weighted_votes(occupancy.local(), weight).sum()), PARTS)
 
 
 def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:
@@ -201,7 +201,7 @@ def mean_error_model(
         width, moved = plan.outputs.width, plan.outputs.moved
     # A cell that is measured anew has the rest of the loss for that, or of the square of μ.
     rest = float(1 - plan.first_share)
-    last = np.where(moved, noise / (math.sqrt(rest) if law == GAUSSIAN else rest), noise)
+    last = np.where(moved, noise / rest ** (1.0 / law.power), noise)
     weights = relative_weights(occupancy, plan.weight)
     by_weights = expected_bias(occupancy, weights, user_mean_prior(HALF_WIDTH))
     return WeightedMeanErrorModel(

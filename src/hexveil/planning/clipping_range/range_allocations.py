@@ -77,6 +77,6 @@ def _calibrated(
     flat = np.ones(occupancy.n_cells)  # losses under a range do not depend on the span
     losses = max_user_loss(PlanningProblem(occupancy, flat, request), allocation)
     # Noise scales the loss in the cells alone: the range's own loss stays as it is.
-    shared = clipping.shared_epsilon
+    shared = clipping.shared(request.delta).amount
     ratio = float((losses - shared) / (epsilon - shared))
     return allocation.with_noise_scaled(ratio * (1.0 + 2.0**-40))

@@ -36,7 +36,7 @@ from hexveil.accounting.error_model import (
     constant_error,
     has_single_record,
 )
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range.private_range import (
     WEIGHT_CONFOUNDING,
@@ -150,7 +150,7 @@ def split_noise(
     """Return the noise of both statistics, for the noise of one that has all of the loss."""
     parts = split, 1.0 - split
     # Squares of μ fall with the square of Gaussian noise, pure losses with Laplace noise itself.
-    mean, square = (noise / (math.sqrt(part) if law == GAUSSIAN else part) for part in parts)
+    mean, square = (noise / part ** (1.0 / law.power) for part in parts)
     # The variance of one record is 0: the mean has all of the loss there.
     return np.where(known, noise, mean), np.where(known, 0.0, square)
 

@@ -11,25 +11,27 @@ squares of μ, which add up over columns, and ε is that of the largest sum.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import added_epsilon
+from hexveil.accounting.promise import summed
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning.distribution.distribution_components import PartsBooking
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.guarantees.plan_losses import PartsBooking
 from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from fractions import Fraction
     from pathlib import Path
 
+    from hexveil.accounting.promise import Promise
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_grid import DeclaredFacts
@@ -281,8 +283,12 @@ class DeclaredColumnPlans(PlansByColumn):
     @property
     def epsilon(self) -> Fraction:
         """Loss of any unit, present or not, over all columns: the exact sum, or that at `delta`."""
-        epsilons = [plan.epsilon for plan in self.plans.values()]
-        return added_epsilon(epsilons, self.delta) if self.delta else sum(epsilons, Fraction(0))
+        return self.promise.epsilon
+
+    @property
+    def promise(self) -> Promise:
+        """Loss of any unit over all columns: the exact sum."""
+        return summed((plan.epsilon for plan in self.plans.values()), self.delta)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data; all of it was declared."""

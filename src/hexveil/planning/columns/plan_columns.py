@@ -5,28 +5,19 @@ Division of ε among value columns under private presence, on paper: from declar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import calibrated_square, to_delta
-from hexveil.accounting.gaussian_loss import check_delta
+from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.accounting.promise import check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.planning.columns.column_options import baseline_errors
 from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans, SingleColumnPlan
-from hexveil.planning.columns.epsilon_shares import (
-    GAUSSIAN_EXPONENT,
-    PURE_EXPONENT,
-    divide_epsilon,
-    part_of_square,
-    round_part_down,
-)
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.plan_distribution import KINDS
 from hexveil.planning.moment_options import one_limit
@@ -36,8 +27,9 @@ from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 from hexveil.planning.presence.shape_prediction import ShapePrediction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from hexveil.accounting.promise import Promise
     from hexveil.base.rational import Number
     from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
     from hexveil.model.public_metadata import PublicMetadata
@@ -86,62 +78,40 @@ def plan_columns(
         return plan_within_targets(facts, by_column)
     weights, kinds = split_weights(options.weights, [*facts.columns])
     requested = whole_epsilon(epsilon)
-    loss = DivisibleLoss.of(requested, to_delta(options.options.delta), facts.n_units)
-    equal = loss.part(Fraction(1, len(facts.columns)))
-    errors = [
-        relative_error(by_column[column].plan_column(column_facts, equal, kinds), column_facts)
-        for column, column_facts in facts.columns.items()
-    ]
-    divided = divide_epsilon([*weights.values()], errors, loss.exponent)
-    shares = dict(zip(weights, divided, strict=True))
+    delta = to_delta(options.options.delta)
+    check_units(delta, facts.n_units)
+    whole = promised(requested, delta)
+
+    def planned_column(column: str, part: Fraction) -> SingleColumnPlan:
+        return by_column[column].plan_column(facts.columns[column], part, kinds)
+
+    shares = _divided(
+        whole,
+        weights,
+        lambda name, part: relative_error(planned_column(name, part), facts.columns[name]),
+    )
 
     def planned(times: Fraction) -> ColumnPlans:
         plans = {
-            column: by_column[column].plan_column(
-                column_facts, loss.part(shares[column] * times), kinds
-            )
-            for column, column_facts in facts.columns.items()
+            column: planned_column(column, whole.part(share * times).planned)
+            for column, share in zip(weights, shares, strict=True)
         }
         return ColumnPlans(facts, plans, requested, weights, options.edition)
 
     column_plans = planned(Fraction(1))
-    if not 0 < column_plans.booked_limit < USED * loss.whole:
+    if not 0 < column_plans.booked_limit < USED * whole.amount:
         return column_plans
     # Losses are about proportional to ε, so that the rest can be used; never beyond the whole.
-    larger = planned(loss.whole / column_plans.booked_limit * Fraction(999, 1000))
-    return larger if larger.booked_limit <= loss.whole else column_plans
+    larger = planned(whole.amount / column_plans.booked_limit * Fraction(999, 1000))
+    return larger if larger.booked_limit <= whole.amount else column_plans
 
 
-@dataclass(frozen=True)
-class DivisibleLoss:
-    """Loss that value columns share: ε, or under a δ a square of μ, since these add up.
-
-    Attributes
-    ----------
-    whole, delta : Fraction
-    """
-
-    whole: Fraction
-    delta: Fraction
-
-    @classmethod
-    def of(cls, epsilon: Fraction, delta: Fraction, n_units: int) -> DivisibleLoss:
-        """Return the loss of an ε and a δ; InputError if δ is not below 1 over the units."""
-        if not delta:
-            return cls(epsilon, delta)
-        check_delta(float(delta), n_units)
-        return cls(calibrated_square(epsilon, delta), delta)
-
-    @property
-    def exponent(self) -> float:
-        """Power of weighted errors that the best shares are as."""
-        return GAUSSIAN_EXPONENT if self.delta else PURE_EXPONENT
-
-    def part(self, share: Fraction) -> Fraction:
-        """Return the ε of a share, rounded down."""
-        if not self.delta:
-            return round_part_down(share * self.whole)
-        return part_of_square(self.whole, share, self.delta)
+def _divided(
+    whole: Promise, weights: Mapping[str, Fraction], error: Callable[[str, Fraction], float]
+) -> list[Fraction]:
+    """Return the share of each column, by the errors that they have at equal parts."""
+    equal = whole.part(Fraction(1, len(weights))).planned
+    return whole.divide([*weights.values()], [error(column, equal) for column in weights])
 
 
 def relative_error(plan: SingleColumnPlan, facts: PublicMetadata) -> float:
@@ -210,13 +180,8 @@ def plan_within_targets(facts: ColumnFacts, by_column: Mapping[str, ColumnOption
         for column, options in by_column.items()
     }
     made = ColumnPlans(facts, plans, None, {}, next(iter(by_column.values())).edition)
-    if made.delta:
-        check_delta(float(made.delta), facts.n_units)
+    check_units(made.delta, facts.n_units)
     return made
-
-
-DECIMALS = 10**12
-"""Parts of ε are stated with 12 decimals."""
 
 
 def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
@@ -270,30 +235,14 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
             user_cap=user_cap, baseline_error=baseline[column], edition=edition, delta=delta,
         )  # fmt: skip
 
-    small = to_delta(delta)
-    loss = DivisibleLoss.of(total, small, 1)
-    equal = loss.part(Fraction(1, len(facts.columns)))
-    errors = [relative_error_on_paper(planned(column, equal)) for column in importance]
+    whole = promised(total, to_delta(delta))
     # Shares are of few digits: another processor divides ε alike, so that its request is the same.
-    shares = divide_epsilon([*importance.values()], errors, loss.exponent)
-    budgets = [loss.part(share) for share in shares] if small else parts_of_epsilon(total, shares)
-    epsilons = dict(zip(importance, budgets, strict=True))
+    shares = _divided(
+        whole, importance, lambda name, part: relative_error_on_paper(planned(name, part))
+    )
+    epsilons = dict(zip(importance, whole.epsilons(shares), strict=True))
     plans = {column: planned(column, budget) for column, budget in epsilons.items()}
     return DeclaredColumnPlans(facts, plans, total, importance, edition)
-
-
-def parts_of_epsilon(epsilon: Fraction, shares: Sequence[Fraction]) -> list[Fraction]:
-    """Return parts that add up to the whole exactly, all but the first of at most 12 decimals.
-
-    As texts of 12 decimals, rounded up, they then add up exactly, too.
-
-    Examples
-    --------
-    >>> [str(part) for part in parts_of_epsilon(Fraction(1), [Fraction(3, 4), Fraction(1, 4)])]
-    ['3/4', '1/4']
-    """
-    later = [Fraction(math.floor(share * epsilon * DECIMALS), DECIMALS) for share in shares[1:]]
-    return [epsilon - sum(later, Fraction(0)), *later]
 
 
 def fleet_by_column(

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.bin_noise import PARTS
-from hexveil.mechanisms.distribution.priced_weights import (
+from hexveil.mechanisms.distribution.binned_stage import (
     PricedWeights,
     cell_totals,
     unit_sizes,
@@ -26,8 +26,8 @@ from hexveil.mechanisms.distribution.priced_weights import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.model.occupancy import Occupancy, Pairs
 
 
@@ -65,7 +65,7 @@ class PricedCells(ReadOnlyArrays):
             raise InputError("its floor or its predicted error is none that a plan has.")
 
 
-def choose_prices(occupancy: Occupancy, law: BinNoise) -> PricedCells:
+def choose_prices(occupancy: Occupancy, law: NoiseLaw) -> PricedCells:
     """Return the prices of least predicted error."""
     records = np.maximum(occupancy.records_per_cell, 1).astype(float)
     candidates = []
@@ -78,7 +78,7 @@ def choose_prices(occupancy: Occupancy, law: BinNoise) -> PricedCells:
         query = partial(_weights_of_floors, floors=floors)
         columns = occupancy.map_cells(query, (prices,), (priced,))
         for floor, total, differs in zip(floors, columns[::2], columns[1::2], strict=True):
-            error = float(_errors(*_variances(total, differs), law.deviation).mean())
+            error = float(_errors(*_variances(total, differs), law.number_deviation / PARTS).mean())
             candidates.append(PricedCells(prices, floor, error))
     return min(candidates, key=lambda priced_cells: priced_cells.error)
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting.error_model import PRIOR_SHARE
-from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.promise import check_units, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
@@ -31,7 +31,6 @@ from hexveil.mechanisms.distribution.fine_bin_scores import (
 )
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.model.statistic_terms import Quantile, Share, parse_statistics
-from hexveil.planning.approximate.delta_request import check_population
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
     BinPlan,
@@ -43,6 +42,7 @@ from hexveil.planning.distribution.distribution_components import (
     predicted_share_error,
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
+from hexveil.planning.guarantees.plan_losses import PartsBooking
 from hexveil.planning.plan_moments import public_side
 from hexveil.planning.serialization.codec import plan_folder
 
@@ -122,8 +122,7 @@ class DistributionPlan(PartsBooking):
         for term in self.terms:
             if isinstance(term, Share):
                 term.edge(self.facts.lattice)
-        if self.delta:
-            check_population(self.occupancy, self.delta)
+        check_units(self.delta, self.occupancy.n_users)
         self._check_part(self.moment_plan, self.moments, self.facts.lattice)
         if self.score_plan is not None:
             self._check_part(self.score_plan, ("mean",), SCORE_LATTICE)
@@ -339,7 +338,7 @@ class DistributionPlan(PartsBooking):
 
     def part_loss(self, booked: float) -> float:
         """Return the booked loss of a part alone, rounded up."""
-        return square_epsilon(Fraction(booked), self.delta) if self.delta else booked
+        return float(of_amount(Fraction(booked), self.delta).epsilon)
 
     @property
     def expected_error(self) -> dict[str, float]:

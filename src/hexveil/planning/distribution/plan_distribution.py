@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.accounting.promise import check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
-from hexveil.mechanisms.distribution.bin_noise import bin_noise
-from hexveil.mechanisms.distribution.binned_stage import check_room
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, check_room
 from hexveil.model.statistic_terms import (
     Estimator,
     Share,
@@ -21,9 +21,6 @@ from hexveil.model.statistic_terms import (
     on_lattice,
     parse_statistics,
 )
-from hexveil.planning.approximate.delta_request import check_population
-from hexveil.planning.approximate.square_parts import divide_loss, part_epsilon
-from hexveil.planning.columns.epsilon_shares import round_part_down
 from hexveil.planning.distribution.cell_prices import choose_prices
 from hexveil.planning.distribution.distribution_components import (
     BinPlan,
@@ -40,6 +37,7 @@ from hexveil.planning.plan_moments import plan_moments, public_side
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hexveil.accounting.promise import Promise
     from hexveil.base.rational import Number
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
@@ -103,8 +101,7 @@ def plan_distribution(
         to_delta(delta),
     )
     request.check_bins()
-    if request.delta:
-        check_population(facts.occupancy, request.delta)
+    check_units(request.delta, facts.occupancy.n_users)
     return request.plan(edition)
 
 
@@ -134,10 +131,9 @@ class _Request:
     def plan(self, edition: str | None) -> DistributionPlan:
         """Return the plan with the loss split by prediction."""
         share = self._distribution_share() if self.moments else Fraction(1)
-        moment_plan = (
-            self._moment_plan(self._part(self.epsilon, 1 - share)) if self.moments else None
-        )
-        component = self._component(self._part(self.epsilon, share))
+        whole = promised(self.epsilon, self.delta)
+        moment_plan = self._moment_plan(whole.part(1 - share)) if self.moments else None
+        component = self._component(whole.part(share))
         return DistributionPlan(
             self.facts,
             self.moments,
@@ -151,53 +147,48 @@ class _Request:
             self.delta,
         )
 
-    def _part(self, epsilon: Fraction, share: Fraction) -> Fraction:
-        return part_epsilon(epsilon, share, self.delta)
-
     def _distribution_share(self) -> Fraction:
         """Return the distribution's part, of least weighted sum of predicted errors."""
-        half = self._part(self.epsilon, Fraction(1, 2))
+        half = promised(self.epsilon, self.delta).part(Fraction(1, 2))
         moment_error = float(np.mean(self._moment_plan(half).objective_errors()))
         if self.moments == ("mean",):
             moment_error /= float(self.facts.lattice.span)
         share_error = predicted_share_error(self._component(half))
         weights = [self.weights[kind] for kind in KINDS]
-        return divide_loss(weights, [moment_error, share_error], self.delta)[1]
+        return half.divide(weights, [moment_error, share_error])[1]
 
-    def _moment_plan(self, epsilon: Fraction) -> Plan:
+    def _moment_plan(self, promise: Promise) -> Plan:
         return plan_moments(
             self.facts,
-            epsilon=round_part_down(epsilon),
+            epsilon=promise.planned,
             statistics=self.moments,
             options=options_at(self.delta),
         )
 
-    def _component(self, epsilon: Fraction) -> DistributionComponent:
+    def _component(self, promise: Promise) -> DistributionComponent:
         only = self.terms[0]
         if self.estimator == "auto" and len(self.terms) == 1 and isinstance(only, Share):
-            return IndicatorPlan(self._score_plan(epsilon), only)
+            return IndicatorPlan(self._score_plan(promise), only)
         components: list[DistributionComponent] = []
         if self.estimator != "bins":
-            components.append(self._ranks(epsilon))
+            components.append(self._ranks(promise))
         if self.estimator != "ranks":
-            components.append(self._bins(epsilon))
+            components.append(self._bins(promise))
         return min(components, key=predicted_share_error)
 
-    def _ranks(self, epsilon: Fraction) -> RankPlan:
-        score_plan = self._score_plan(self._part(epsilon, 1 - SHAPE_SHARE))
-        return RankPlan(score_plan, round_part_down(self._part(epsilon, SHAPE_SHARE)))
+    def _ranks(self, promise: Promise) -> RankPlan:
+        score_plan = self._score_plan(promise.part(1 - SHAPE_SHARE))
+        return RankPlan(score_plan, promise.part(SHAPE_SHARE).planned)
 
-    def _bins(self, epsilon: Fraction) -> BinPlan:
-        shape, bins = (
-            round_part_down(self._part(epsilon, share)) for share in (SHAPE_SHARE, 1 - SHAPE_SHARE)
-        )
-        priced = choose_prices(self.facts.occupancy, bin_noise(bins, self.delta))
+    def _bins(self, promise: Promise) -> BinPlan:
+        shape, bins = (promise.part(one).planned for one in (SHAPE_SHARE, 1 - SHAPE_SHARE))
+        priced = choose_prices(self.facts.occupancy, promised(bins, self.delta).noise(SUBSTITUTED))
         return BinPlan(priced, shape, bins)
 
-    def _score_plan(self, epsilon: Fraction) -> Plan:
+    def _score_plan(self, promise: Promise) -> Plan:
         return plan_moments(
             score_metadata(self.facts),
-            epsilon=round_part_down(epsilon),
+            epsilon=promise.planned,
             options=options_at(self.delta),
         )
 

@@ -12,6 +12,7 @@ import numpy as np
 from hexveil.accounting.contributions import contributes_wholly, lost_shares
 from hexveil.accounting.error_model import (
     MAX_CONSTANT_ERROR,
+    CellMechanismErrorModel,
     ErrorModel,
     RenormalisedErrorModel,
     WeightedMeanErrorModel,
@@ -20,7 +21,6 @@ from hexveil.accounting.error_model import (
 )
 from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.errors import InputError
-from hexveil.planning import cell_mechanism_errors
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hexveil.base.arrays import Floats
+    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.request import Request
 
@@ -95,7 +96,7 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
         case PerCellRange(plan=plan):
             return cell_ranges.mean_error_model(occupancy, span, plan, noise, problem.request.law)
         case CellMechanisms() as clipping:
-            return cell_mechanism_errors.mean_error_model(span, occupancy, clipping)
+            return _cells_error_model(span, occupancy, clipping)
 
 
 def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> ErrorModel:
@@ -114,7 +115,34 @@ def _variance_error_model(problem: PlanningProblem, allocation: PlanAllocation) 
         case PerCellRange():
             raise InputError('clipping_range "per-cell" publishes the mean alone.')
         case CellMechanisms():
-            raise cell_mechanism_errors.no_variances()
+            raise no_variances()
+
+
+def _cells_error_model(
+    span: Floats, occupancy: Occupancy, clipping: CellMechanisms
+) -> CellMechanismErrorModel:
+    """Return the error model of the cells' means."""
+    figures = clipping.cells.figures
+    return CellMechanismErrorModel(
+        "mean",
+        span,
+        figures.scale,
+        np.zeros(figures.scale.size),
+        constant_error("mean", occupancy),
+        reads_values=figures.n_stages > 0,
+        proven=figures.proven,
+        max_bias=figures.bias,
+        predicted_error=clipping.predicted_error,
+        error_bound95=figures.bound95,
+    )
+
+
+def no_variances() -> InputError:
+    """Return the refusal of variances."""
+    return InputError(
+        "mechanisms with stages of their own publish the mean alone; for variances take "
+        'method "joint", or the mechanism OptimalClipping() or Baseline().'
+    )
 
 
 def objective_errors(request: Request, span: Floats, models: Mapping[str, ErrorModel]) -> Floats:

@@ -8,26 +8,22 @@ weighted_mean.py, cell_ranges/cell_range_allocation.py), and the choices cost al
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting import moves
 from hexveil.accounting.contributions import contributes_wholly
-from hexveil.accounting.gaussian_composition import range_square, square_epsilon
 from hexveil.accounting.moves import PairMoves, StatisticMoves
+from hexveil.accounting.promise import of_amount
 from hexveil.base.rational import round_up
+from hexveil.base.read_only import read_only
 from hexveil.mechanisms.clipped import clipped_mean
 from hexveil.mechanisms.clipped.clipped_variance import variance_moves
-from hexveil.planning import cell_mechanism_errors
-from hexveil.planning.allocation import (
-    CellMechanisms,
-    PerCellRange,
-    PrivateRange,
-    WithinBounds,
-)
+from hexveil.mechanisms.per_cell_allocation import PerCellAllocation
+from hexveil.planning.allocation import CellMechanisms, PerCellRange, PrivateRange, WithinBounds
 from hexveil.planning.guarantees.planning_problem import (
     PlanningProblem,
     caps_and_quanta,
@@ -41,9 +37,9 @@ if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.moves import Currency
     from hexveil.base.arrays import Bools, Floats, Ints
+    from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.model.occupancy import Pairs
     from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 
 
 # ---- moves ----
@@ -120,31 +116,20 @@ def _weight_moved(_pairs: Pairs, weight: Ints) -> Ints:
 
 def currency_of(problem: PlanningProblem) -> Currency:
     """Return in what a promise is kept: pure losses, or squares of μ under a δ."""
-    return moves.squares if problem.request.delta else moves.losses
+    return moves.losses if problem.request.law.power == 1 else moves.squares
 
 
-def _shared_cost(allocation: PlanAllocation, currency: Currency) -> float:
+def shared_cost(allocation: PlanAllocation, delta: Fraction) -> float:
     """Return what every user spends beside the cells, on what is found in the whole map."""
-    clipping = allocation.clipping
-    if not isinstance(clipping, (PrivateRange, PerCellRange)):
-        return 0.0
-    if currency is moves.losses:
-        return round_up(clipping.shared_epsilon)
-    if isinstance(clipping, PerCellRange):
-        return choices_square(clipping.plan)
-    return range_square(clipping.shared_epsilon)
+    match allocation.clipping:
+        case PrivateRange() | PerCellRange() as clipping:
+            return round_up(clipping.shared(delta).amount)
+    return 0.0
 
 
-def choices_square(plan: CellRangePlan) -> float:
-    """Return the square of μ of the stages before the looks at cells."""
-    # What a root rounds down in a deviation is rounded up here.
-    pooled = round_up(plan.histogram_loss) * (1.0 + 2.0**-46)
-    return math.nextafter(pooled + range_square(plan.spread_epsilon, 1), math.inf)
-
-
-def _with_shared(losses: Floats, allocation: PlanAllocation, currency: Currency) -> Floats:
+def _with_shared(losses: Floats, allocation: PlanAllocation, delta: Fraction) -> Floats:
     """Return losses by cells with what every user spends beside them, rounded up."""
-    shared = _shared_cost(allocation, currency)
+    shared = shared_cost(allocation, delta)
     return np.nextafter(losses + shared, np.inf) if shared else losses
 
 
@@ -152,19 +137,10 @@ def booked_per_user(
     problem: PlanningProblem, allocation: PlanAllocation, stated: PairMoves | None = None
 ) -> Floats:
     """Return the booking of each user, rounded up: ε, or a square of μ under a δ."""
-    return _per_user(problem, allocation, currency_of(problem), stated)
-
-
-def _per_user(
-    problem: PlanningProblem,
-    allocation: PlanAllocation,
-    currency: Currency,
-    stated: PairMoves | None = None,
-) -> Floats:
     if isinstance(allocation.clipping, CellMechanisms):
         return allocation.clipping.cells.losses()
-    cells = (stated or moves_of(problem, allocation)).per_user(currency, up=True)
-    return _with_shared(cells, allocation, currency)
+    cells = (stated or moves_of(problem, allocation)).per_user(currency_of(problem), up=True)
+    return _with_shared(cells, allocation, problem.request.delta)
 
 
 def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Floats:
@@ -173,28 +149,69 @@ def losses_per_pair(problem: PlanningProblem, allocation: PlanAllocation) -> Flo
     Under a δ these are squares of μ.
     """
     if isinstance(allocation.clipping, CellMechanisms):
-        return cell_mechanism_errors.losses_per_pair(allocation.clipping)
+        cells = allocation.clipping.cells
+        cells.problem.occupancy.local()  # refuses, and says what to do
+        assert isinstance(cells, PerCellAllocation)  # noqa: S101  its pairs are at hand
+        return np.concatenate([plan.losses() for plan in cells.plans])
     problem.occupancy.local()
     return moves_of(problem, allocation).per_pair(currency_of(problem))
 
 
 def max_user_loss(problem: PlanningProblem, allocation: PlanAllocation) -> Fraction:
-    """Return the privacy loss of the most exposed user, rounded up."""
-    return Fraction(float(_per_user(problem, allocation, moves.losses).max(initial=0.0)))
+    """Return the booking of the most exposed user, rounded up."""
+    return Fraction(float(booked_per_user(problem, allocation).max(initial=0.0)))
 
 
 def l0_loss(
     problem: PlanningProblem, allocation: PlanAllocation, stated: PairMoves | None = None
 ) -> Fraction | float:
     """Return the loss that counting cells claims: each cell's largest loss, for all its users."""
-    clipping, currency = allocation.clipping, currency_of(problem)
+    clipping, delta = allocation.clipping, problem.request.delta
     if isinstance(clipping, CellMechanisms):
         return float(clipping.cells.claimed_losses().max(initial=0.0))
     stated = stated or moves_of(problem, allocation)
     if allocation.cell_epsilon is not None and isinstance(clipping, WithinBounds):
         return allocation.cell_epsilon * int(stated.charged_cells().max(initial=0))
-    claimed = _with_shared(stated.claimed(currency), allocation, currency)
-    largest = float(claimed.max(initial=0.0))
-    if problem.request.delta:
-        return square_epsilon(Fraction(largest), problem.request.delta)
-    return largest
+    claimed = _with_shared(stated.claimed(currency_of(problem)), allocation, delta)
+    largest = Fraction(float(claimed.max(initial=0.0)))
+    return float(of_amount(largest, delta).epsilon)
+
+
+class PartsBooking:
+    """Losses over all parts of a plan, and the figures that follow from them."""
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise, the same for all parts; 0 of a pure one."""
+        raise NotImplementedError
+
+    def allocation(self) -> CombinedStages:
+        """Return the stages of all parts."""
+        raise NotImplementedError
+
+    @cached_property
+    def booked_losses(self) -> Floats:
+        """Booking of each unit over all parts: its loss, or its square of μ."""
+        booked: Floats = read_only(self.allocation().losses())
+        return booked
+
+    @cached_property
+    def user_losses(self) -> Floats:
+        """Loss of each unit over all parts, at `delta`, rounded up; shape (n_units,)."""
+        promise = of_amount(self.booked_limit, self.delta)
+        losses: Floats = read_only(promise.losses(self.booked_losses))
+        return losses
+
+    def losses(self) -> Floats:
+        """Return the loss of each unit over all parts, rounded up."""
+        return self.user_losses
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Privacy loss of the most exposed unit: the cost of the release."""
+        return Fraction(float(self.user_losses.max(initial=0.0)))
+
+    @property
+    def booked_limit(self) -> Fraction:
+        """Most that the ledger books for a unit: its loss, or under a δ its square of μ."""
+        return Fraction(float(self.booked_losses.max(initial=0.0)))

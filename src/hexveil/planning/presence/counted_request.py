@@ -1,10 +1,9 @@
 """Request for numbers of units beside averages or distributions: one loss, divided by prediction.
 
-With e the predicted error of each part at the whole ε and its weight w, shares of ε are as the root
-of w e: the least weighted sum of errors that fall as 1 / ε (`epsilon_shares`). Under a δ squares of
-μ are divided, as the 2/3 power of w e (`square_parts`). Errors are parts of what they are compared
-with: of averages and medians the error of one constant for all cells, of numbers of units the
-typical number in a cell.
+Shares are those of the least weighted sum of errors (accounting/promise.py), by the predicted error
+of each part at the whole ε and its weight. Errors are parts of what they are compared with: of
+averages and medians the error of one constant for all cells, of numbers of units the typical number
+in a cell.
 
 Predictions at the divided ε are not compared: they have floors of bias, where maps of the tuning
 sets still gain by about the root of ε, so that half of ε would seem to cost a map nothing.
@@ -17,11 +16,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
+from hexveil.accounting.promise import promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.counted_map import CountedAllocation
-from hexveil.planning.approximate.square_parts import divide_loss, part_epsilon
+from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     UnitCountPrediction,
@@ -117,10 +116,11 @@ class CountedRequest:
             CountedPrediction(predict_statistics(whole, baseline_error), predict_counts(counts))
         )
         of_map = sum((weights[kind] for kind in _kinds(whole)), Fraction(0))
-        share, count_share = divide_loss((of_map, weights[USERS]), errors, whole.delta)
+        promise = promised(whole.epsilon, whole.delta)
+        parts = promise.epsilons(promise.divide((of_map, weights[USERS]), errors))
         return cls(
-            replace(whole, epsilon=part_epsilon(whole.epsilon, share, whole.delta)),
-            replace(counts, epsilon=part_epsilon(whole.epsilon, count_share, whole.delta)),
+            replace(whole, epsilon=parts[0]),
+            replace(counts, epsilon=parts[1]),
             whole.epsilon,
             weights,
         )
@@ -154,7 +154,7 @@ class CountedRequest:
     def count_share(self) -> float:
         """Share of the loss that numbers of units take: of ε, or of the square of μ."""
         plan = self.allocation()
-        return float(plan.counts.shares.booked / plan.shares.booked)
+        return float(plan.counts.promise.amount / plan.promise.amount)
 
     @property
     def cap(self) -> UserCap | None:

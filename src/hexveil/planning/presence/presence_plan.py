@@ -21,7 +21,6 @@ from hexveil.base.rational import decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
-from hexveil.planning.approximate.delta_request import WORTHWHILE, usual_delta
 from hexveil.planning.feasibility.utility_test import StatisticError
 from hexveil.planning.presence.counted_request import (
     USERS,
@@ -43,6 +42,7 @@ from hexveil.planning.presence.presence_request import (
 )
 from hexveil.planning.presence.shape_prediction import ShapePrediction
 from hexveil.planning.presence.shape_request import ShapeRequest
+from hexveil.planning.request import WORTHWHILE, usual_delta
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

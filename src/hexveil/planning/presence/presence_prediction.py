@@ -19,7 +19,7 @@ HISTOGRAM of the span for a deviation of as many votes as there are units: it ma
 fill a small part of the bounds. All are added in quadrature. A unit weighs 1, or its records over a
 declared cap, or CAPPED_WEIGHT under a private one; under Gaussian noise, in k cells alike, the root
 of k times as much. A cell opens with the probability that its weight and the noise exceed the
-threshold (`cell_opening`), in the coarse map and again in the fine one.
+threshold (`accounting.noise_law`), in the coarse map and again in the fine one.
 
 How values spread within bounds is not known on paper. So a range goes with each error: for a spread
 of LOW_SPREAD to HIGH_SPREAD of the span, and MODEL_FACTOR to either side for what the assumptions
@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import to_positive_fraction
-from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.presence_design import (
     CAPPED_WEIGHT,
     DeclaredCap,

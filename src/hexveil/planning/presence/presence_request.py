@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hexveil.accounting.gaussian_loss import check_delta
+from hexveil.accounting.promise import check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.loss_shares import GaussianShares
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import (
     NO_CAP,
@@ -106,7 +105,7 @@ class PresenceRequest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
-        check_declared_delta(self.delta, self.fleet)
+        check_units(self.delta, self.fleet.units)
         check_cap(self.cap, self.fleet)
 
     @classmethod
@@ -147,10 +146,8 @@ class PresenceRequest:
     def _histogram_share(self, n_histograms: int, largest: Fraction) -> Fraction:
         """Return the share of histograms; of a promise with δ of its square, with similar noise."""
         share = histogram_share(n_histograms, self.fleet.units, self.epsilon, largest)
-        if not self.delta:
-            return share
-        squares = GaussianShares(self.epsilon, self.delta).square_shares(share, n_histograms)
-        return min(squares, largest)
+        whole = promised(self.epsilon, self.delta)
+        return min(whole.share_worth(self.epsilon * share, n_histograms), largest)
 
     def _residual_share(self) -> Fraction:
         """Return the share of the residuals, whose noise is in all cells alike.
@@ -208,25 +205,13 @@ class UnitCountRequest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
-        check_declared_delta(self.delta, self.fleet)
+        check_units(self.delta, self.fleet.units)
 
     def allocation(self) -> CountAllocation:
         """Return the plan: one stage."""
         cap = min(self.fleet.cells_per_unit, self.grid.n_cells)
         openings = false_openings(self.grid)
         return CountAllocation(self.grid.n_cells, cap, self.epsilon, openings, self.delta)
-
-
-def check_declared_delta(delta: Fraction, fleet: FleetDeclaration) -> None:
-    """Refuse a δ that would allow to publish one unit of the declared fleet outright.
-
-    Raises
-    ------
-    InputError
-        If δ is neither 0 nor below 1 / units.
-    """
-    if delta:
-        check_delta(float(delta), fleet.units)
 
 
 def check_cap(cap: UserCap | None, fleet: FleetDeclaration) -> None:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 from hexveil.planning.presence.presence_prediction import (
     BASELINE_SHARE,
@@ -178,7 +178,7 @@ def _opening_probability(plan: ShapeAllocation, weight: Floats) -> Floats:
     if threshold is None:
         return np.ones_like(weight)
     missing = threshold - weight * PARTS
-    tails = plan.law.total_tails(plan.n_bins, missing / plan.fine_scale)
+    tails = plan.law.total_tails(plan.n_bins, missing / plan.law.scale)
     if plan.form.coarse_share:
         coarse = plan.coarse_law
         tails = tails * coarse.total_tails(1, missing / coarse.scale)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hexveil.accounting.promise import check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
-from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.loss_shares import GaussianShares, loss_shares
 from hexveil.mechanisms.presence.presence_design import PrivateCap, histogram_share
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.statistic_terms import Share
@@ -21,7 +20,6 @@ from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     cap_in_use,
     check_cap,
-    check_declared_delta,
     even_weight,
     false_openings,
 )
@@ -79,7 +77,7 @@ class ShapeRequest:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
-        check_declared_delta(self.delta, self.fleet)
+        check_units(self.delta, self.fleet.units)
         check_cap(self.cap, self.fleet)
         lacking = [term.text for term in self.terms if not self._has_edges(term)]
         if lacking:
@@ -118,9 +116,8 @@ class ShapeRequest:
     def user_cap(self) -> UserCap:
         """The cap asked for; else a private one where bias outweighs noise, none elsewhere."""
         share = histogram_share(1, self.fleet.units, self.epsilon, PrivateCap.share)
-        if self.delta:
-            squares = GaussianShares(self.epsilon, self.delta).square_shares(share, 1)
-            share = min(squares, PrivateCap.share)
+        whole = promised(self.epsilon, self.delta)
+        share = min(whole.share_worth(self.epsilon * share, 1), PrivateCap.share)
         return cap_in_use(self.cap, self.fleet, self.grid.n_cells, self.epsilon, share)
 
     def form(self) -> ShapeForm:
@@ -161,10 +158,8 @@ class ShapeRequest:
 
         ε itself for a pure promise; less of one with δ, whose units weigh more (`even_weight`).
         """
-        if not self.delta:
-            return self.epsilon
-        deviation = loss_shares(self.epsilon, self.delta).map_noise().number_deviation
-        return Fraction(max(round(1000 * PARTS * math.sqrt(2.0) / deviation), 1), 1000)
+        exact = promised(self.epsilon, self.delta).laplace_epsilon()
+        return Fraction(max(round(1000 * exact), 1), 1000) if self.delta else exact
 
     @property
     def even_weight(self) -> Fraction:
@@ -180,19 +175,6 @@ class ShapeRequest:
 
         Gaussian noise falls with the root of a share of squares: it needs the square of the share.
         """
-        if not self.delta:
-            return _needed(need, told, largest)
-        share = Fraction(round(1000 * (need / told) ** 2), 1000)
-        return max(min(share, largest), LEAST_SQUARES)
-
-
-def _needed(need: int, told: Fraction, largest: Fraction) -> Fraction:
-    """Return the share of ε that a stage needs, in thousandths, at most the largest.
-
-    Examples
-    --------
-    >>> [_needed(600, Fraction(units), Fraction("0.15")) for units in (40_000, 9)]
-    [Fraction(1, 50), Fraction(3, 20)]
-    """
-    share = Fraction(round(1000 * need / told), 1000)
-    return max(min(share, largest), LEAST_SHARE)
+        power, least = (2, LEAST_SQUARES) if self.delta else (1, LEAST_SHARE)
+        share = Fraction(round(1000 * (need / told) ** power), 1000)
+        return max(min(share, largest), least)

@@ -23,14 +23,14 @@ from hexveil.publishing.manifest import (
 )
 from hexveil.publishing.presence.presence_manifest import MODEL as PRESENCE
 from hexveil.publishing.presence.presence_manifest import presence_schema
-from hexveil.report.promise import one_of_columns
+from hexveil.report.promise_wording import one_of_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.columns.column_plan import PlansByColumn
-    from hexveil.report.promise import Protect
+    from hexveil.report.promise_wording import Protect
 
     Json = dict[str, Any]
 

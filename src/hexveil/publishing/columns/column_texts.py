@@ -10,7 +10,7 @@ from hexveil.publishing.markup import document
 from hexveil.report.accuracy_text import describe_accuracy, describe_one_number
 from hexveil.report.manifest_view import describe_repeats, format_heading, format_rounded_up
 from hexveil.report.origin import describe_origin
-from hexveil.report.promise import delta_in_words
+from hexveil.report.promise_wording import delta_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

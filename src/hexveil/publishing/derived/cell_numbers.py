@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.noise_law import law_at
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.clipping_text import CUT_OFF
@@ -121,7 +121,7 @@ def _from_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
         for key in ("noisy", "scale", "bias", "error", "bound95", "low", "high")
     )
     is_gaussian = "delta" in source.manifest["guarantee"]
-    law = GAUSSIAN if is_gaussian else LAPLACE
+    law = law_at(is_gaussian)
     laplace = np.full_like(scale, np.nan) if is_gaussian else scale
     if not source.strategy:
         noise = law.limit95 * scale

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
-from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
-from hexveil.mechanisms.distribution.tilted_shapes import (
+from hexveil.mechanisms.distribution.tilt_estimation import (
     TiltFit,
+    fit_bins,
     legendre_terms,
     solve_tilts,
     tilt,
@@ -135,7 +136,7 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> _CellShapes:
     binned, cell_outputs = component.plan, component.outputs(outputs)
     assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPlan
     weight, off = weight_variance(binned.weights)
-    variance = (binned.law.deviation / weight) ** 2 + off
+    variance = (binned.law.number_deviation / PARTS / weight) ** 2 + off
     shares = binned.shares(cell_outputs)
     groups = plan.facts.cells.groupings()
     fit = fit_bins(

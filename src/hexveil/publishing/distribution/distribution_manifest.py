@@ -11,10 +11,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.accounting.gaussian_composition import epsilons_of_squares
+from hexveil.accounting.promise import PARTS, of_amount
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, Outputs
-from hexveil.mechanisms.distribution.bin_noise import PARTS
 from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage, PooledBlockStage
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.binned_stage import BinnedStage
@@ -41,7 +40,7 @@ from hexveil.publishing.manifest import (
     software_versions,
     square_section,
 )
-from hexveil.report.promise import probability_factor
+from hexveil.report.promise_wording import probability_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -143,7 +142,7 @@ def moment_section(plan: Plan, accuracy: list[Json]) -> Json:
 def _component(component: Component, plan: DistributionPlan, outputs: Outputs) -> Json:
     """Return a component with its largest and its average loss, and the noise of bins."""
     booked = component.plan.losses()
-    losses = epsilons_of_squares(booked, plan.delta) if plan.delta else booked
+    losses = of_amount(plan.booked_limit, plan.delta).losses(booked)
     words = {
         MOMENTS: "means and variances",
         SCORES: "mean scores of every cell",
@@ -167,7 +166,7 @@ def _stages(component: Component, outputs: Outputs) -> Iterator[Json]:
     while (stage := component.plan.next_stage(earlier)) is not DONE:
         # Stages of a shape are of these kinds.
         assert isinstance(stage, (BinnedStage, PooledBlockStage, CellBlockStage))  # noqa: S101
-        yield {"stage": stage.name, "bins": stage.n_bins, "scale": float(stage.scales[0]) / PARTS}
+        yield {"stage": stage.name, "bins": stage.n_bins, "scale": stage.law.scale / PARTS}
         earlier = earlier.extended(stage.name, stage.entries, own[stage.name])
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.noise_law import GAUSSIAN, law_at
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.cell_ranges.pooled_spread import cell_shares
 from hexveil.mechanisms.estimates import STANDARD_NORMAL
@@ -234,7 +234,7 @@ def _find_cut_off(
     look: ClippedLook, interval: tuple[Floats, Floats], bounds: tuple[float, float]
 ) -> CutOff:
     """Return cells within their noise of an end of their range that the interval passes."""
-    law = GAUSSIAN if look.is_gaussian else LAPLACE
+    law = law_at(look.is_gaussian)
     noise = law.limit95 * look.scale
     # An end of the range that is a bound of the records cuts nothing off.
     below = (look.noisy <= look.lower + noise) & (look.lower > bounds[0])

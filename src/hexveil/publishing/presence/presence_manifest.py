@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon, square_of_pure
+from hexveil.accounting.noise_law import Gaussian, Laplace, NoiseLaw
+from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, Outputs
-from hexveil.mechanisms.presence.any_unit import N_ACCOUNTS, JointDistance
-from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.counted_map import CountedAllocation
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, LaplaceMapNoise, MapNoise
-from hexveil.mechanisms.presence.pooled_ranges import BeyondRange, law_of_bins
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.presence.any_unit import AnyUnit
+from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
+from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, VALUES
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
 from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
@@ -137,9 +137,7 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
         "user_cap": _user_cap(plan),
         **counted,
         "parts": PARTS,
-        "scale": allocation.scale
-        if isinstance(allocation, CountAllocation)
-        else allocation.fine_scale,
+        "scale": allocation.law.scale,
         **_histogram(allocation, outputs),
         "open_from": _threshold(allocation, outputs),
         "false_openings": allocation.false_openings,
@@ -184,12 +182,12 @@ def stated_cut(plan: Mapping[str, Any], centres: Ints, window: CellWindow) -> Be
             return None
         noise = law_of(stages[0]["noise"], stages[0]["scale"])
     origin = centres if stated["stage"] == RESIDUALS else np.zeros_like(centres)
-    return BeyondRange.of(law_of_bins(edges, votes, noise), origin, window)
+    return BeyondRange.of(PooledLaw.of(edges / PARTS, votes, noise), origin, window)
 
 
-def law_of(noise: str, scale: float) -> MapNoise:
+def law_of(noise: str, scale: float) -> NoiseLaw:
     """Return the noise of a stage by its name in a manifest."""
-    return GaussianMapNoise(scale) if noise == GAUSSIAN else LaplaceMapNoise(scale)
+    return Gaussian(scale) if noise == GAUSSIAN else Laplace(scale)
 
 
 def _form(allocation: PresenceAllocation | CountAllocation | ShapeAllocation) -> str:
@@ -241,16 +239,13 @@ def _stages(
 def _stage(stage: Stage, earlier: Outputs, delta: Fraction) -> dict[str, Any]:
     ((noise,), (report,)) = stage.noise(earlier), stage.sensitivity(earlier)
     if isinstance(noise, GaussianNoise):
-        assert isinstance(report, JointDistance)  # noqa: S101  the meter refuses any other
-        kind, scale, by = GAUSSIAN, float(noise.deviations.min()), math.sqrt(report.by_square)
+        kind, scale = GAUSSIAN, float(noise.deviations.min())
+    elif isinstance(noise, LaplaceNoise):
+        kind, scale = LAPLACE, float(noise.scales.min())
     else:
-        if isinstance(noise, LaplaceNoise):
-            kind, scale = LAPLACE, float(noise.scales.min())
-        else:
-            kind, scale = CHOICE, float(noise.scale)
-        # The report rounds losses down by less than half a part.
-        loss = float(report.loss_lower_bound(noise, N_ACCOUNTS)[0])
-        by = round(loss * scale / TWICE.get(kind, 1))
+        kind, scale = CHOICE, float(noise.scale)
+    assert isinstance(report, AnyUnit)  # noqa: S101  of every stage of this model
+    by = report.by if report.power == 1 else math.sqrt(report.by)
     stated = {"stage": stage.name, "noise": kind, "scale": scale, "sensitivity": by}
     return stated | stage_losses(kind, by, scale, delta)
 

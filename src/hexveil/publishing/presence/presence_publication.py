@@ -20,7 +20,6 @@ from hexveil.ledger.promises import check_same_promise
 from hexveil.mechanisms.contract import rehearse, replay
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares
 from hexveil.model.column_facts import DeclaredColumns
 from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.planning.presence.presence_plan import PresencePlan
@@ -113,10 +112,9 @@ def _sums_of(dataset: PrivateDataset | PrivateColumns) -> PrivateSums:
 def booked_stages(plan: DeclaredPlan) -> BookedStages:
     """Return the stages of a plan, and the losses booked for them."""
     if isinstance(plan, DeclaredColumnPlans):
-        shares = AddedSquares(plan.booked_limit) if plan.delta else PureShares(plan.epsilon)
-        return BookedStages(plan.allocation(), shares, plan.delta)
+        return BookedStages(plan.allocation(), plan.promise)
     stages = plan.request.allocation()
-    return BookedStages(stages, stages.shares, stages.delta)
+    return BookedStages(stages, stages.promise)
 
 
 def replay_presence(plan: DeclaredPlan, ledger: Ledger) -> Release | None:

@@ -17,17 +17,15 @@ import numpy as np
 
 from hexveil.base.rational import round_up
 from hexveil.ledger import hash_losses
-from hexveil.mechanisms.contract import execute, replay
+from hexveil.mechanisms.contract import Meter, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.presence.request_identity import PRIVACY_UNIT, request_name
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
+    from hexveil.accounting.promise import Promise
     from hexveil.ledger import Ledger
     from hexveil.mechanisms.contract import Outputs, PrivateSums, StagedPlan
-    from hexveil.mechanisms.presence.loss_shares import AddedSquares, LossShares
 
 ANY_UNIT = b"any unit, present or not"
 
@@ -60,15 +58,12 @@ class BookedStages:
     ----------
     stages : StagedPlan
         Losses have one entry: that of any unit.
-    shares : LossShares
+    promise : Promise
         Of all stages together.
-    delta : Fraction
-        0 for a pure promise.
     """
 
     stages: StagedPlan
-    shares: LossShares | AddedSquares
-    delta: Fraction
+    promise: Promise
 
 
 def book_and_draw(
@@ -87,20 +82,22 @@ def book_and_draw(
     account = account or BalanceKey()
     booked = hash_losses(
         [ANY_UNIT] * len(account.periods), np.repeat(losses, len(account.periods)), ledger.key,
-        max_loss=plan.shares.booked, periods=account.periods,
+        max_loss=plan.promise.amount, periods=account.periods,
     )  # fmt: skip
     encoded = json.dumps(facts, sort_keys=True).encode()
     with ledger.drawing():
         booking = ledger.reserve(
-            name, booked, privacy_unit=account.unit, facts=facts, plan=encoded, delta=plan.delta,
-            id_space=account.id_space, missing_values=account.missing_values,
+            name, booked, privacy_unit=account.unit, facts=facts, plan=encoded,
+            delta=plan.promise.delta, id_space=account.id_space,
+            missing_values=account.missing_values,
         )  # fmt: skip
         if booking.complete:
             return replay(plan.stages, rows_of(booking.stages)), True
         journal = LedgerJournal(ledger, name)
         # The vetted door is made here: no caller can give a release another one.
         # What is metered is what was booked, not what the stages say of themselves.
-        metered = np.minimum(losses, round_up(plan.shares.booked))
-        outputs = execute(plan.stages, sums, VettedNoise(), journal, plan.shares.meter(metered))
+        metered = np.minimum(losses, round_up(plan.promise.amount))
+        meter = Meter(metered, squared=bool(plan.promise.delta))
+        outputs = execute(plan.stages, sums, VettedNoise(), journal, meter)
         ledger.complete(name)
     return outputs, False

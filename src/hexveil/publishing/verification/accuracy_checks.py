@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.noise_law import law_at
 from hexveil.publishing.estimates.accuracy import count_grades, typical_error
 from hexveil.publishing.estimates.quality_grades import beats_constant, grade_against_map
 from hexveil.publishing.estimates.table import deviation_of
@@ -39,7 +39,7 @@ def check_accuracy(table: pa.Table, manifest: Json) -> Iterator[str]:
     if [one["statistic"] for one in statements] != manifest["plan"]["statistics"]:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
-    law = GAUSSIAN if "delta" in manifest.get("guarantee", {}) else LAPLACE
+    law = law_at("delta" in manifest.get("guarantee", {}))
     for statement in statements:
         yield from _check_statement(table, statement, law)
     if "mean_estimate" in table.column_names:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.cell_ranges.first_range import describe, usual_range
-from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, inner_edges, law_of_votes
-from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
+from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, all_edges, inner_edges
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.estimates import widened
-from hexveil.mechanisms.pooled_histogram import GRAIN
+from hexveil.mechanisms.pooled_law import PooledLaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -118,8 +119,10 @@ def check_histogram(manifest: Json, stated: Json, look: Json) -> Iterator[str]:
         yield "the pooled histogram has a number of bins that no release has."
         return
     # Of the noise only errors depend, which are not looked at here.
-    noise = LaplaceBins(Fraction(stated["epsilon"]))
-    law = law_of_votes(fitting[0], votes * GRAIN, noise, stated["total"] * GRAIN, steps)
+    noise = Pure(Fraction(stated["epsilon"])).noise(SUBSTITUTED)
+    law = PooledLaw.of(
+        all_edges(fitting[0], steps), votes * PARTS, noise, float(stated["total"] * PARTS)
+    )
     first, last = (float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper"))
     same = []
     if "centre" in stated:

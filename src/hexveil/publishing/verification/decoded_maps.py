@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.accounting.promise import PARTS
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import decode_counts
 from hexveil.mechanisms.presence.presence_decoding import decode_map
 from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.model.public_metadata import ValueLattice
 
     Json = dict[str, Any]
@@ -146,6 +147,6 @@ def compare_columns(table: pa.Table, expected: dict[str, pa.Array], counted: str
             yield f"{name} does not follow from the noisy numbers of the cells."
 
 
-def published_law(manifest: Json) -> MapNoise:
+def published_law(manifest: Json) -> NoiseLaw:
     """Return the noise of the published map, by the manifest."""
     return law_of(manifest["plan"]["stages"][-1]["noise"], manifest["plan"]["scale"])

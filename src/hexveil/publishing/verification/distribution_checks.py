@@ -46,7 +46,7 @@ from hexveil.publishing.verification.files.file_comparison import TOLERANCE
 from hexveil.publishing.verification.moment_checks import check_moment_numbers
 from hexveil.publishing.verification.release_statements import ReleaseStatements
 from hexveil.publishing.verification.square_checks import check_squares
-from hexveil.report.promise import assumptions, neighbours, probability_factor, promise
+from hexveil.report.promise_wording import assumptions, neighbours, probability_factor, promise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

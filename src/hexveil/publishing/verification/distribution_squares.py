@@ -3,7 +3,8 @@
 Every unit weighs fully in the pooled shape: 2 / r² for each of its stages, r the deviation of the
 noise in full weights. In the bins of cells a unit of weights w costs Σ 2 w² / r², of which the
 manifest has Σ w² for each cell; groups of very few parts may be charged more, by the lattice
-(mechanisms/distribution/bin_noise.py). Squares of components add up, and ε is that of the largest.
+(mechanisms/distribution/binned_stage.py). Squares of components add up, and ε is that of the
+largest.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.accounting.gaussian_composition import LATTICE, square_epsilon
-from hexveil.mechanisms.distribution.bin_noise import PARTS
+from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.distribution.binned_map import CELL_BINS
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.verification.square_checks import LEAST_DELTA

@@ -25,7 +25,7 @@ from hexveil.publishing.verification.recomputed_losses import (
     recompute_losses,
     share_of_noise,
 )
-from hexveil.report.promise import probability_factor
+from hexveil.report.promise_wording import probability_factor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

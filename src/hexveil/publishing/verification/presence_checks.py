@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.presence.contribution import PARTS
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
 from hexveil.model.cells import Cells, Labels, OneCell
@@ -52,7 +52,7 @@ from hexveil.publishing.verification.files.file_comparison import (
     check_names,
     check_outlines,
 )
-from hexveil.report.promise import (
+from hexveil.report.promise_wording import (
     assumptions,
     neighbours,
     not_protected,
@@ -160,7 +160,7 @@ def _check_counts_beside(
     law, full = None, plan["cell_cap"] * PARTS
     if len(stages) == 1:
         law = law_of(stages[0]["noise"], stages[0]["scale"])
-        full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, GaussianMapNoise) else full
+        full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, Gaussian) else full
     if law is None or stages[0]["sensitivity"] != full:
         yield "numbers of units have no stage of their own, with the stated cap on cells."
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.noise_law import law_at
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class ReleaseStatements:
     @property
     def law(self) -> NoiseLaw:
         """Law of the noise."""
-        return GAUSSIAN if self.delta else LAPLACE
+        return law_at(self.delta)
 
     @property
     def span(self) -> Floats:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.presence.map_noise import MapNoise
 
     Json = dict[str, Any]
 
@@ -53,7 +53,7 @@ def unreadable_statistics(manifest: Json) -> str | None:
     return None
 
 
-def shape_threshold(manifest: Json, law: MapNoise) -> float:
+def shape_threshold(manifest: Json, law: NoiseLaw) -> float:
     """Return the noisy weight, in parts, from which a cell is open."""
     plan = manifest["plan"]
     tail = min(plan["false_openings"] / manifest["grid"]["cells"], 0.5)

@@ -29,7 +29,7 @@ from hexveil.report.payload import (
     label_texts,
 )
 from hexveil.report.presence import presence_page
-from hexveil.report.promise import exact_counts, in_common, presence
+from hexveil.report.promise_wording import exact_counts, in_common, presence
 from hexveil.report.statistic_choice import StatisticChoice, heading_of
 from hexveil.report.templates import render_template
 

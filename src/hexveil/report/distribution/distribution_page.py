@@ -12,7 +12,7 @@ from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
 from hexveil.report.page import frame_values
 from hexveil.report.payload import QUALITIES, payload, shown_statistic
-from hexveil.report.promise import delta_in_words, exact_counts, in_common, presence
+from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common, presence
 from hexveil.report.statistic_choice import StatisticChoice
 from hexveil.report.templates import render_template
 

@@ -32,7 +32,7 @@ from hexveil.report.payload import (
     label_texts,
     round_numbers,
 )
-from hexveil.report.promise import delta_in_words
+from hexveil.report.promise_wording import delta_in_words
 from hexveil.report.statistic_choice import StatisticChoice
 from hexveil.report.templates import render_template
 

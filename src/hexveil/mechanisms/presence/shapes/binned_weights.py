@@ -1,7 +1,7 @@
 """Weights of cells by bin of the value: a unit's distribution in each cell is one contribution.
 
 A unit enters a cell with its weight w_c of `contribution`, within P = 2^20 over all cells in the
-norm of the noise's law (`map_noise`), divided over B bins by its own records there. With n records,
+norm of the noise's law (`noise_law`), divided over B bins by its own records there. With n records,
 C_j of them in the bins up to j, C_0 = 0 and C_B = n:
 
     a_cj = floor(w_c C_j / n) - floor(w_c C_{j-1} / n),    j = 1..B.
@@ -34,25 +34,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DrawnRow, Values
+from hexveil.mechanisms.contract import EvenNoise, Values
 from hexveil.mechanisms.distribution.binned_stage import apportion
-from hexveil.mechanisms.presence.any_unit import total_over_units
-from hexveil.mechanisms.presence.contribution import L1, PARTS, Norm, unit_weights
+from hexveil.mechanisms.presence.any_unit import AnyUnit, total_over_units
+from hexveil.mechanisms.presence.contribution import L1, Norm, norm_of, unit_weights
 from hexveil.mechanisms.presence.map_refinement import prices_of_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
-    from hexveil.mechanisms.presence.map_noise import MapNoise
+    from hexveil.mechanisms.contract import Outputs, PrivateSums, SensitivityReport
     from hexveil.model.private_pairs import PrivatePairs
 
 
 @dataclass(frozen=True, eq=False)
-class BinnedWeights(DrawnRow, ReadOnlyArrays):
+class BinnedWeights(EvenNoise, ReadOnlyArrays):
     """Noisy weight of each bin of each cell.
 
     Attributes
@@ -66,7 +67,7 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
         Bin of each fine bin.
     n_bins : int
         B, of a cell.
-    law : MapNoise
+    law : NoiseLaw
         Of the noise on every bin.
     """
 
@@ -75,12 +76,7 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
     cap: int
     place: Ints
     n_bins: int
-    law: MapNoise
-
-    @property
-    def entries(self) -> int:
-        """Cells times bins."""
-        return self.n_noised
+    law: NoiseLaw
 
     @property
     def n_noised(self) -> int:
@@ -95,15 +91,11 @@ class BinnedWeights(DrawnRow, ReadOnlyArrays):
     @property
     def norm(self) -> Norm:
         """Size of a unit's priced records within which its weights are limited."""
-        return self.law.norm
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
-        """Return noise of one scale for all bins."""
-        return (self.law.request(self.n_noised),)
+        return norm_of(self.law)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that any unit moves all bins together by at most `PARTS`."""
-        return (self.law.report(),)
+        return (AnyUnit.of(self.law),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the weights of bins. PRIVATE."""

@@ -15,7 +15,7 @@ released numbers of the stages before, nothing else.
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: stated by each stage (`binned_weights`, `pooled_histogram`).
 Loss: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of the
-stages add up to 1, whatever the outputs are (`loss_shares`).
+stages add up to 1, whatever the outputs are (`accounting.promise`).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
@@ -27,26 +27,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.pooled_density import PooledDensity
-from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.loss_shares import LossShares, booked_losses, loss_shares
+from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
+from hexveil.mechanisms.presence.any_unit import AnyUnitPlan
+from hexveil.mechanisms.presence.contribution import norm_of
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.mechanisms.presence.shapes.binned_weights import (
     BinnedWeights,
     CoarseWeights,
     PooledBins,
 )
-from hexveil.mechanisms.presence.user_cap import cap_stage, middle_price
+from hexveil.mechanisms.presence.unit_votes import cap_stage, middle_price
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.pooled_histogram import PooledHistogram
-    from hexveil.mechanisms.presence.map_noise import MapNoise
 
 WIDE_BINS, NARROW_BINS = "wide bins", "narrow bins"
 COARSE_WEIGHTS, CELL_BINS = "coarse weights", "cell bins"
@@ -93,7 +93,7 @@ class ShapeForm:
 
 
 @dataclass(frozen=True)
-class ShapeAllocation:
+class ShapeAllocation(AnyUnitPlan):
     """Plan of a map of distributions with private presence: public numbers alone.
 
     Attributes
@@ -119,22 +119,11 @@ class ShapeAllocation:
     form: ShapeForm
     false_openings: float | None = 1.0
     delta: Fraction = Fraction(0)
-    kind = "presence-shapes"
 
     @property
-    def shares(self) -> LossShares:
-        """Loss that the stages divide."""
-        return loss_shares(self.epsilon, self.delta)
-
-    def losses(self) -> Floats:
-        """Return the loss of any unit, shape (1,): booked."""
-        return booked_losses(self.shares)
-
-    def next_stage(self, earlier: Outputs) -> Stage | None:
-        """Return the stage after these outputs: see `Allocation`."""
-        # Each stage is built from the outputs of those before it, so no further than the first
-        # that has none of its own.
-        return next((stage for stage in self._stages(earlier) if stage.name not in earlier), DONE)
+    def promise(self) -> Promise:
+        """The loss; each stage has a share of it."""
+        return promised(self.epsilon, self.delta)
 
     @property
     def n_bins(self) -> int:
@@ -146,19 +135,14 @@ class ShapeAllocation:
         return int(self.cell_place(outputs).max()) + 1
 
     @property
-    def law(self) -> MapNoise:
+    def law(self) -> NoiseLaw:
         """Noise of the bins of cells."""
-        return self.shares.map_noise(self.form.cell_share)
+        return self.promise.part(self.form.cell_share).noise()
 
     @property
-    def coarse_law(self) -> MapNoise:
+    def coarse_law(self) -> NoiseLaw:
         """Noise of the coarse weights."""
-        return self.shares.map_noise(self.form.coarse_share)
-
-    @property
-    def fine_scale(self) -> float:
-        """Noise scale of the bins of cells, in parts."""
-        return self.law.scale
+        return self.promise.part(self.form.coarse_share).noise()
 
     def threshold(self, n_bins: int) -> int | None:
         """Return the noisy weight, in parts, from which a cell is published; None without a test.
@@ -221,11 +205,11 @@ class ShapeAllocation:
     def _density(self) -> PooledDensity:
         return PooledDensity(np.array(self.fine_edges, dtype=np.int64))
 
-    def _shape_law(self, name: str) -> MapNoise:
+    def _shape_law(self, name: str) -> NoiseLaw:
         part = Fraction(1)
         if self.form.n_narrow:
             part = WIDE_PART if name == WIDE_BINS else 1 - WIDE_PART
-        return self.shares.map_noise(self.form.shape_share * part)
+        return self.promise.part(self.form.shape_share * part).noise()
 
     def _even_shares(self, name: str, noisy: Ints, place: Ints) -> Floats:
         n_bins = self.form.n_wide if name == WIDE_BINS else self.form.n_narrow
@@ -245,7 +229,8 @@ class ShapeAllocation:
         edges = np.array(self.threshold_edges, dtype=np.int64)
         return self._density.quantile_place(shares, self.form.n_quantiles, edges)
 
-    def _stages(self, earlier: Outputs) -> Iterator[Stage]:
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:
+        """Yield the stages of the form."""
         yield self._wide_bins()
         if self.form.n_narrow:
             yield self._narrow_bins(earlier)
@@ -291,8 +276,8 @@ class ShapeAllocation:
         return CoarseWeights(COARSE_WEIGHTS, self._ones, 0, one_bin, 1, self.coarse_law, least)
 
     def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PooledHistogram:
-        noise = self.shares.map_noise(cap.share)
-        return cap_stage(self.prices(earlier), self.law.norm, noise, cap.quantile)
+        noise = self.promise.part(cap.share).noise()
+        return cap_stage(self.prices(earlier), norm_of(self.law), noise, cap.quantile)
 
     def _cap(self, outputs: Outputs) -> int:
         """Return the cap of the bins of cells, in priced records."""

@@ -1,9 +1,9 @@
 """Estimates and intervals of a map of distributions with private presence. Post-processing, public.
 
-The distribution of an open cell is a tilted form of the pooled shape (`tilted_shapes`), fitted to
+The distribution of an open cell is a tilted form of the pooled shape (`tilt_estimation`), fitted to
 its noisy bins; all statistics are those of this one distribution, so they agree. The weight W of a
 cell is the sum of its noisy bins: its interval follows from the law of the sum of B numbers of
-noise (`map_noise`). A cell that was tested is seen only if W reached the threshold, so the lower
+noise (`noise_law`). A cell that was tested is seen only if W reached the threshold, so the lower
 end there is at most the w of which P(w + Z >= W | w + Z >= T) is 2.5 %.
 
 Intervals of statistics are those of draws around each cell's tilts. The variance of the bins is
@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.shape_statistics import between_cells
-from hexveil.mechanisms.distribution.tilt_estimation import fit_bins
-from hexveil.mechanisms.distribution.tilted_shapes import TiltFit, legendre_terms, tilt
-from hexveil.mechanisms.presence.contribution import PARTS
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_bins, legendre_terms, tilt
 from hexveil.mechanisms.presence.presence_decoding import lowest_weights
 
 if TYPE_CHECKING:
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
-    from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
 
 MISS = 0.05
@@ -144,7 +143,7 @@ def expected_weights(noisy: Floats, variance: float) -> Floats:
 
 
 def weight_interval(
-    weight: Floats, law: MapNoise, n_bins: int, threshold: float | None
+    weight: Floats, law: NoiseLaw, n_bins: int, threshold: float | None
 ) -> tuple[Floats, Floats]:
     """Return 95 % intervals of weights, by the law of the noise.
 
@@ -152,7 +151,7 @@ def weight_interval(
     ----------
     weight : ndarray of float, shape (n_cells,)
         Noisy weights, in units.
-    law : MapNoise
+    law : NoiseLaw
         Of each number of noise.
     n_bins : int
         Numbers in each weight.

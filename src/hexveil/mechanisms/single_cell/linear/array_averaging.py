@@ -74,8 +74,6 @@ class ArrayAverage(CellAllocation):
         ΣW.
     """
 
-    kind = "array-average"
-
     groups: PseudoUsers
     total_weight: int
 

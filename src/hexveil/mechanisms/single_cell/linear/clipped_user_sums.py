@@ -99,8 +99,6 @@ class ClippedUserSums(CellAllocation):
         t: records kept of a user; 0 publishes the middle of the bounds.
     """
 
-    kind = "clipped-user-sums"
-
     contribution_cap: int
 
     def estimate(self, outputs: Outputs) -> Floats:

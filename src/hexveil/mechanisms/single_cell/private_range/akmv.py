@@ -69,7 +69,6 @@ class ClippedSumMean(ClippedRangeMean):
         Sums wanted at or below T.
     """
 
-    kind = "akmv"
     clipped = "user sums"
 
     target: int

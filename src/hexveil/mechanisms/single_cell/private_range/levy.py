@@ -107,7 +107,6 @@ class LevyMean(ClippedArrayMean):
         τ/U: how far array means are expected to be from their middle, in parts of the bounds.
     """
 
-    kind = "levy"
     figures = ("cell", "groups", "relative_radius")
 
     relative_radius: float

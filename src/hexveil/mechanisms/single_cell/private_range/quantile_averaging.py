@@ -73,8 +73,6 @@ class QuantileMean(ClippedArrayMean):
         Arrays wanted at or below each end.
     """
 
-    kind = "quantile"
-
     targets: tuple[int, int]
 
 

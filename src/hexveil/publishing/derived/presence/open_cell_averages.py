@@ -41,10 +41,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.pooled_law import Excess
-from hexveil.mechanisms.presence.contribution import PARTS
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_decoding import (
     MISS,
@@ -56,8 +56,8 @@ from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.derived.laplace_sums import sum_bound
 
 if TYPE_CHECKING:
+    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.presence.map_noise import MapNoise
     from hexveil.publishing.derived.presence.open_cells import CellSums, OpenCells
 
 
@@ -177,7 +177,7 @@ def _fieller(
     )
 
 
-def _noise_bound(law: MapNoise) -> float:
+def _noise_bound(law: NoiseLaw) -> float:
     """Return the 95 % bound of noise of a variance of one, times the deviation of X + Y."""
     quantile = float(noise_quantile95(np.array([MIDDLE_RATIO]), law)[0])
     return quantile * law.scale / PARTS / float(np.sqrt(1.0 + MIDDLE_RATIO**2))
@@ -230,10 +230,10 @@ def add_weights(cells: OpenCells, group: Ints, most: Floats | float = np.inf) ->
     return GroupWeights(weight, low, high)
 
 
-def most_per_unit(group: Ints, law: MapNoise, cap: float = 1.0) -> Floats:
+def most_per_unit(group: Ints, law: NoiseLaw, cap: float = 1.0) -> Floats:
     """Return the most that one unit weighs, or counts, in each group of cells together."""
     n = np.bincount(group)
-    most = np.sqrt(cap * n) if isinstance(law, GaussianMapNoise) else np.full(n.size, cap)
+    most = np.sqrt(cap * n) if isinstance(law, Gaussian) else np.full(n.size, cap)
     return np.asarray(np.minimum(most, n))
 
 

@@ -27,13 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.noise_law import GAUSSIAN as NORMAL
-from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.noise_law import Gaussian, NoiseLaw
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.presence.contribution import PARTS, CellWindow
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
-from hexveil.mechanisms.presence.map_noise import GaussianMapNoise, MapNoise
 from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.presence.presence_manifest import law_of, stated_cut
@@ -84,7 +83,7 @@ class OpenCells(ReadOnlyArrays):
         Noisy weight of the units there, and the lower end of its 95 percent interval.
     limits : tuple of float
         Least and largest value of the statistic.
-    noise : LaplaceMapNoise or GaussianMapNoise
+    noise : LaplaceMapNoise or Gaussian
         Of each number that a weight is made of, in parts.
     terms : int
         Noisy numbers that a weight is the sum of.
@@ -100,7 +99,7 @@ class OpenCells(ReadOnlyArrays):
     weight_noisy: Floats
     weight_low: Floats
     limits: tuple[float, float]
-    noise: MapNoise
+    noise: NoiseLaw
     terms: int
     balances: CellSums | None = None
     is_cut: bool = False
@@ -190,8 +189,8 @@ def unit_numbers(source: ReleaseSource) -> CellNumbers:
     """Return the numbers of units of open cells, with the parts of their error."""
     _check_released(source, USERS)
     units, law = uncut(source, USERS), published_noise(source.manifest, COUNT_MAP)
-    is_gaussian, scale = isinstance(law, GaussianMapNoise), law.scale / PARTS
-    noise = np.full_like(units, (NORMAL if is_gaussian else LAPLACE).limit95 * scale)
+    is_gaussian, scale = isinstance(law, Gaussian), law.scale / PARTS
+    noise = np.full_like(units, law.limit95 * scale)
     zero, opened = np.zeros_like(units), source.manifest["plan"]["open_from"]
     # Beside other statistics the map opens cells, whose noise is another.
     is_tested = source.statistics == (USERS,) and opened is not None
@@ -225,7 +224,7 @@ def empty_chances(source: ReleaseSource, column: str) -> Floats:
     return np.minimum(seen / np.maximum(is_open, np.finfo(np.float64).tiny), 1.0)
 
 
-def published_noise(manifest: Any, stage: str = "") -> MapNoise:  # noqa: ANN401  parsed JSON
+def published_noise(manifest: Any, stage: str = "") -> NoiseLaw:  # noqa: ANN401  parsed JSON
     """Return the law of the noise of a stage, by default of the map that is published."""
     stages = manifest["plan"]["stages"]
     one = next((each for each in stages if each["stage"] == stage), stages[-1])

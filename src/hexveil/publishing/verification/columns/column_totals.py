@@ -12,11 +12,12 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.accounting.gaussian_composition import added_epsilon, square_epsilon
+from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.promise import summed
 from hexveil.publishing.columns.column_manifest import together_section
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.presence.presence_manifest import MODEL as PRESENCE
-from hexveil.report.promise import (
+from hexveil.report.promise_wording import (
     assumptions,
     neighbours,
     not_protected,
@@ -28,7 +29,7 @@ from hexveil.report.promise import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hexveil.report.promise import Protect
+    from hexveil.report.promise_wording import Protect
 
     Json = dict[str, Any]
 
@@ -121,7 +122,7 @@ def sum_of_parts(columns: Mapping[str, Json], guarantee: Json) -> str:
     """Return the text of the loss of any unit that the losses of the columns make together."""
     stated = [Fraction(column["guarantee"]["epsilon_spent"]) for column in columns.values()]
     delta = Fraction(guarantee.get("delta", 0))
-    return epsilon_text(added_epsilon(stated, delta) if delta else sum(stated, Fraction(0)))
+    return epsilon_text(summed(stated, delta).epsilon)
 
 
 def check_losses(manifest: Json, columns: Mapping[str, Json]) -> Iterator[str]:

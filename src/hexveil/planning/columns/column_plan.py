@@ -19,7 +19,6 @@ from hexveil.accounting.promise import summed
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
 from hexveil.model.column_facts import ColumnFacts
-from hexveil.planning.distribution.distribution_components import PartsBooking
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.guarantees.plan_losses import PartsBooking
 from hexveil.planning.plan import Plan

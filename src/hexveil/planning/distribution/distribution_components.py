@@ -8,19 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import epsilons_of_squares
-from hexveil.base.read_only import read_only
 from hexveil.mechanisms.distribution.fine_bin_scores import GRAIN
 from hexveil.model.public_metadata import ValueLattice
 
 if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.mechanisms.distribution.pooled_shape import PooledShape
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Share
@@ -107,44 +102,3 @@ def predicted_share_error(component: DistributionComponent) -> float:
             return RANK_TO_SHARE * float(np.mean(plan.error))
         case BinPlan(priced):
             return priced.error
-
-
-class PartsBooking:
-    """Losses over all parts of a plan, and the figures that follow from them."""
-
-    @property
-    def delta(self) -> Fraction:
-        """δ of the promise, the same for all parts; 0 of a pure one."""
-        raise NotImplementedError
-
-    def allocation(self) -> CombinedStages:
-        """Return the stages of all parts."""
-        raise NotImplementedError
-
-    @cached_property
-    def booked_losses(self) -> Floats:
-        """Booking of each unit over all parts: its loss, or its square of μ."""
-        booked: Floats = read_only(self.allocation().losses())
-        return booked
-
-    @cached_property
-    def user_losses(self) -> Floats:
-        """Loss of each unit over all parts, at `delta`, rounded up; shape (n_units,)."""
-        if not self.delta:
-            return self.booked_losses
-        losses: Floats = read_only(epsilons_of_squares(self.booked_losses, self.delta))
-        return losses
-
-    def losses(self) -> Floats:
-        """Return the loss of each unit over all parts, rounded up."""
-        return self.user_losses
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Privacy loss of the most exposed unit: the cost of the release."""
-        return Fraction(float(self.user_losses.max(initial=0.0)))
-
-    @property
-    def booked_limit(self) -> Fraction:
-        """Most that the ledger books for a unit: its loss, or under a δ its square of μ."""
-        return Fraction(float(self.booked_losses.max(initial=0.0)))

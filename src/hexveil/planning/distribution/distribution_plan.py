@@ -36,7 +36,6 @@ from hexveil.planning.distribution.distribution_components import (
     BinPlan,
     DistributionComponent,
     IndicatorPlan,
-    PartsBooking,
     RankPlan,
     predicted_level_error,
     predicted_share_error,

@@ -11,8 +11,6 @@ from hexveil.accounting.contributions import (
     record_shares,
     sum_per_cell,
     sum_per_user,
-    sum_squares_per_user,
-    sums_per_cell,
     threshold_shares,
 )
 from hexveil.accounting.moves import PairMoves
@@ -145,10 +143,9 @@ def test_sums_of_shares():
     assert record_shares(PAIRS, TOTAL).tolist() == [0.75, 0.25, 0.5, 0.5, 0.5, 0.5]
     per_cell, per_user = np.array([1.0, 10.0, 100.0]), np.array([1.0, 2.0, 4.0])
     assert sum_per_user(PAIRS, TOTAL, per_cell).tolist() == [5.75, 50.25, 55.0]
-    assert sum_squares_per_user(PAIRS, TOTAL, per_cell).tolist() == [3.0625, 25.0625, 27.5]
+    assert sum_per_user(PAIRS, TOTAL, per_cell, power=2).tolist() == [3.0625, 25.0625, 27.5]
     assert sum_per_cell(PAIRS, TOTAL, per_user).tolist() == [1.25, 2.5, 3.0]
-    bent = sums_per_cell(PAIRS, TOTAL, per_user, per_user)
-    assert [sums.tolist() for sums in bent] == [[1.25, 2.5, 3.0], [0.6875, 1.25, 1.5]]
+    assert sum_per_cell(PAIRS, TOTAL, per_user, power=2).tolist() == [0.6875, 1.25, 1.5]
 
 
 def test_losses_at_rates():

@@ -100,14 +100,16 @@ class Exactly:
 
 
 def at_hand(plan, whole):
-    """Return the same plan for the same pairs at hand, weights and all."""
+    """Return the same plan for the same pairs at hand."""
     allocation = plan.allocation
     match allocation.clipping:
         case PrivateRange(range=ranged):
-            ranged = replace(ranged, weight=ranged.weight.of(whole.occupancy))
+            weight = replace(ranged.weight, occupancy=whole.occupancy)
+            ranged = replace(ranged, weight=weight)
             allocation = replace(allocation, clipping=PrivateRange(ranged))
         case PerCellRange(plan=ranged):
-            ranged = replace(ranged, weight=ranged.weight.of(whole.occupancy))
+            weight = replace(ranged.weight, occupancy=whole.occupancy)
+            ranged = replace(ranged, weight=weight)
             allocation = replace(allocation, clipping=PerCellRange(ranged))
     if allocation.suppressed:
         suppressed = allocation.suppressed_pairs.of(whole.occupancy)
@@ -441,7 +443,7 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
     Weights that begin with the sample spend the loss that was asked.
     """
     sample = 500
-    monkeypatch.setattr("hexveil.planning.optimizers.user_sample.FETCHED_PAIRS", sample)
+    monkeypatch.setattr("hexveil.planning.optimizers.pair_sums.FETCHED_PAIRS", sample)
     counts = np.random.default_rng(9).poisson(3, (300, 20))
     counts[:, 0] += 1
     n = counts.T[counts.T > 0]

@@ -17,6 +17,7 @@ from hexveil.base.errors import StorageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, Pairs
 
 TAIL = 512.0
@@ -133,6 +134,32 @@ class PrivateSums:
 
     def __repr__(self) -> str:
         return f"PrivateSums(shape={self.total.shape})"
+
+
+def map_weighted(
+    sums: PrivateSums,
+    weights: Weights,
+    work: Callable[..., Ints],
+    cells: Arrays = (),
+    users: Arrays = (),
+    *,
+    squares: bool = False,
+) -> Ints:
+    """Apply a function to the pairs of each cell, their weights and their sums. PRIVATE.
+
+    Parameters
+    ----------
+    sums : PrivateSums
+    weights : Weights
+    work : callable
+        From `Pairs`, their weights, their sums (and sums of squares), and the arrays, in this
+        order.
+    cells, users : sequence of ndarray
+    squares : bool
+        Whether the function takes sums of squares.
+    """
+    asked = weights.asked(work, cells, users, 2 if squares else 1)
+    return sums.map_cells(weights.occupancy, *asked)
 
 
 class Outputs(Mapping[str, Ints]):

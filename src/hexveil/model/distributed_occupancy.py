@@ -61,6 +61,15 @@ class Partition:
         """Position of each whole cell's first pair, then the number of pairs."""
         return np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
 
+    @property
+    def has_whole_cells(self) -> bool:
+        """Whether all pairs of each cell are here, in a row."""
+        return self.whole == "cells"
+
+    def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
+        """Return for each pair the entry of its cell."""
+        return per_cell[self.cell]
+
     def map(
         self,
         work: Callable[..., Any],

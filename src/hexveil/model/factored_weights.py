@@ -1,4 +1,4 @@
-"""Whole weights of distributed pairs, kept as a number per user and a number per cell.
+"""Whole weights of pairs, kept as a number per user and a number per cell.
 
 The search for weights (planning/clipping_range/user_weights.py) gives a pair with m of a cell's N
 records the weight f m / (N T): f belongs to the user, and T, the cell's sum of f m / N, to the
@@ -11,56 +11,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexveil.model.occupancy import Arrays, LocalOccupancy, Occupancy, Pairs
+    from numpy.typing import NDArray
+
+    from hexveil.model.occupancy import Arrays, LocalOccupancy, Occupancy, PairColumns, Pairs
 
 
 T = TypeVar("T")
-
-
-class MappedSums(Protocol):
-    """Private sums that functions are mapped over: `hexveil.mechanisms.contract.PrivateSums`."""
-
-    def map_cells(
-        self, occupancy: Occupancy, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell and their sums. PRIVATE."""
-
-    def sum_over_users(
-        self, occupancy: Occupancy, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Add up a function of users' pairs and their sums. PRIVATE."""
 
 
 WEIGHT_RESOLUTION = 2**26
 """What the weights of a cell add up to, nearly; no weight is above it."""
 
 
-@dataclass(frozen=True, eq=False)
-class FactoredWeights(ReadOnlyArrays):
-    """Whole weights of the pairs of an occupancy. Public.
-
-    Attributes
-    ----------
-    occupancy : Occupancy
-    factor : ndarray of float, shape (n_users,)
-        f of each user, from 0 to 1.
-    total : ndarray of float, shape (n_cells,)
-        T of each cell, above 0.
-    """
+class Weights(ReadOnlyArrays):
+    """Whole weights of the pairs of an occupancy, each computed where its pair is. Public."""
 
     occupancy: Occupancy
-    factor: NDArray[np.float64]
-    total: NDArray[np.float64]
+
+    def own(self) -> _Own:
+        """Return the function by which a block computes its weights, and its arrays."""
+        raise NotImplementedError
+
+    def is_sound(self) -> bool:
+        """Return whether every cell has a weight, and none is negative or too large."""
+        raise NotImplementedError
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether these have as many entries as an occupancy has cells, users or pairs."""
+        raise NotImplementedError
 
     def map_cells(self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each cell and their weights.
@@ -72,66 +59,34 @@ class FactoredWeights(ReadOnlyArrays):
         cells, users : sequence of ndarray
             Arrays with an entry per cell, and per user.
         """
-        return self.occupancy.map_cells(*self._asked(_weigh, work, cells, users))
+        return self.occupancy.map_cells(*self.asked(work, cells, users))
 
     def map_users(self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each user and their weights: see `map_cells`."""
-        return self.occupancy.map_users(*self._asked(_weigh, work, cells, users))
+        return self.occupancy.map_users(*self.asked(work, cells, users))
 
-    def map_sums(
-        self,
-        sums: MappedSums,
-        work: Callable[..., Any],
-        cells: Arrays = (),
-        users: Arrays = (),
-        *,
-        squares: bool = False,
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell, their weights and their sums. PRIVATE.
+    def asked(
+        self, work: Callable[..., Any], cells: Arrays, users: Arrays, kept: int | None = None
+    ) -> tuple[Callable[..., Any], Arrays, Arrays, PairColumns]:
+        """Return a function that computes weights first, and all arrays that it takes.
 
         Parameters
         ----------
-        sums : PrivateSums
         work : callable
-            From `Pairs`, their weights, their sums (and sums of squares), and the arrays, in this
-            order.
+            From `Pairs`, their weights, private columns, and the arrays, in this order.
         cells, users : sequence of ndarray
-        squares : bool
-            Whether the function takes sums of squares.
+        kept : int or None
+            How many of two private columns are handed on to the work; None without them.
         """
-        weigh = partial(_weigh_sums, with_squares=squares)
-        work, cells, users = self._asked(weigh, work, cells, users)
-        return sums.map_cells(self.occupancy, work, cells, users)
-
-    def sum_over_users(
-        self,
-        sums: MappedSums,
-        work: Callable[..., Any],
-        cells: Arrays = (),
-        users: Arrays = (),
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Add up a function of users' pairs, their weights and their sums. PRIVATE.
-
-        Parameters
-        ----------
-        sums : PrivateSums
-        work : callable
-            From `Pairs` of whole users, their weights, their sums, and the arrays, in this order,
-            to integers.
-        cells, users : sequence of ndarray
-        """
-        weigh = partial(_weigh_sums, with_squares=False)
-        return sums.sum_over_users(self.occupancy, *self._asked(weigh, work, cells, users))
-
-    def _asked(
-        self, weigh: Callable[..., Any], work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> tuple[Callable[..., Any], Arrays, Arrays]:
-        asked = partial(weigh, work=work, n_cells=len(cells))
-        return asked, (*cells, self.occupancy.records_per_cell, self.total), (*users, self.factor)
+        own = self.own()
+        counts = len(cells), len(own.cells), len(users), len(own.users)
+        weigh = partial(_weigh, work=work, weight=own.weight, counts=counts, kept=kept)
+        return weigh, (*cells, *own.cells), (*users, *own.users), own.pairs
 
     def of(self, occupancy: LocalOccupancy) -> NDArray[np.int64]:
         """Return the weights of the same pairs at hand, shape (n_pairs,)."""
-        return whole_weights(occupancy, occupancy.records_per_cell, self.total, self.factor)
+        own = self.own()
+        return np.asarray(own.weight(occupancy, *own.cells, *own.users, *own.pairs))
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return a figure that follows from the weights alone; each is asked of the blocks once."""
@@ -146,19 +101,56 @@ class FactoredWeights(ReadOnlyArrays):
     @property
     def totals(self) -> NDArray[np.int64]:
         """Sum of weights of each cell; shape (n_cells,)."""
-        return self._sums_and_largest()[0]
+        return self._sums_and_extremes()[0]
 
     @property
     def largest(self) -> NDArray[np.int64]:
         """Largest weight in each cell; shape (n_cells,)."""
-        return self._sums_and_largest()[1]
+        return self._sums_and_extremes()[1]
 
-    def _sums_and_largest(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        def asked() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-            sums, largest = self.map_cells(_sums_and_largest)
-            return read_only(sums), read_only(largest)
+    def _sums_and_extremes(self) -> tuple[NDArray[np.int64], ...]:
+        return self.once(
+            "sums and extremes",
+            lambda: tuple(map(read_only, self.map_cells(_sums_and_extremes))),
+        )
 
-        return self.once("sums and largest", asked)
+    def _are_in_range(self) -> bool:
+        totals, largest, smallest = self._sums_and_extremes()
+        return bool(
+            (totals > 0).all() and (largest <= WEIGHT_RESOLUTION).all() and (smallest >= 0).all()
+        )
+
+
+@dataclass(frozen=True)
+class _Own:
+    """How blocks compute weights: a function of pairs, arrays of cells, users and pairs."""
+
+    weight: Callable[..., NDArray[np.int64]]
+    cells: Arrays = ()
+    users: Arrays = ()
+    pairs: PairColumns = ()
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredWeights(Weights):
+    """Weights by factors.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    factor : ndarray of float, shape (n_users,)
+        f of each user, from 0 to 1.
+    total : ndarray of float, shape (n_cells,)
+        T of each cell, above 0.
+    """
+
+    occupancy: Occupancy
+    factor: NDArray[np.float64]
+    total: NDArray[np.float64]
+
+    def own(self) -> _Own:
+        """Return how a block computes its weights: see `Weights.own`."""
+        return _Own(whole_weights, (self.occupancy.records_per_cell, self.total), (self.factor,))
 
     def is_sound(self) -> bool:
         """Return whether every cell has a weight, and none is negative or too large."""
@@ -166,11 +158,38 @@ class FactoredWeights(ReadOnlyArrays):
         if not factors or not (np.isfinite(self.total) & (self.total > 0)).all():
             return False
         # Totals that do not fit the factors would make weights that leave 64 bits.
-        return bool((self.totals > 0).all() and (self.largest <= WEIGHT_RESOLUTION).all())
+        return self._are_in_range()
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether there is a factor per user and a total per cell."""
+        sizes = self.factor.size, self.total.size
+        return sizes == (occupancy.n_users, occupancy.n_cells)
 
 
-Weights: TypeAlias = NDArray[np.int64] | FactoredWeights
-"""Whole weights of pairs: an array where pairs are at hand, else their factors."""
+@dataclass(frozen=True, eq=False)
+class ListedWeights(Weights):
+    """Weights of pairs at hand as plans listed them before December 2026.
+
+    Attributes
+    ----------
+    occupancy : LocalOccupancy
+    weight : ndarray of int64, shape (n_pairs,)
+    """
+
+    occupancy: Occupancy
+    weight: NDArray[np.int64]
+
+    def own(self) -> _Own:
+        """Return how a block computes its weights: see `Weights.own`."""
+        return _Own(_listed, pairs=(self.weight,))
+
+    def is_sound(self) -> bool:
+        """Return whether every cell has a weight, and none is negative or too large."""
+        return self._are_in_range()
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether there is a weight per pair."""
+        return self.weight.size == occupancy.n_pairs
 
 
 def whole_weights(
@@ -189,43 +208,38 @@ def whole_weights(
     array([0.75, 0.25])
     """
     weight = factor[pairs.user]
-    weight *= pairs.n / records.astype(np.float64)[pairs.cell]
-    weight /= total[pairs.cell]
+    weight *= pairs.n / pairs.spread(records.astype(np.float64))
+    weight /= pairs.spread(total)
     # Of factors that no search makes, which `is_sound` refuses: still whole numbers.
     sane = np.fmax(np.fmin(weight, 2.0), -2.0)
     return np.asarray(np.floor(sane * WEIGHT_RESOLUTION), dtype=np.int64)
 
 
-def _weigh(pairs: Pairs, *given: NDArray[Any], work: Callable[..., Any], n_cells: int) -> Any:  # noqa: ANN401  what the work returns
-    weight, others = _weights_and_others(pairs, given, n_cells)
-    return work(pairs, weight, *others)
+def _listed(_pairs: Pairs, weight: NDArray[np.int64]) -> NDArray[np.int64]:
+    return weight
 
 
-def _weigh_sums(
+def _weigh(
     pairs: Pairs,
-    sums: NDArray[np.int64],
-    squares: NDArray[np.int64] | None,
-    *given: NDArray[Any],
+    *given: Any,  # noqa: ANN401  arrays, and sums of squares or none
     work: Callable[..., Any],
-    n_cells: int,
-    with_squares: bool,
+    weight: Callable[..., NDArray[np.int64]],
+    counts: tuple[int, int, int, int],
+    kept: int | None,
 ) -> Any:  # noqa: ANN401  what the work returns
-    weight, others = _weights_and_others(pairs, given, n_cells)
-    private = (sums, squares) if with_squares else (sums,)
-    return work(pairs, weight, *private, *others)
+    """Apply the work to pairs, their weights, private sums if any are kept, and the other arrays.
+
+    Private sums, of which `kept` are handed on, come first; then the arrays of cells, those that
+    weights are made of, those of users, those for weights, and columns of pairs for weights.
+    """
+    private, given = ((), given) if kept is None else (given[:kept], given[2:])
+    ends = np.cumsum(counts).tolist()
+    cells, own, users = given[: ends[0]], given[ends[0] : ends[1]], given[ends[1] : ends[2]]
+    return work(pairs, weight(pairs, *own, *given[ends[2] :]), *private, *cells, *users)
 
 
-def _weights_and_others(
-    pairs: Pairs, given: tuple[NDArray[Any], ...], n_cells: int
-) -> tuple[NDArray[np.int64], tuple[NDArray[Any], ...]]:
-    """Return the pairs' weights, and the arrays without those that the weights are made of."""
-    (records, total), factor = given[n_cells : n_cells + 2], given[-1]
-    weight = whole_weights(pairs, records, total, factor)
-    return weight, (*given[:n_cells], *given[n_cells + 2 : -1])
-
-
-def _sums_and_largest(
+def _sums_and_extremes(
     pairs: Pairs, weight: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     begin = pairs.start[:-1]
-    return np.add.reduceat(weight, begin), np.maximum.reduceat(weight, begin)
+    return tuple(one.reduceat(weight, begin) for one in (np.add, np.maximum, np.minimum))

@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -68,6 +68,13 @@ class Pairs(Protocol):
     def start(self) -> NDArray[np.int64]:
         """Position of each cell's first pair, then the number of pairs."""
 
+    @property
+    def has_whole_cells(self) -> bool:
+        """Whether all pairs of each cell are here, in a row."""
+
+    def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
+        """Return for each pair the entry of its cell."""
+
 
 @dataclass(frozen=True, eq=False)
 class CellSlice:
@@ -79,6 +86,15 @@ class CellSlice:
     n_cells: int
     n_users: int
     start: NDArray[np.int64]
+    has_whole_cells: ClassVar[bool] = True
+
+    def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
+        """Return for each pair the entry of its cell."""
+        return np.repeat(per_cell, self._sizes)
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.int64]:
+        return np.diff(self.start)
 
 
 class Occupancy(Protocol):
@@ -199,6 +215,7 @@ class LocalOccupancy(ReadOnlyArrays):
     n: NDArray[np.int64]
     n_cells: int
     n_users: int
+    has_whole_cells: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         cell, user, n = (_integers(a, name) for a, name in self._named_arrays())
@@ -324,6 +341,10 @@ class LocalOccupancy(ReadOnlyArrays):
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each user; see `map_cells`."""
         return work(self, *cells, *users, *pairs)
+
+    def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
+        """Return for each pair the entry of its cell."""
+        return np.repeat(per_cell, self.users_per_cell)
 
     @cached_property
     def start(self) -> NDArray[np.int64]:

@@ -33,20 +33,16 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
-from hexveil.mechanisms.contract import (
-    EstimateGrid,
-    Separate,
-)
-from hexveil.mechanisms.stage_data import TAIL
+from hexveil.mechanisms.contract import EstimateGrid
+from hexveil.mechanisms.stage_data import TAIL, map_weighted
 from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
-from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.factored_weights import Weights
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+    from hexveil.model.occupancy import Occupancy, Pairs
 
     Ends = tuple[int, int] | tuple[Ints, Ints]
 
@@ -96,8 +92,8 @@ class WeightedMean(ReadOnlyArrays):
     Attributes
     ----------
     occupancy : Occupancy
-    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
-        W of each pair; its factors where pairs stay elsewhere.
+    weight : Weights
+        W of each pair.
     noise : ndarray of float, shape (n_cells,)
         Laplace scale of each cell's mean for a range of width 1.
     """
@@ -109,34 +105,18 @@ class WeightedMean(ReadOnlyArrays):
     @property
     def totals(self) -> Ints:
         """Sum of weights of each cell."""
-        if isinstance(self.weight, FactoredWeights):
-            return self.weight.totals
-        return np.asarray(np.add.reduceat(self.weight, self.pairs.start[:-1]))
-
-    @property
-    def pairs(self) -> LocalOccupancy:
-        """Pairs at hand; InputError where they stay elsewhere."""
-        return self.occupancy.local()
-
-    @property
-    def pair_weight(self) -> Ints:
-        """W of each pair at hand; InputError where pairs stay elsewhere."""
-        weight = self.weight
-        return weight.of(self.pairs) if isinstance(weight, FactoredWeights) else weight
+        return self.weight.totals
 
     def scales(self, width: int | Ints, share: Fraction = Fraction(1)) -> Floats:
         """Return R of each cell for a range of `width` quanta: its noise, rounded up."""
         return laplace_scales(self.noise, self.totals, width, share)
 
-    def sensitivity(self, width: int) -> Separate | FactoredSensitivity:
+    def sensitivity(self, width: int) -> FactoredSensitivity:
         """Return that a pair moves its cell's number by W (b - a), exactly."""
-        if isinstance(self.weight, FactoredWeights):
-            n_cells = self.noise.size
-            return FactoredSensitivity(
-                self.weight, np.full(n_cells, width), np.ones(n_cells, dtype=bool)
-            )
-        pairs = self.pairs
-        return Separate(pairs.user, pairs.cell, self.weight * width)
+        n_cells = self.noise.size
+        return FactoredSensitivity(
+            self.weight, np.full(n_cells, width), np.ones(n_cells, dtype=bool)
+        )
 
     def measure(self, sums: PrivateSums, ends: Ends) -> Ints:
         """Return y of every cell, shape (batch, n_cells). PRIVATE.
@@ -149,37 +129,11 @@ class WeightedMean(ReadOnlyArrays):
         Parameters
         ----------
         sums : PrivateSums
-        ends : pair of int, or of ndarray of int64, shape (n_pairs,)
-            The range, in quanta above the lower bound of the records; of all pairs, or of each.
+        ends : pair of int, or of ndarray of int64, shape (n_cells,)
+            The range, in quanta above the lower bound of the records; of all cells, or of each.
         """
-        if isinstance(self.weight, FactoredWeights):
-            low, high = (np.full(self.noise.size, end) for end in ends)
-            return self._measure_elsewhere(self.weight, sums, low, high)
-        return self._added_up(sums.total, self.weight, ends)
-
-    def _added_up(self, total: Ints, weight: Ints, ends: Ends) -> Ints:
-        contribution = contributions(total, self.pairs.n, weight, ends)
-        return np.asarray(np.add.reduceat(contribution, self.pairs.start[:-1], axis=1))
-
-    def measure_in_ranges(self, sums: PrivateSums, lower: Ints, upper: Ints) -> Ints:
-        """Return y of every cell in a range of its own, shape (batch, n_cells). PRIVATE.
-
-        Parameters
-        ----------
-        sums : PrivateSums
-        lower, upper : ndarray of int64, shape (n_cells,)
-            In quanta above the lower bound of the records.
-        """
-        if isinstance(self.weight, FactoredWeights):
-            return self._measure_elsewhere(self.weight, sums, lower, upper)
-        cell = self.pairs.cell
-        return self.measure(sums, (lower[cell], upper[cell]))
-
-    @staticmethod
-    def _measure_elsewhere(
-        weights: FactoredWeights, sums: PrivateSums, lower: Ints, upper: Ints
-    ) -> Ints:
-        return np.asarray(weights.map_sums(sums, _measure, (lower, upper)))
+        low, high = (np.broadcast_to(end, self.noise.shape) for end in ends)
+        return map_weighted(sums, self.weight, _measure, (low, high))
 
     def averages(self, noisy: Ints) -> Floats:
         """Return noisy means in quanta above the centre."""
@@ -198,11 +152,8 @@ class WeightedMean(ReadOnlyArrays):
         InputError
             If a weight is below zero, or a cell has none or no noise.
         """
-        if isinstance(self.weight, FactoredWeights):
-            if not self.weight.is_sound() or not (self.noise > 0).all():
-                raise InputError("the plan has a cell without weights or noise; plan again.")
-            return
-        check_weights(self.weight, self.totals, self.noise)
+        if not self.weight.is_sound() or not (self.noise > 0).all():
+            raise InputError("the plan has a cell without weights or noise; plan again.")
 
     def check_room(self, width: int, epsilon: float) -> None:
         """Refuse, from public facts, statistics and noise that could leave 64 bits."""
@@ -211,21 +162,9 @@ class WeightedMean(ReadOnlyArrays):
 
 def _measure(pairs: Pairs, weight: Ints, sums: Ints, lower: Ints, upper: Ints) -> Ints:
     """Return the weighted sums of the cells of a block. PRIVATE."""
-    ends = lower[pairs.cell], upper[pairs.cell]
+    ends = pairs.spread(lower), pairs.spread(upper)
     contribution = contributions(sums, pairs.n, weight, ends)
     return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
-
-
-def check_weights(weight: Ints, totals: Ints, noise: Floats) -> None:
-    """Refuse weights or noise under which the stated loss would not hold.
-
-    Raises
-    ------
-    InputError
-        If a weight is below zero, or a cell or cluster has none or no noise.
-    """
-    if (weight < 0).any() or (totals <= 0).any() or not (noise > 0).all():
-        raise InputError("the plan has a cell or cluster without weights or noise; plan again.")
 
 
 def check_room(totals: Ints, scales: Floats, width: int, epsilon: float) -> None:

@@ -17,16 +17,13 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import ReleasedCellRan
 from hexveil.planning.clipping_range.private_range import to_value_units
 from hexveil.planning.clipping_range.user_weights import (
     max_bias,
-    relative_weights,
-    sum_weights,
 )
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from hexveil.base.arrays import Floats, Ints
+    from hexveil.base.arrays import Floats
     from hexveil.model.factored_weights import Weights
-    from hexveil.model.occupancy import Occupancy
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +67,7 @@ class CellRangePlan(ReadOnlyArrays):
         Loss of every user by the spread within cells; 0 where it is not measured.
     first_share : Fraction
         Share of the cells' loss that the first look of a cell costs.
-    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
+    weight : Weights
         Whole weights of user means; a user's part of a cell's number is its weight over their sum.
     outputs : CellRangeOutputs or None
         After a release.
@@ -114,10 +111,6 @@ class CellRangePlan(ReadOnlyArrays):
         """Return the same decisions with the outputs of a release."""
         return replace(self, outputs=outputs)
 
-    def totals(self, occupancy: Occupancy) -> Ints:
-        """Return the sum of weights of each cell."""
-        return sum_weights(occupancy, self.weight)
-
-    def max_bias(self, occupancy: Occupancy) -> Floats:
+    def max_bias(self) -> Floats:
         """Return the most that weights make each cell off by, for a range of width 1."""
-        return max_bias(occupancy, relative_weights(occupancy, self.weight))
+        return max_bias(self.weight)

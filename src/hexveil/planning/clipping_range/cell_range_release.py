@@ -53,7 +53,7 @@ def cell_range_allocation(
     occupancy, noise = plan.occupancy, plan.mean_noise
     lower = float(lattice.lower_value[0])
     selection = PosteriorRangeSelection(
-        CellDesign.of(occupancy, cell_ranges.weight),
+        CellDesign.of(cell_ranges.weight),
         noise,
         float(cell_ranges.first_share),
         (lower, lower + lattice.quantum * lattice_steps),

@@ -26,15 +26,10 @@ from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanError
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.cell_ranges.distributed_votes import WeightedVotes
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
-from hexveil.mechanisms.cell_ranges.pooled_spread import (
-    SPREAD_QUANTILE,
-    distance_vote_ratio,
-    weighted_votes,
-)
+from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
+from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE, distance_vote_ratio
 from hexveil.mechanisms.pooled_histogram import GRAIN
-from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.private_range import (
     MIN_RANK_PRECISION,
@@ -45,9 +40,8 @@ from hexveil.planning.clipping_range.private_range import (
 from hexveil.planning.clipping_range.user_weights import (
     ITERATIONS,
     expected_bias,
-    relative_weights,
+    find_user_weights,
 )
-from hexveil.planning.clipping_range.weight_search import find_user_weights, in_whole_parts
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
@@ -81,11 +75,9 @@ def expected_width(half_width_sd: float) -> float:
     return 2.0 * half_width_sd * PRIOR_SD
 
 
-def total_votes(occupancy: Occupancy, weight: Weights) -> Fraction:
+def total_votes(weight: Weights) -> Fraction:
     """Return W: the votes of all users, at most one each."""
-    if isinstance(weight, FactoredWeights):
-        return Fraction(int(WeightedVotes(weight).user_votes.sum()), GRAIN)
-    return Fraction(int(weighted_votes(occupancy.local(), weight).sum()), GRAIN)
+    return Fraction(int(WeightedVotes(weight).user_votes.sum()), GRAIN)
 
 
 def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:
@@ -162,9 +154,8 @@ def plan_cell_ranges(
     expected_loss = 0.9 * float(epsilon)
     prior = user_mean_prior(HALF_WIDTH)
     weights = find_user_weights(occupancy, expected_loss, prior, iterations)
-    weight = in_whole_parts(weights)
-    pooled = histogram_share(total_votes(occupancy, weight), epsilon) if share is None else share
-    inside = spread_share(distance_vote_ratio(occupancy, weight), epsilon)
+    pooled = histogram_share(total_votes(weights.weight), epsilon) if share is None else share
+    inside = spread_share(distance_vote_ratio(weights.weight), epsilon)
     if pooled + inside >= 1:
         raise InputError(
             f"range_share {decimal_text(pooled)} leaves nothing for the cells: the spread of user "
@@ -172,11 +163,10 @@ def plan_cell_ranges(
         )
     shares = epsilon * pooled, epsilon * inside
     noise = weights.noise * expected_loss / float(epsilon - sum(shares))
-    return CellRangePlan(*shares, FIRST_SHARE, weight), noise
+    return CellRangePlan(*shares, FIRST_SHARE, weights.weight), noise
 
 
 def mean_error_model(
-    occupancy: Occupancy,
     span: Floats,
     plan: CellRangePlan,
     noise: Floats,
@@ -189,7 +179,6 @@ def mean_error_model(
 
     Parameters
     ----------
-    occupancy : Occupancy
     span : ndarray of float, shape (n_cells,)
     plan : CellRangePlan
     noise : ndarray of float, shape (n_cells,)
@@ -202,15 +191,14 @@ def mean_error_model(
     # A cell that is measured anew has the rest of the loss for that, or of the square of μ.
     rest = float(1 - plan.first_share)
     last = np.where(moved, noise / (math.sqrt(rest) if law == GAUSSIAN else rest), noise)
-    weights = relative_weights(occupancy, plan.weight)
-    by_weights = expected_bias(occupancy, weights, user_mean_prior(HALF_WIDTH))
+    by_weights = expected_bias(plan.weight, user_mean_prior(HALF_WIDTH))
     return WeightedMeanErrorModel(
         "mean",
         span * width,
         last,
         np.zeros_like(noise),
         np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
-        max_bias=plan.max_bias(occupancy),
+        max_bias=plan.max_bias(),
         expected_bias=np.hypot(by_weights, expected_clipping_error(HALF_WIDTH)),
         law=law,
     )

@@ -15,16 +15,10 @@ from hexveil.base.errors import InputError
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.calibration import allocate_at_least_epsilon, calibrate_noise
 from hexveil.planning.guarantees.plan_losses import max_user_loss
-from hexveil.planning.optimizers.distributed_mean_error import minimize_mean_error_distributed
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import JointSolution, minimize_loss, minimize_max_error
 from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
-from hexveil.planning.optimizers.user_factors import (
-    ClippingProblem,
-    DistributedClippingProblem,
-    InverseScales,
-    clipping_problem,
-)
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.planning.target_errors import SeparateTargets, SumTarget, Targets
 
 if TYPE_CHECKING:
@@ -82,19 +76,14 @@ def allocate_within_errors(
 def _clipping(problem: PlanningProblem) -> ClippingProblem:
     facts = problem.facts
     quanta = None if facts is None else span_in_quanta(problem.span, facts)
-    return clipping_problem(problem.occupancy, quanta)
+    return ClippingProblem(problem.occupancy, quanta)
 
 
 def _minimize_mean_error(
     exposure: ClippingProblem, problem: PlanningProblem, epsilon: Fraction, loss: float
 ) -> PlanAllocation:
-    minimize = (
-        minimize_mean_error_distributed
-        if isinstance(exposure, DistributedClippingProblem)
-        else minimize_mean_error
-    )
     weights = ObjectiveWeights.of(problem.request, problem.span, exposure.occupancy)
-    joint = _in_few_scales(exposure, minimize(exposure, weights, loss), loss)
+    joint = _in_few_scales(exposure, minimize_mean_error(exposure, weights, loss), loss)
     return _spend_all(problem, epsilon, _rows(exposure, joint, None, "mean error"))
 
 

@@ -72,12 +72,13 @@ def mean_error_lower_bound(
     if not loss or not weights.constant_error():
         return weights.constant_error() * PROOF_MARGIN  # only constants cost nothing
     multipliers = (factor < 1.0) | (exposure.losses(rates, factor) >= BINDING_SHARE * loss)
-    multiplier = loss_multipliers(exposure, weights, rates, factor, multipliers)
+    away = exposure.clipped_share(factor)
+    multiplier = loss_multipliers(exposure, weights, rates, factor, multipliers, away)
     if not multiplier.any():  # constants alone: everybody might be held
         everybody = exposure.occupancy.n_users
         multiplier = np.full(everybody, weights.constant_error() / (loss * everybody))
     # Where noise is all of the error, the best multipliers weigh the loss as much as the error.
-    worth = float(weighted_errors(weights, rates, exposure.clipped_share(factor)).sum())
+    worth = float(weighted_errors(weights, rates, away, exposure.law).sum())
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
     # The search for their scale takes about as long as a step.
     # On large maps few steps are affordable: any number of them gives a valid bound.

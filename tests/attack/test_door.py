@@ -44,7 +44,6 @@ MEASURES = {
     "mechanisms/presence/any_unit.py", "mechanisms/presence/map_stage.py",
     "mechanisms/presence/count_map.py", "mechanisms/presence/user_cap.py",
     "mechanisms/pooled_histogram.py", "mechanisms/presence/unit_votes.py",
-    "mechanisms/distribution/binned_blocks.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""

@@ -274,7 +274,7 @@ def test_counts_by_bin_of_other_records_are_refused(counted):
         Dataset(there.public, plain, there.units)
     plan = hv.plan(there, statistics="p50", epsilon=8, estimator="bins", advise=False)
     stage = plan.allocation().next_stage(Outputs())
-    with pytest.raises(HexveilError, match="in blocks, which these sums lack"):
+    with pytest.raises(HexveilError, match="by bin, which these sums lack"):
         stage.measure(private_sums(there), Outputs())
     assert repr(sums_of(there, plan)) == "BinnedBlockSums(blocks)"
 

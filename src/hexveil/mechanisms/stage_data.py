@@ -102,31 +102,6 @@ class PrivateSums:
         ]
         return np.stack(rows)
 
-    def sum_over_users(
-        self,
-        occupancy: Occupancy,
-        work: Callable[..., Ints],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: Arrays = (),
-    ) -> Ints:
-        """Return a function of users with all of their pairs, added up, shape (batch, n). PRIVATE.
-
-        Pairs may lie in blocks of whole users elsewhere: what the function makes of each block is
-        added up, so that nothing of a single user comes from there.
-
-        Parameters
-        ----------
-        occupancy : Occupancy
-        work : callable
-            From `Pairs` of whole users, their sums, None and the arrays, in this order, to
-            integers, as many whatever the block. A function of a module.
-        cells, users, pairs : sequence of ndarray
-            Arrays with an entry per cell, per user, and per pair.
-        """
-        local = occupancy.local()
-        return np.stack([work(local, total, None, *cells, *users, *pairs) for total in self.total])
-
     def of_pairs(self, rows: slice) -> PrivateSums:
         """Return the sums of a run of pairs, such as those of one cell."""
         squares = None if self.squares is None else self.squares[:, rows]

@@ -19,7 +19,7 @@ from hexveil.mechanisms.contract import DONE, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.distribution import bin_noise
 from hexveil.mechanisms.distribution.bin_noise import PARTS, GaussianBins
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import BinnedStage
+from hexveil.mechanisms.distribution.binned_stage import CellBinStage
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
@@ -33,6 +33,7 @@ from mechanisms.distribution.test_distribution_laws import (
     OCCUPANCY,
     data_set,
     stage_of,
+    weights_of,
     world,
 )
 
@@ -65,10 +66,8 @@ def worst_square(plan, worlds, seed=0):
 
 def gaussian_stage(weight):
     """Return one stage of two cells and three bins."""
-    users, sums = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
-    weights, place = np.full(4, weight, dtype=np.int64), np.array([0, 1, 1, 2])
-    scales, noise = np.full(2, 1000.0), GaussianBins(Fraction(1))
-    return BinnedStage("bins", 3, np.arange(4), users, sums, weights, place, scales, noise)
+    place, scales, noise = np.array([0, 1, 1, 2]), np.full(2, 1000.0), GaussianBins(Fraction(1))
+    return CellBinStage("bins", 3, weights_of(weight), place, scales, noise)
 
 
 def exact_delta(moved, deviation, epsilon):
@@ -96,7 +95,7 @@ def test_the_exact_law_of_a_stage_is_within_delta(weight, least):
     ends = [data_set([n, 0, 0, 0][::a], [0, 1, 0, 0], [m, 0, 0, 0][::a], [0, 1, 0, 0])
             for n, m, a in ((2, 3, 1), (2, 3, -1))]  # fmt: skip
     measured = [stage.measure(one, Outputs())[0].integers[0] for one in ends]
-    square = stage.losses(2)[0]
+    square = stage.weights.losses_at(GaussianBins, stage.scales, up=True)[0]
     epsilon = square_epsilon(Fraction(float(square)), DELTA)
     found = exact_delta(measured[0] - measured[1], 1000.0, epsilon)
     assert least * float(DELTA) <= found <= float(DELTA)
@@ -174,8 +173,8 @@ def test_a_charge_for_coming_or_going_is_found():
     """M in place of √2 M, and a sum of squares of bins rounded apart, miss what the law says."""
     stage = gaussian_stage(600)
     (request,), (report,) = stage.noise(Outputs()), stage.sensitivity(Outputs())
-    moves = report.moves
-    half = replace(report, moves=replace(moves, by=moves.by * (moves.entry % 3 == 0)))
+    divisor = np.ceil(math.sqrt(2) * report.weights.divisor).astype(np.int64)
+    half = replace(report, weights=replace(report.weights, divisor=divisor))
     measured = np.array([stage.measure(one, Outputs())[0].integers[0] for one in world()])
     true = (((measured[:, None] - measured[None]) / 1000.0) ** 2).sum(axis=2).max()
     assert true == pytest.approx(report.squares_lower_bound(request, 2)[0], rel=1e-9)

@@ -24,9 +24,8 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.distribution.bin_noise import PARTS, BinNoise, bin_noise
-from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage
-from hexveil.mechanisms.distribution.binned_stage import BinnedStage
-from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
+from hexveil.mechanisms.distribution.binned_stage import CellBinStage
+from hexveil.mechanisms.distribution.priced_weights import PricedWeights
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -93,23 +92,10 @@ class BinnedMap(ReadOnlyArrays):
             return stage
         return self._cells(earlier) if CELL_BINS not in earlier else DONE
 
-    def _cells(self, earlier: Outputs) -> BinnedStage | CellBlockStage:
-        weights, place = self.weights, self.place(earlier)
-        scales = np.full(weights.prices.size, self.scale)
-        if not self.shape.occupancy.is_local:
-            return CellBlockStage(CELL_BINS, self.n_bins, weights, place, scales, self.law)
-        occupancy = self.shape.occupancy.local()
-        return BinnedStage(
-            CELL_BINS,
-            self.n_bins,
-            np.arange(occupancy.n_pairs),
-            occupancy.user,
-            occupancy.cell,
-            weigh(occupancy, weights.prices, weights.divisor),
-            place,
-            scales,
-            self.law,
-        )
+    def _cells(self, earlier: Outputs) -> CellBinStage:
+        scales = np.full(self.prices.size, self.scale)
+        place = self.place(earlier)
+        return CellBinStage(CELL_BINS, self.n_bins, self.weights, place, scales, self.law)
 
     def place(self, outputs: Outputs) -> Ints:
         """Return the bin of each fine bin."""

@@ -19,27 +19,44 @@ group; or Σ 2 M² / r² as a square of μ, with discrete Gaussian noise of para
 Source: cumulative rounding as in apportionment; L1 sensitivity of histograms (Dwork, McSherry,
 Nissim and Smith, 2006) with weights in place of counts.
 
+Pairs may be in memory, on disk or in Spark. A block of whole units apportions each unit's records
+in all cells (the pooled shape); a block of whole cells those of each pair: a group is in one block.
+A block answers with a sum per bin, or per cell and bin: whole numbers, in any order the same.
+
 Nothing overflows 64 bits: M <= 2^20 and n < 2^42 (`check_room`); sums over groups are below 2^53.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DrawnRow, PrivateSums, Values
+from hexveil.mechanisms.distribution.bin_noise import PARTS
+from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, weigh
+from hexveil.model.pair_bins import PairBins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Measured, NoiseRequest, Outputs, SensitivityReport
+    from hexveil.mechanisms.contract import NoiseRequest, Outputs, SensitivityReport
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
-    from hexveil.model.pair_bins import PairBins
+    from hexveil.mechanisms.distribution.priced_weights import PricedWeights
+    from hexveil.model.distributed_occupancy import WholeGroup
+    from hexveil.model.occupancy import Arrays, Occupancy, Pairs
 
 MAX_RECORDS = 2**42
+
+
+# ---- private counts by bin ----
 
 
 class BinnedSums(PrivateSums):
@@ -57,6 +74,32 @@ class BinnedSums(PrivateSums):
     def __init__(self, total: Ints, squares: Ints | None, bins: PairBins) -> None:
         super().__init__(total, squares)
         self.bins = bins
+
+    def map_bins(
+        self,
+        occupancy: Occupancy,
+        whole: WholeGroup,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+    ) -> Ints:
+        """Apply a function to pairs and their counts by bin. PRIVATE.
+
+        Parameters
+        ----------
+        occupancy : Occupancy
+        whole : "cells" or "users"
+            What a block has all pairs of. Counts by bin are of its pairs in blocks of cells, and of
+            its users in blocks of users: `PairBins.pair` is the position of a pair, or the number
+            of a user within the block.
+        work : callable
+            From `Pairs`, `PairBins` and the arrays, in this order; a function of a module.
+        cells, users : sequence of ndarray
+        """
+        pairs, bins = occupancy.local(), self.bins
+        if whole == "users":
+            bins = PairBins(pairs.user[bins.pair], bins.bin, bins.count)
+        return np.asarray(work(pairs, bins, *cells, *users))
 
     def scored(self, scores: Ints) -> PrivateSums:
         """Return each pair's sum of public scores of fine bins. PRIVATE.
@@ -76,6 +119,98 @@ class BinnedSums(PrivateSums):
 
     def __repr__(self) -> str:
         return f"BinnedSums(shape={self.total.shape})"
+
+
+class BinBlocks(Protocol):
+    """Blocks of pairs with their sums and their counts by bin. PRIVATE."""
+
+    def map_cells(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Any],
+        cells: Arrays,
+        users: Arrays,
+        pairs: Arrays,
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function to the pairs of each cell and their sums."""
+
+    def map_bins(
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function to pairs and to their counts by bin, or to those of their units."""
+
+
+class BinnedBlockSums(BinnedSums):
+    """Sums of pairs that stay elsewhere, and their records by fine bin. PRIVATE.
+
+    Parameters
+    ----------
+    store : BinBlocks
+    """
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: BinBlocks) -> None:
+        self._store = store
+
+    def map_cells(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: Arrays = (),
+    ) -> Ints:
+        """Apply a function to all pairs: see `PrivateSums.map_cells`. PRIVATE."""
+        integers: Ints = self._store.map_cells(occupancy, work, cells, users, pairs)
+        return integers[None]
+
+    def map_bins(
+        self,
+        occupancy: Occupancy,  # noqa: ARG002  that of the store
+        whole: WholeGroup,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+    ) -> Ints:
+        """Apply a function to pairs and their counts by bin: see `BinnedSums.map_bins`. PRIVATE."""
+        return np.asarray(self._store.map_bins(whole, work, cells, users))
+
+    def scored(self, scores: Ints) -> PrivateSums:
+        """Return each pair's sum of public scores of fine bins: see `BinnedSums.scored`."""
+        return _ScoredBlockSums(self, scores)
+
+    def __repr__(self) -> str:
+        return "BinnedBlockSums(blocks)"
+
+
+class _ScoredBlockSums(PrivateSums):
+    """Sums of scores of pairs that stay elsewhere. PRIVATE."""
+
+    __slots__ = ("_scores", "_sums")
+
+    def __init__(self, sums: BinnedBlockSums, scores: Ints) -> None:
+        self._sums, self._scores = sums, scores
+
+    def map_cells(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: Arrays = (),
+    ) -> Ints:
+        """Apply a function to all pairs and their sums of scores. PRIVATE."""
+        if pairs:
+            occupancy.local()  # refuses, and says what to do
+        scored = partial(_scored, work=work, scores=self._scores)
+        return self._sums.map_bins(occupancy, "cells", scored, cells, users)[None]
+
+    def __repr__(self) -> str:
+        return "ScoredBlockSums(blocks)"
+
+
+# ---- stages ----
 
 
 def apportion(group: Ints, place: Ints, count: Ints, weight: Ints) -> tuple[Ints, Ints, Ints]:
@@ -113,66 +248,132 @@ def apportion(group: Ints, place: Ints, count: Ints, weight: Ints) -> tuple[Ints
 
 
 @dataclass(frozen=True, eq=False)
-class BinnedStage(DrawnRow, ReadOnlyArrays):
-    """Noisy weights of bins: of each group's distribution, summed by where groups belong.
+class PooledBinStage(DrawnRow, ReadOnlyArrays):
+    """Noisy weights of bins over all cells, every unit of weight `PARTS`.
 
     Attributes
     ----------
     name : str
     n_bins : int
-        B, of each sum.
-    group : ndarray of int64, shape (n_pairs,)
-        Group of each pair.
-    user, target : ndarray of int64, shape (n_groups,)
-        Unit that a group belongs to, and number of the sum that it is added to.
-    weight : ndarray of int64, shape (n_groups,)
-        M of each group.
+    occupancy : Occupancy
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin.
-    scales : ndarray of float, shape (n_sums,)
-        Noise scale b, or parameter r, of each sum's bins, in parts.
+    scales : ndarray of float, shape (1,)
+        Parameter of the noise, in parts.
     law : BinNoise
-        Of the noise.
     """
 
     name: str
     n_bins: int
-    group: Ints
-    user: Ints
-    target: Ints
-    weight: Ints
+    occupancy: Occupancy
     place: Ints
     scales: Floats
     law: BinNoise
 
     @property
     def entries(self) -> int:
-        """Sums times bins."""
-        return int(self.scales.size * self.n_bins)
+        """One number per bin."""
+        return self.n_bins
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
-        """Return one scale for all bins of a sum."""
+        """Return one scale for all bins."""
         return (self.law.request(np.repeat(self.scales, self.n_bins)),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return how far groups move within their sums, by the law of the noise."""
-        return (self.law.report(self.user, self.target * self.n_bins, self.weight),)
+        """Return the change by each unit of full weight: all bins have one scale."""
+        weight = np.full(self.occupancy.n_users, PARTS, dtype=np.int64)
+        return (self.law.report(np.arange(weight.size), np.zeros_like(weight), weight),)
 
-    def losses(self, n_users: int) -> Floats:
-        """Return each unit's loss by its groups, rounded up."""
-        return self.law.losses(self.user, self.weight, self.scales[self.target], n_users)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:  # noqa: ARG002
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the summed parts of each bin. PRIVATE."""
-        if not isinstance(sums, BinnedSums):
-            raise HexveilError("this stage measures records by bin, which these sums lack.")
-        rows = sums.bins
-        group, place, amount = apportion(
-            self.group[rows.pair], self.place[rows.bin], rows.count, self.weight
-        )
-        total = np.zeros(self.entries, dtype=np.int64)
-        np.add.at(total, self.target[group] * self.n_bins + place, amount)
-        return (Values(total[None]),)
+        pooled = partial(_pooled_bins, place=self.place, n_bins=self.n_bins)
+        # Each block answers with a number per bin.
+        answers = _with_bins(sums).map_bins(self.occupancy, "users", pooled)
+        return (Values(answers.reshape(-1, self.n_bins).sum(axis=0)[None]),)
+
+
+@dataclass(frozen=True, eq=False)
+class CellBinStage(DrawnRow, ReadOnlyArrays):
+    """Noisy weights of the bins of each cell.
+
+    Attributes
+    ----------
+    name : str
+    n_bins : int
+        Bins of a cell.
+    weights : PricedWeights
+    place : ndarray of int64, shape (n_fine_bins,)
+        Bin of each fine bin.
+    scales : ndarray of float, shape (n_cells,)
+        Parameter of the noise of each cell's bins, in parts.
+    law : BinNoise
+    """
+
+    name: str
+    n_bins: int
+    weights: PricedWeights
+    place: Ints
+    scales: Floats
+    law: BinNoise
+
+    @property
+    def entries(self) -> int:
+        """Cells times bins."""
+        return int(self.scales.size * self.n_bins)
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
+        """Return one scale for all bins of a cell."""
+        return (self.law.request(np.repeat(self.scales, self.n_bins)),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return that each pair moves its cell's bins by its weight."""
+        return (PricedSensitivity(self.weights, self.n_bins),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the summed parts of each cell and bin. PRIVATE."""
+        of_cells = partial(_cell_bins, place=self.place, n_bins=self.n_bins)
+        weights, by_bin = self.weights, _with_bins(sums)
+        given = weights.occupancy, "cells", of_cells, (weights.prices,), (weights.divisor,)
+        return (Values(by_bin.map_bins(*given)[None]),)
+
+
+def _with_bins(sums: PrivateSums) -> BinnedSums:
+    if not isinstance(sums, BinnedSums):
+        raise HexveilError("this stage measures records by bin, which these sums lack.")
+    return sums
+
+
+def _scored(
+    pairs: Pairs,
+    bins: PairBins,
+    *arguments: NDArray[Any],
+    work: Callable[..., Ints],
+    scores: Ints,
+) -> Ints:
+    """Return the result of the work on sums of scores. PRIVATE."""
+    total = np.zeros(pairs.n.size, dtype=np.int64)
+    np.add.at(total, bins.pair, bins.count * scores[bins.bin])
+    return work(pairs, total, None, *arguments)
+
+
+def _pooled_bins(pairs: Pairs, bins: PairBins, *, place: Ints, n_bins: int) -> Ints:
+    """Return the parts of a block's units in each bin. PRIVATE."""
+    weight = np.full(pairs.n_users, PARTS, dtype=np.int64)
+    _, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
+    total = np.zeros(n_bins, dtype=np.int64)
+    np.add.at(total, of_bin, amount)
+    return total
+
+
+def _cell_bins(
+    pairs: Pairs, bins: PairBins, prices: Ints, divisor: Ints, *, place: Ints, n_bins: int
+) -> Ints:
+    """Return the parts of a block's cells in each bin. PRIVATE."""
+    weight = weigh(pairs, prices, divisor)
+    pair, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
+    total = np.zeros(pairs.n_cells * n_bins, dtype=np.int64)
+    np.add.at(total, pairs.cell[pair] * n_bins + of_bin, amount)
+    return total
 
 
 def check_room(records: Ints) -> None:

@@ -25,8 +25,7 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.distribution.bin_noise import PARTS, BinNoise, bin_noise
-from hexveil.mechanisms.distribution.binned_blocks import PooledBlockStage
-from hexveil.mechanisms.distribution.binned_stage import BinnedStage
+from hexveil.mechanisms.distribution.binned_stage import PooledBinStage
 from hexveil.mechanisms.distribution.pooled_density import PooledDensity
 
 if TYPE_CHECKING:
@@ -86,22 +85,9 @@ class PooledShape(ReadOnlyArrays):
             return self._stage(NARROW, place, self.law.part(1 - WIDE_SHARE))
         return DONE
 
-    def _stage(self, name: str, place: Ints, law: BinNoise) -> BinnedStage | PooledBlockStage:
-        n_users, n_bins = self.occupancy.n_users, N_NARROW if name == NARROW else self._n_wide
-        scales = np.array([law.scale])
-        if not self.occupancy.is_local:
-            return PooledBlockStage(name, n_bins, n_users, place, scales, law)
-        return BinnedStage(
-            name,
-            n_bins,
-            self.occupancy.local().user,
-            np.arange(n_users),
-            np.zeros(n_users, dtype=np.int64),
-            np.full(n_users, PARTS, dtype=np.int64),
-            place,
-            scales,
-            law,
-        )
+    def _stage(self, name: str, place: Ints, law: BinNoise) -> PooledBinStage:
+        n_bins, scales = N_NARROW if name == NARROW else self._n_wide, np.array([law.scale])
+        return PooledBinStage(name, n_bins, self.occupancy, place, scales, law)
 
     @property
     def level_error(self) -> float:

@@ -15,9 +15,8 @@ from hexveil.accounting.gaussian_composition import epsilons_of_squares
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, Outputs
 from hexveil.mechanisms.distribution.bin_noise import PARTS
-from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage, PooledBlockStage
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import BinnedStage
+from hexveil.mechanisms.distribution.binned_stage import CellBinStage, PooledBinStage
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
     BinPlan,
@@ -166,7 +165,7 @@ def _stages(component: Component, outputs: Outputs) -> Iterator[Json]:
     own, earlier = component.outputs(outputs), Outputs()
     while (stage := component.plan.next_stage(earlier)) is not DONE:
         # Stages of a shape are of these kinds.
-        assert isinstance(stage, (BinnedStage, PooledBlockStage, CellBlockStage))  # noqa: S101
+        assert isinstance(stage, (PooledBinStage, CellBinStage))  # noqa: S101
         yield {"stage": stage.name, "bins": stage.n_bins, "scale": float(stage.scales[0]) / PARTS}
         earlier = earlier.extended(stage.name, stage.entries, own[stage.name])
 

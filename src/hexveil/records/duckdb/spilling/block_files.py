@@ -1,9 +1,9 @@
 """PRIVATE. Pairs and their sums in temporary files, in blocks of whole cells and of whole users.
 
 This machine's store of a `DistributedOccupancy`: one block is in memory at a time, whatever the
-number of pairs. Counts are in two files, by cell and by user; sums are in two more, which no public
-code is given. The files have no name where the system allows it (Linux, macOS): they vanish
-with the process, however it ends. Columns have the smallest integer type that holds a block.
+number of pairs. Counts are in two files, by cell and by user; sums are in one more, by cell, which
+no public code is given. The files have no name where the system allows it (Linux, macOS): they
+vanish with the process, however it ends. Columns have the smallest integer type that holds a block.
 """
 
 from __future__ import annotations
@@ -97,17 +97,18 @@ class SumsFileStore:
 
     Parameters
     ----------
-    pairs : mapping of "cells" and "users" to PairFile
-    sums : mapping of "cells" and "users" to ColumnFile
-        Sums of the same blocks; in blocks of cells perhaps sums of squares behind them.
+    pairs : PairFile
+        Blocks of cells.
+    sums : ColumnFile
+        Sums of the same blocks, perhaps sums of squares behind them.
     bins : mapping of "cells" and "users" to BinBlockFile
         Counts by bin of blocks of cells and of users; empty without.
     """
 
     def __init__(
         self,
-        pairs: Mapping[WholeGroup, PairFile],
-        sums: Mapping[WholeGroup, ColumnFile],
+        pairs: PairFile,
+        sums: ColumnFile,
         bins: Mapping[WholeGroup, BinBlockFile],
     ) -> None:
         self._pairs, self._sums, self._bins = pairs, sums, bins
@@ -119,24 +120,8 @@ class SumsFileStore:
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yield the answers of all blocks of cells with their sums. PRIVATE."""
-        yield from self._map("cells", work, cells, users)
-
-    def sum_over_users(
-        self, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> NDArray[np.int64]:
-        """Return the sum of a function's results over blocks of users with their sums. PRIVATE."""
-        answers = self._map("users", work, cells, users)
-        (added,) = next(answers)
-        # One after another: all answers together would grow with the pairs.
-        for (answer,) in answers:
-            added = added + answer
-        return added
-
-    def _map(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterator[tuple[NDArray[Any], ...]]:
-        for number, block in enumerate(self._pairs[whole].blocks()):
-            total, *squares = self._sums[whole].read(number)
+        for number, block in enumerate(self._pairs.blocks()):
+            total, *squares = self._sums.read(number)
             beside = (total, squares[0] if squares else None)
             yield block.map(_with_sums(work, beside), cells, users)
 
@@ -148,7 +133,7 @@ class SumsFileStore:
 
     def close(self) -> None:
         """Remove the files of sums and of counts by bin."""
-        for file in (*self._sums.values(), *(one.file for one in self._bins.values())):
+        for file in (self._sums, *(one.file for one in self._bins.values())):
             file.close()
 
 

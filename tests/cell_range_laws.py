@@ -21,7 +21,7 @@ from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
-from hexveil.model.factored_weights import ListedWeights
+from hexveil.model.pair_columns import ListedWeights
 from hexveil.smoothing.range_selection import SelectedRanges
 from stage_laws import ExactLoss, Problem
 

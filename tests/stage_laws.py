@@ -22,7 +22,7 @@ from hexveil.mechanisms.contract import (
     Values,
 )
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
-from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity, FactoredSquares
+from hexveil.mechanisms.weighted.weighted_mean import FactoredSensitivity, FactoredSquares
 
 TINY = 1e-300
 WINDOW = 2

@@ -14,10 +14,9 @@ import pytest
 import hexveil as hv
 from hexveil import Occupancy
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.private_quantile import PrivateQuantile
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
 from hexveil.mechanisms.single_cell.linear.linear_sum import LinearSum
 from hexveil.mechanisms.single_cell.prior_based.foresight import HuberDesign, huber_mean
 from hexveil.mechanisms.single_cell.prior_based.huber_location import (

@@ -15,7 +15,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise
-from hexveil.model.factored_weights import WEIGHT_RESOLUTION, ListedWeights
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PrivateRange
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange

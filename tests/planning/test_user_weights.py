@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from examples import examples
 from hexveil import Occupancy
-from hexveil.model.factored_weights import WEIGHT_RESOLUTION, ListedWeights
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights
 from hexveil.planning.clipping_range.user_weights import (
     UserMeanPrior,
     WeightProblem,

@@ -15,7 +15,7 @@ from hexveil.accounting.error_model import SECOND_MOMENT_ROUNDING, WeightedVaria
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.released_ranges import centre_and_radius
-from hexveil.model.factored_weights import ListedWeights
+from hexveil.model.pair_columns import ListedWeights
 from hexveil.planning.allocation import PrivateRange, WithinBounds
 from hexveil.planning.clipping_range import private_range, variance_range
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, WITHIN_CELL_SHARE, half_width_sd

@@ -14,8 +14,8 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, SPREAD_POINTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
+from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.model.suppressed_pairs import SuppressedPairs
 from hexveil.planning.allocation import (
     PerCellRange,
     PrivateRange,

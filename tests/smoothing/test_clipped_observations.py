@@ -10,8 +10,8 @@ from hypothesis import given
 from scipy import integrate
 
 from examples import examples
-from hexveil.model.factored_weights import ListedWeights
 from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.pair_columns import ListedWeights
 from hexveil.smoothing.clipping_model import clipped_observations
 from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook

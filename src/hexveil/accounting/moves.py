@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.pair_columns import Suppressed, Weights
 
     Moved = Iterable[tuple[Ints | Floats, Floats]]
     Terms = tuple[Floats, ...]

@@ -22,9 +22,8 @@ import numpy as np
 from hexveil.accounting.loss_parts import LossParts, sum_parts
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_blocks.block_plans import CLAIM, LOSS, pair_losses
-from hexveil.mechanisms.cell_blocks.block_questions import choose_in_blocks
 from hexveil.mechanisms.cell_blocks.cell_figures import CellFigures, figure_columns
-from hexveil.mechanisms.cell_blocks.distributed_cells import DistributedCells
+from hexveil.mechanisms.cell_blocks.distributed_cells import DistributedCells, choose_in_blocks
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.cell_blocks.block_plans import Column, PlanWork
-    from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
     from hexveil.mechanisms.contract import (
         Measured,
         NoiseRequest,
@@ -54,6 +52,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.single_cell.cell_allocation import (
         BoundedStage,
         CellAllocation,
+        MapProblem,
         ReleasedRange,
     )
 

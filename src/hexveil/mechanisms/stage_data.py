@@ -17,8 +17,8 @@ from hexveil.base.errors import StorageError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, Pairs
+    from hexveil.model.pair_columns import Weights
 
 TAIL = 512.0
 """Noise beyond so many scales has a probability below exp(-512)."""

@@ -14,15 +14,14 @@ from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
-from hexveil.model.suppressed_pairs import SuppressedPairs
+from hexveil.model.pair_columns import SuppressedPairs
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.pair_columns import Suppressed, Weights
     from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
     from hexveil.planning.clipping_range.private_range import (
         ClippingRangeMode,

@@ -29,7 +29,7 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
 from hexveil.mechanisms.contract import Outputs, PrivateSums, Values
 from hexveil.mechanisms.distribution.bin_noise import LaplaceBins
 from hexveil.mechanisms.pooled_histogram import GRAIN
-from hexveil.model.factored_weights import ListedWeights
+from hexveil.model.pair_columns import ListedWeights
 from stage_laws import candidate_scores
 
 STEPS = 40

@@ -22,8 +22,7 @@ from hexveil.publishing import release
 from hexveil.records.duckdb import refusals
 from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.duckdb.spilling import block_files, blocked_pairs
-from hexveil.records.duckdb.spilling.bin_files import write_bins
-from hexveil.records.duckdb.spilling.block_files import ColumnFile, write_pairs
+from hexveil.records.duckdb.spilling.block_files import ColumnFile, write_bins, write_pairs
 from hexveil.records.read import read
 from hexveil.records.select import Select
 

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.model.suppressed_pairs import SuppressedPairs
+from hexveil.model.pair_columns import SuppressedPairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Ints
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.pair_columns import Suppressed
 
 
 FETCHED_PAIRS = 2**18

@@ -20,7 +20,6 @@ import numpy as np
 
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms.cell_blocks import block_plans
-from hexveil.mechanisms.cell_blocks.block_questions import stage_name
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, NoisyMax, Scores, Values
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.cell_blocks.block_questions import CellBlocks
+    from hexveil.mechanisms.cell_blocks.distributed_cells import DistributedCells
     from hexveil.mechanisms.contract import (
         Measured,
         NoiseRequest,
@@ -75,13 +74,13 @@ class BlockMoves:
 class BlockStage(DrawnRow):
     """The stage of one number of every cell that has one, measured in blocks."""
 
-    blocks: CellBlocks
+    blocks: DistributedCells
     number: int
 
     @property
     def name(self) -> str:
         """Name of its row."""
-        return stage_name(self.number)
+        return block_plans.stage_name(self.number)
 
     @property
     def entries(self) -> int:

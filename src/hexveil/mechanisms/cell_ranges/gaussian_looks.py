@@ -37,8 +37,12 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAlloca
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, DrawnRow, GaussianNoise, Values
-from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity, FactoredSquares
-from hexveil.mechanisms.weighted.weighted_mean import check_room, laplace_scales
+from hexveil.mechanisms.weighted.weighted_mean import (
+    FactoredSensitivity,
+    FactoredSquares,
+    check_room,
+    laplace_scales,
+)
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints

@@ -15,8 +15,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Values
-from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
-from hexveil.mechanisms.weighted.weighted_mean import laplace_scales
+from hexveil.mechanisms.weighted.weighted_mean import FactoredSensitivity, laplace_scales
 
 if TYPE_CHECKING:
     from fractions import Fraction

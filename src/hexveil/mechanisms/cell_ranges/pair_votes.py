@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.contract import PrivateSums
     from hexveil.mechanisms.private_quantile import ListedPoints
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Pairs
+    from hexveil.model.pair_columns import Weights
 
 EQUAL_VOTES = 3 * GRAIN // 4
 """Votes of a user that are divided equally among its cells; the rest is by weight."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.cell_ranges.first_range import FirstRange
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
-    from hexveil.model.factored_weights import Weights
+    from hexveil.model.pair_columns import Weights
 
 HISTOGRAM, SPREAD = "histogram", "spread"
 """Names of both stages, in the ledger."""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.pair_columns import Suppressed
 
 
 ROOM = 2**61

@@ -332,9 +332,11 @@ class CellBinStage(DrawnRow, ReadOnlyArrays):
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the summed parts of each cell and bin. PRIVATE."""
         of_cells = partial(_cell_bins, place=self.place, n_bins=self.n_bins)
-        weights, by_bin = self.weights, _with_bins(sums)
-        given = weights.occupancy, "cells", of_cells, (weights.prices,), (weights.divisor,)
-        return (Values(by_bin.map_bins(*given)[None]),)
+        weights = self.weights
+        parts = _with_bins(sums).map_bins(
+            weights.occupancy, "cells", of_cells, (weights.prices,), (weights.divisor,)
+        )
+        return (Values(parts[None]),)
 
 
 def _with_bins(sums: PrivateSums) -> BinnedSums:

@@ -30,7 +30,7 @@ from hexveil.mechanisms.contract import (
 )
 from hexveil.mechanisms.released_ranges import widened
 from hexveil.mechanisms.sensitivity_report import noise_of_law
-from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSquares
+from hexveil.mechanisms.weighted.weighted_mean import FactoredSquares
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 
 if TYPE_CHECKING:

@@ -57,8 +57,7 @@ from hexveil.mechanisms.clipped.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.contract import EstimateGrid
 from hexveil.mechanisms.released_ranges import centre_and_radius
 from hexveil.mechanisms.stage_data import TAIL, map_weighted
-from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
-from hexveil.mechanisms.weighted.weighted_mean import laplace_scales
+from hexveil.mechanisms.weighted.weighted_mean import FactoredSensitivity, laplace_scales
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.base.arrays import Floats
-    from hexveil.model.factored_weights import Weights
+    from hexveil.model.pair_columns import Weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,8 +46,8 @@ from hexveil.planning.clipping_range.user_weights import (
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy
+    from hexveil.model.pair_columns import Weights
 
 
 FIRST_SHARE = Fraction(3, 10)

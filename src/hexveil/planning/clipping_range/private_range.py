@@ -35,8 +35,8 @@ from hexveil.planning.clipping_range.user_weights import (
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy
+    from hexveil.model.pair_columns import Weights
 
 
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]

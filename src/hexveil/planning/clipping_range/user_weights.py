@@ -39,14 +39,14 @@ import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.work_share import SEARCH, parts_of_work
-from hexveil.model.factored_weights import FactoredWeights
+from hexveil.model.pair_columns import FactoredWeights
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.pair_sums import fetch_sample, share_sums
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.pair_columns import Weights
 
 ITERATIONS = 200
 DISTRIBUTED_ITERATIONS = 8
@@ -196,8 +196,9 @@ class _BiasLook:
         common = np.add.reduceat((self.part + 1.0) * slope, first) + self.noise
         return bias, length, common
 
-    def of_pairs(self, _bias: Floats, length: Floats, common: Floats) -> Floats:
+    def of_pairs(self, *figures: Floats) -> Floats:
         """Return the slope of a cell's bias and noise in f p / Σ f p, times p."""
+        _, length, common = figures
         slope = self._slopes(length) if self.slope is None else self.slope
         # Weights sum to one: what all of a cell's slopes have in common does not count.
         return np.asarray(slope - self.share * self.pairs.spread(common))

@@ -13,9 +13,8 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model import cells, column_facts, public_metadata, statistic_terms
-from hexveil.model.factored_weights import FactoredWeights, ListedWeights
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.suppressed_pairs import SuppressedPairs
+from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
 from hexveil.planning import allocation, request
 from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs, CellRangePlan

@@ -11,8 +11,8 @@ from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Pairs
+    from hexveil.model.pair_columns import Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class CellDesign(ReadOnlyArrays):
 
         Examples
         --------
-        >>> from hexveil.model.factored_weights import ListedWeights
+        >>> from hexveil.model.pair_columns import ListedWeights
         >>> from hexveil.model.occupancy import LocalOccupancy
         >>> crowd = LocalOccupancy.from_dense([[3], [1]])
         >>> CellDesign.of(ListedWeights(crowd, np.array([1, 1]))).difference

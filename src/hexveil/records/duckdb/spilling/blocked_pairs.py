@@ -18,11 +18,11 @@ from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.records.dataset import check_sums
 from hexveil.records.distributed_sums import DistributedSums
 from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS
-from hexveil.records.duckdb.spilling.bin_files import write_bins
 from hexveil.records.duckdb.spilling.block_files import (
     PairFile,
     PairFileStore,
     SumsFileStore,
+    write_bins,
     write_pairs,
 )
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.spilling.bin_files import BinFile
+    from hexveil.records.duckdb.spilling.block_files import BinFile
     from hexveil.records.read_request import Rules
 
 

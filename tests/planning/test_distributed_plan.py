@@ -11,16 +11,12 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from distributed_blocks import blocks_of, distributed
-from examples import examples
 from hexveil import theory
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.accounting.suppression import heavy_users
 from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.planning.clipping_range.user_weights import (
     DISTRIBUTED_ITERATIONS,
-    UserMeanPrior,
-    WeightProblem,
 )
 from hexveil.planning.comparison.mechanism_comparison import compare_mechanisms
 from hexveil.planning.comparison.method_comparison import compare_methods, compare_ranges
@@ -28,11 +24,6 @@ from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.goal import goal
 from hexveil.planning.optimizers import mean_error
 from hexveil.planning.optimizers.mean_error import DISTRIBUTED_SEARCH, FULL_SEARCH
-from hexveil.planning.optimizers.user_factors import (
-    ClippingProblem,
-    GaussianClippingProblem,
-    InverseScales,
-)
 from hexveil.planning.serialization.plan_codec import encode, pack_decisions
 from strategies import occupancies
 
@@ -124,30 +115,6 @@ def test_where_blocks_begin_changes_no_bit_of_a_plan(name):
     plans = [planned(distributed(whole, room), **ASKED[name]) for room in (1, 33, 10_000)]
     assert len({encode(made) for made in plans}) == 1
     assert len({str(goal(made)) for made in plans}) == 1
-
-
-@pytest.mark.parametrize("kind", [ClippingProblem, GaussianClippingProblem])
-@given(occupancies(users=6, cells=5), st.integers(0, 2**32 - 1), st.integers(1, 10))
-def test_every_sum_over_pairs_is_the_same(kind, occupancy, seed, room):
-    """All that a search asks of pairs, for random rates and factors."""
-    draw = np.random.default_rng(seed)
-    here, there = kind(occupancy), kind(distributed(occupancy, room))
-    rates = InverseScales(
-        *(draw.exponential(1, (2, occupancy.n_cells)) * draw.integers(0, 2, (2, 1)))
-    )
-    factor, weight = draw.uniform(0, 1, (2, occupancy.n_users))
-    loss = float(draw.exponential(1))
-    asked = [
-        lambda e: e.clipped_share(factor),
-        lambda e: e.losses(rates, factor),
-        lambda e: e.largest_share,
-        lambda e: e.loss_slope(rates, factor),
-        lambda e: np.concatenate(e.marginal_sums(rates, weight, factor)),
-        lambda e: e.largest_factors(rates, loss),
-        lambda e: e.largest_factors(rates, loss, least=True),
-    ]
-    for ask in asked:
-        np.testing.assert_allclose(ask(there), ask(here), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("fetched", [10**9, 1500])
@@ -363,23 +330,6 @@ def test_where_blocks_begin_changes_no_bit_of_ranges(name, fetched, monkeypatch)
     plans = [planned(distributed(whole, room), **RANGED[name]) for room in (33, 10_000)]
     assert len({encode(made) for made in plans}) == 1
     np.testing.assert_array_equal(*(made.losses() for made in plans))
-
-
-@examples(20)
-@given(occupancies(users=6, cells=5), st.integers(0, 2**32 - 1), st.integers(1, 10))
-def test_the_objective_of_weights_and_its_slope_are_the_same(occupancy, seed, room):
-    """Four sums of blocks are one look at pairs in memory."""
-    logs = np.random.default_rng(seed).normal(0, 1, occupancy.n_cells)
-    prior, apart = UserMeanPrior(0.3, 0.1), distributed(occupancy, room)
-    for law in (LAPLACE, GAUSSIAN):
-        there, here = (WeightProblem(one, 2.0, prior, law) for one in (apart, occupancy))
-        (value, slope), (same, other) = there.value(logs), here.value(logs)
-        assert value == pytest.approx(same, rel=1e-12)
-        np.testing.assert_allclose(slope, other, rtol=1e-9, atol=1e-12)
-        found, beside = there.weighing(np.exp(logs)), here.weighing(np.exp(logs))
-        np.testing.assert_allclose(found.noise, beside.noise, rtol=1e-12)
-        weights = (made.weight.of(occupancy) for made in (found, beside))
-        np.testing.assert_allclose(*weights, atol=2)
 
 
 def test_few_steps_from_a_sample_of_users_find_good_weights(monkeypatch):

@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from hexveil.model.distributed_occupancy import Partition
+
     Arrays = Sequence[NDArray[Any]]
     PairColumns = Sequence[Any]  # arrays, or of distributed pairs `PairColumn`
 
@@ -30,55 +32,25 @@ BLOCK_PAIRS = 2**17
 """Pairs of which cells are asked at once: what is made of so many stays in a processor's cache."""
 
 
-class Pairs(Protocol):
-    """Some (cell, user) pairs: all those of the cells, or of the users, that are asked about.
-
-    Attributes
-    ----------
-    cell, user, n : ndarray of int64, shape (n_pairs,)
-        Cell number, user number and record count of each pair. Public. All of a cell's pairs stand
-        together if cells are asked about.
-    n_cells, n_users : int
-        Numbers go from 0 up to these, and so do figures per cell and per user.
-    start : ndarray of int64, shape (n_cells + 1,)
-        If cells are asked about: the position of each cell's first pair, then the number of pairs.
-    """
-
-    @property
-    def cell(self) -> NDArray[np.int64]:
-        """Cell number of each pair."""
-
-    @property
-    def user(self) -> NDArray[np.int64]:
-        """User number of each pair."""
-
-    @property
-    def n(self) -> NDArray[np.int64]:
-        """Record count of each pair."""
-
-    @property
-    def n_cells(self) -> int:
-        """Cell numbers are below this."""
-
-    @property
-    def n_users(self) -> int:
-        """User numbers are below this."""
-
-    @property
-    def start(self) -> NDArray[np.int64]:
-        """Position of each cell's first pair, then the number of pairs."""
-
-    @property
-    def has_whole_cells(self) -> bool:
-        """Whether all pairs of each cell are here, in a row."""
-
-    def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
-        """Return for each pair the entry of its cell."""
+Pairs: TypeAlias = "LocalOccupancy | CellSlice | Partition"
+"""Some (cell, user) pairs: all those of the cells, or of the users, that are asked about."""
 
 
 @dataclass(frozen=True, eq=False)
 class CellSlice:
-    """All pairs of some cells in a row, which count from 0: see `Pairs`. Public."""
+    """All pairs of some cells in a row, which count from 0. Public.
+
+    Attributes
+    ----------
+    cell, user, n : ndarray of int64, shape (n_pairs,)
+        Cell number, user number and record count of each pair, cell by cell.
+    n_cells, n_users : int
+        Numbers go from 0 up to these, and so do figures per cell and per user.
+    start : ndarray of int64, shape (n_cells + 1,)
+        Position of each cell's first pair, then the number of pairs.
+    has_whole_cells : bool
+        Whether all pairs of each cell are here, in a row.
+    """
 
     cell: NDArray[np.int64]
     user: NDArray[np.int64]

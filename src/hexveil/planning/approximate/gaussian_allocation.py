@@ -36,7 +36,6 @@ from hexveil.planning.allocation import (
 from hexveil.planning.approximate.delta_request import check_population, square_to_spend
 from hexveil.planning.approximate.gaussian_targets import (
     AIM,
-    bounded_rows,
     least_rates,
     meet_average_targets,
     meet_each_target,
@@ -49,7 +48,7 @@ from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCan
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.user_weights import find_user_weights, weight_distances
 from hexveil.planning.guarantees.plan_losses import booked_per_user, choices_square
-from hexveil.planning.optimizers.joint import relative_targets
+from hexveil.planning.optimizers.joint import bounded_rows, relative_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import JointSolution
 from hexveil.planning.optimizers.pair_sums import fetch_sample

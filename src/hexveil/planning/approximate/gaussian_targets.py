@@ -36,13 +36,11 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import PlanAllocation, WithinBounds
 from hexveil.planning.calibration import LARGEST_EPSILON, target_ratio
 from hexveil.planning.guarantees.plan_errors import error_models
 from hexveil.planning.guarantees.plan_losses import booked_per_user
-from hexveil.planning.optimizers.joint import FACTOR_RESOLUTION, relative_targets
+from hexveil.planning.optimizers.joint import bounded_rows, relative_targets
 from hexveil.planning.optimizers.minimax import JointSolution
-from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
 from hexveil.planning.optimizers.pair_sums import to_all_cells
 from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
 
@@ -53,6 +51,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.guarantees.planning_problem import PlanningProblem
     from hexveil.planning.target_errors import Targets
 
@@ -70,25 +69,6 @@ FIRST_STEP, LAST_STEP = 1.2, 1.01
 MOST_LIMITS = 16
 """Limits that are compared at most."""
 HALVINGS = 40
-
-
-def bounded_rows(
-    occupancy: Occupancy, solution: JointSolution, rounding: np.ufunc = np.rint
-) -> PlanAllocation:
-    """Return rows within bounds from rates of both statistics, and factors."""
-    rate = np.stack((solution.rates.mean, solution.rates.variance))
-    live = rate > 0
-    noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
-    largest = occupancy.largest_count
-    return PlanAllocation(
-        mechanism="factors",
-        contribution_cap=np.where(live[0], largest, 0),
-        noise_scale_records=quantize_noise_scales(noise[0] * occupancy.records_per_cell, rounding),
-        variance_cap=np.where(live[1], largest, 0),
-        variance_noise=noise[1],
-        contribution_factor=np.floor(solution.factor * FACTOR_RESOLUTION) / FACTOR_RESOLUTION,
-        clipping=WithinBounds(),
-    )
 
 
 def rates_of_rows(occupancy: Occupancy, rows: PlanAllocation) -> InverseScales:
@@ -198,7 +178,7 @@ def meet_each_target(
         found = least_rates_by(exposure, aim, start, (times * root) ** 2, ROUNDS)
         if found is None:
             return math.inf, None
-        rows = bounded_rows(occupancy, found, np.floor)
+        rows = bounded_rows(occupancy, found, rounding=np.floor)
         return float(booked_per_user(problem, rows).max(initial=0.0)), rows
 
     centre, step, (cost, best) = 1.0, FIRST_STEP, tried(1.0)

@@ -45,7 +45,9 @@ def allocate_within_epsilon(problem: PlanningProblem, epsilon: Fraction) -> Plan
     top, targets_at = _error_scale(request, problem.span, problem.occupancy)
     search = minimize_max_error(exposure, targets_at, loss, top)
     joint = _in_few_scales(exposure, search.solution, loss)
-    return _spend_all(problem, epsilon, _rows(exposure, joint, search.bound, "max error"))
+    return _spend_all(
+        problem, epsilon, bounded_rows(problem.occupancy, joint, search.bound, "max error")
+    )
 
 
 def allocate_within_errors(
@@ -70,7 +72,8 @@ def allocate_within_errors(
     search = minimize_loss(exposure, aim, requested)
     # Once the factors have few digits the noise is set anew, from what they keep.
     joint = _in_quanta(exposure, aim, search.solution.factor)
-    return _rows(exposure, joint, search.bound, "loss")
+    # Targets allow less noise but no more: rounding down keeps them.
+    return bounded_rows(problem.occupancy, joint, search.bound, "loss", np.floor)
 
 
 def _clipping(problem: PlanningProblem) -> ClippingProblem:
@@ -84,7 +87,7 @@ def _minimize_mean_error(
 ) -> PlanAllocation:
     weights = ObjectiveWeights.of(problem.request, problem.span, exposure.occupancy)
     joint = _in_few_scales(exposure, minimize_mean_error(exposure, weights, loss), loss)
-    return _spend_all(problem, epsilon, _rows(exposure, joint, None, "mean error"))
+    return _spend_all(problem, epsilon, bounded_rows(problem.occupancy, joint, None, "mean error"))
 
 
 def _in_quanta(exposure: ClippingProblem, aim: Targets, factor: Floats) -> JointSolution:
@@ -129,17 +132,18 @@ def _spend_all(
     return quieter if max_user_loss(problem, quieter) <= epsilon else fit
 
 
-def _rows(
-    exposure: ClippingProblem, joint: JointSolution, bound: float | None, certifies: str
+def bounded_rows(
+    occupancy: Occupancy,
+    joint: JointSolution,
+    bound: float | None = None,
+    certifies: str | None = None,
+    rounding: np.ufunc = np.rint,
 ) -> PlanAllocation:
-    """Return rows from rates and factors; a cell where nobody loses anything keeps nothing.
+    """Return rows within bounds from rates and factors; a cell without noise keeps nothing.
 
     Of very many scales of noise few are made: where targets must be met, by less noise.
     """
-    occupancy, rates = exposure.occupancy, joint.rates
-    factor = _few_digits(joint.factor)
-    largest = occupancy.largest_count
-    total = occupancy.records_per_cell
+    rates, largest = joint.rates, occupancy.largest_count
 
     def scale(rate: Floats) -> Floats:
         live = rate > 0
@@ -151,13 +155,11 @@ def _rows(
         mechanism="factors",
         contribution_cap=np.where(rates.mean > 0, largest, 0),
         noise_scale_records=quantize_noise_scales(
-            # Targets allow less noise but no more: rounding down keeps them.
-            scale(rates.mean) * total,
-            np.floor if certifies == "loss" else np.rint,
+            scale(rates.mean) * occupancy.records_per_cell, rounding
         ),
         variance_cap=np.where(rates.variance > 0, largest, 0),
         variance_noise=scale(rates.variance),
-        contribution_factor=factor,
+        contribution_factor=_few_digits(joint.factor),
         lower_bound=bound,
         bound_kind=certifies,
     )

@@ -16,7 +16,7 @@ from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.mechanisms.cell_ranges.pooled_spread import PooledChoice
 from hexveil.planning.allocation import PerCellRange, range_kind
 from hexveil.planning.clipping_range import cell_ranges
-from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
+from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs
 from hexveil.planning.comparison.method_comparison import compare_ranges
 from strategies import occupancies
 

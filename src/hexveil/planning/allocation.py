@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.pair_columns import Suppressed, Weights
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.clipping_range.private_range import (
         ClippingRangeMode,
         PrivateClippingRange,

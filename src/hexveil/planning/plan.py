@@ -9,11 +9,11 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
-from hexveil.planning import lower_bounds
 from hexveil.planning.allocation import refuse_rows
 from hexveil.planning.approximate.delta_request import check_delta_request
 from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
+from hexveil.planning.optimizers.mean_error_bound import with_lower_bound
 from hexveil.planning.plan_data import PlanData
 from hexveil.planning.serialization.codec import FOLDERS
 
@@ -60,7 +60,7 @@ class Plan(PlanData):
 
         The bound of a mean error is a search of its own, longer than that of the plan.
         """
-        return lower_bounds.with_lower_bound(self)
+        return with_lower_bound(self)
 
     def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
         """Return the row of each cell as a pandas data frame; InputError without pandas."""

@@ -29,7 +29,7 @@ from hexveil.planning.guarantees.plan_losses import choices_square
 if TYPE_CHECKING:
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 
 

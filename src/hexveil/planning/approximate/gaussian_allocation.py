@@ -43,7 +43,7 @@ from hexveil.planning.approximate.gaussian_targets import (
 )
 from hexveil.planning.calibration import least_allocation
 from hexveil.planning.clipping_range import cell_ranges, private_range, variance_range
-from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
 from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCandidate
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.user_weights import find_user_weights, weight_distances

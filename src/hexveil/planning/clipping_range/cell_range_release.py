@@ -13,14 +13,14 @@ from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
 from hexveil.mechanisms.distribution.bin_noise import GaussianBins, LaplaceBins
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.planning.allocation import PerCellRange
-from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
+from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 
 if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.mechanisms.cell_ranges.cell_range_allocation import ReleasedCellRanges
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.plan import Plan
 
 

@@ -17,6 +17,7 @@ planning/clipping_range/private_range.py; a range reaches `HALF_WIDTH` deviation
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -26,21 +27,24 @@ from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanError
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import ReleasedCellRanges
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE, distance_vote_ratio
 from hexveil.mechanisms.pooled_histogram import GRAIN
-from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
 from hexveil.planning.clipping_range.private_range import (
     MIN_RANK_PRECISION,
     PRIOR_SD,
     expected_clipping_error,
+    to_value_units,
     user_mean_prior,
 )
 from hexveil.planning.clipping_range.user_weights import (
     ITERATIONS,
     expected_bias,
     find_user_weights,
+    max_bias,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +66,96 @@ FEW_VOTES, MANY_VOTES = 160, 480
 """Votes times epsilon of the histogram below which it is rough, and above which it is precise."""
 MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 """Shares of ε for the spread; it is not measured where it would cost more."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellRangeOutputs(ReleasedCellRanges):
+    """Outputs of the stages of a release; public, in quanta above the records' lower bound.
+
+    Attributes
+    ----------
+    span_quanta : int
+        Width of the records' bounds.
+    """
+
+    span_quanta: int
+
+    @property
+    def width(self) -> Floats:
+        """Width of each cell's range, as a part of the span."""
+        return np.asarray((self.upper - self.lower) / self.span_quanta)
+
+    def ends_in_units(self, lower: float, span: float) -> tuple[list[float], list[float]]:
+        """Return the ends of each cell's range in value units."""
+        low, high = (
+            [to_value_units(end, self.span_quanta, lower, span) for end in ends.tolist()]
+            for ends in (self.lower, self.upper)
+        )
+        return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class CellRangePlan(ReadOnlyArrays):
+    """Decisions of a plan with a clipping range per cell; public.
+
+    The noise of each cell, if all that the cells may cost is spent on one number, is that of the
+    allocation's rows.
+
+    Attributes
+    ----------
+    histogram_loss : Fraction
+        Loss of every user by the pooled histogram; under a δ as a square of μ.
+    spread_epsilon : Fraction
+        Loss of every user by the spread within cells; 0 where it is not measured.
+    first_share : Fraction
+        Share of the cells' loss that the first look of a cell costs.
+    weight : Weights
+        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
+    outputs : CellRangeOutputs or None
+        After a release.
+    """
+
+    histogram_loss: Fraction
+    spread_epsilon: Fraction
+    first_share: Fraction
+    weight: Weights
+    outputs: CellRangeOutputs | None = None
+
+    def check(self) -> None:
+        """Refuse numbers that no plan has: a stranger may have written them."""
+        shares = self.spread_epsilon >= 0 and 0 < self.first_share < 1
+        if self.histogram_loss <= 0 or not shares or self.outputs is not None:
+            raise InputError("its ranges have shares of epsilon, or outputs, that no plan has.")
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Loss of every user by the stages that look at the whole map, without a δ."""
+        return self.histogram_loss + self.spread_epsilon
+
+    @property
+    def measures_spread(self) -> bool:
+        """Whether a stage measures the spread of user means within cells."""
+        return self.spread_epsilon > 0
+
+    def released(self) -> CellRangeOutputs:
+        """Return the outputs.
+
+        Raises
+        ------
+        InputError
+            Before a release.
+        """
+        if self.outputs is None:
+            raise InputError("the ranges of cells are chosen by a release, not before.")
+        return self.outputs
+
+    def with_outputs(self, outputs: CellRangeOutputs) -> CellRangePlan:
+        """Return the same decisions with the outputs of a release."""
+        return replace(self, outputs=outputs)
+
+    def max_bias(self) -> Floats:
+        """Return the most that weights make each cell off by, for a range of width 1."""
+        return max_bias(self.weight)
 
 
 def expected_width(half_width_sd: float) -> float:

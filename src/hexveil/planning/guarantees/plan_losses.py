@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.model.occupancy import Pairs
     from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
 
 
 # ---- moves ----

@@ -17,7 +17,7 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
 from hexveil.planning import allocation, request
 from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs, CellRangePlan
+from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs, CellRangePlan
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, PrivateClippingRange
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution import distribution_components

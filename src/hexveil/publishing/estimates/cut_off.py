@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 
 

@@ -15,7 +15,7 @@ from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.optimizers.mean_error_bound import with_lower_bound
 from hexveil.planning.plan_data import PlanData
-from hexveil.planning.serialization.codec import FOLDERS
+from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ class Plan(PlanData):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        saved: Path = FOLDERS["save"](self, folder)
+        saved: Path = plan_folder().save(self, folder)
         return saved
 
     @staticmethod
@@ -115,5 +115,5 @@ class Plan(PlanData):
         StorageError
             If a file cannot be read.
         """
-        loaded: Plan = FOLDERS["load"](folder, Plan, occupancy)
+        loaded: Plan = plan_folder().load(folder, Plan, occupancy)
         return loaded

@@ -12,7 +12,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.planning.distribution.estimator_comparison import describe_gain_of_delta
 from hexveil.publishing import folder as folders
-from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
 
 DELTA = "1e-6"

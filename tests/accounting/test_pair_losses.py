@@ -17,7 +17,8 @@ from hexveil.accounting.moves import PairMoves
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, bisect_factors, loss_at
 from hexveil.mechanisms.clipped.clipped_mean import mean_moves, unrounded_mean_moves
 from hexveil.mechanisms.clipped.clipped_variance import variance_moves
-from hexveil.model.occupancy import CellSlice, LocalOccupancy
+from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.pair_blocks import CellSlice
 
 PAIRS = CellSlice(
     cell=np.array([0, 0, 1, 1, 2, 2]),

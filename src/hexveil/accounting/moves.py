@@ -30,7 +30,8 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import read_only
-from hexveil.model.occupancy import BLOCK_PAIRS, CellSlice
+from hexveil.model.occupancy import BLOCK_PAIRS
+from hexveil.model.pair_blocks import CellSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -22,8 +22,9 @@ import numpy as np
 from hexveil.accounting.loss_parts import LossParts, sum_parts
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_blocks.block_plans import CLAIM, LOSS, pair_losses
+from hexveil.mechanisms.cell_blocks.block_stage import choose_in_blocks
 from hexveil.mechanisms.cell_blocks.cell_figures import CellFigures, figure_columns
-from hexveil.mechanisms.cell_blocks.distributed_cells import DistributedCells, choose_in_blocks
+from hexveil.mechanisms.cell_blocks.distributed_cells import DistributedCells
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,

@@ -14,7 +14,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
 
@@ -27,65 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Arrays, PairColumns, Pairs
+    from hexveil.model.pair_blocks import Partition, WholeGroup
 
-WholeGroup = Literal["cells", "users"]
 DIGEST_BYTES = 32
 """Bytes of a cell's part of a fingerprint."""
-
-
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """All pairs of some cells in a row, or of some users in a row. Public.
-
-    Attributes
-    ----------
-    whole : "cells" or "users"
-        What the block holds all pairs of.
-    first : int
-        Number of the first of them; in `cell` or `user` they count from there.
-    cell, user, n : ndarray of int64, shape (n_pairs,)
-        Sorted by what is whole, then by the other.
-    n_cells, n_users : int
-        Numbers go up to these: how many are whole, and how many others there are anywhere.
-    """
-
-    whole: WholeGroup
-    first: int
-    cell: NDArray[np.int64]
-    user: NDArray[np.int64]
-    n: NDArray[np.int64]
-    n_cells: int
-    n_users: int
-
-    @cached_property
-    def start(self) -> NDArray[np.int64]:
-        """Position of each whole cell's first pair, then the number of pairs."""
-        return np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
-
-    @property
-    def has_whole_cells(self) -> bool:
-        """Whether all pairs of each cell are here, in a row."""
-        return self.whole == "cells"
-
-    def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
-        """Return for each pair the entry of its cell."""
-        return per_cell[self.cell]
-
-    def map(
-        self,
-        work: Callable[..., Any],
-        cells: Arrays,
-        users: Arrays,
-        pairs: Arrays = (),
-    ) -> tuple[NDArray[Any], ...]:
-        """Apply the function to this block, given the arrays of all cells and users."""
-        if self.whole == "cells":
-            # Figures of all cells and users come in; of the whole ones this block has a run.
-            cells = [array[self.first : self.first + self.n_cells] for array in cells]
-        else:
-            users = [array[self.first : self.first + self.n_users] for array in users]
-        result = work(self, *cells, *users, *pairs)
-        return result if isinstance(result, tuple) else (result,)
 
 
 class PartitionStore(Protocol):

@@ -17,13 +17,14 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
+from hexveil.model.pair_blocks import CellSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from hexveil.model.distributed_occupancy import Partition
+    from hexveil.model.pair_blocks import Partition
 
     Arrays = Sequence[NDArray[Any]]
     PairColumns = Sequence[Any]  # arrays, or of distributed pairs `PairColumn`
@@ -34,39 +35,6 @@ BLOCK_PAIRS = 2**17
 
 Pairs: TypeAlias = "LocalOccupancy | CellSlice | Partition"
 """Some (cell, user) pairs: all those of the cells, or of the users, that are asked about."""
-
-
-@dataclass(frozen=True, eq=False)
-class CellSlice:
-    """All pairs of some cells in a row, which count from 0. Public.
-
-    Attributes
-    ----------
-    cell, user, n : ndarray of int64, shape (n_pairs,)
-        Cell number, user number and record count of each pair, cell by cell.
-    n_cells, n_users : int
-        Numbers go from 0 up to these, and so do figures per cell and per user.
-    start : ndarray of int64, shape (n_cells + 1,)
-        Position of each cell's first pair, then the number of pairs.
-    has_whole_cells : bool
-        Whether all pairs of each cell are here, in a row.
-    """
-
-    cell: NDArray[np.int64]
-    user: NDArray[np.int64]
-    n: NDArray[np.int64]
-    n_cells: int
-    n_users: int
-    start: NDArray[np.int64]
-    has_whole_cells: ClassVar[bool] = True
-
-    def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
-        """Return for each pair the entry of its cell."""
-        return np.repeat(per_cell, self._sizes)
-
-    @cached_property
-    def _sizes(self) -> NDArray[np.int64]:
-        return np.diff(self.start)
 
 
 class Occupancy:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.model.distributed_occupancy import Partition
+from hexveil.model.pair_blocks import Partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable

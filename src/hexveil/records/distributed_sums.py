@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays, Occupancy, PairColumns
+    from hexveil.model.pair_blocks import WholeGroup
     from hexveil.model.public_metadata import PublicMetadata
 
 

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import NoiseRequest, Outputs, SensitivityReport
     from hexveil.mechanisms.distribution.bin_noise import BinNoise
     from hexveil.mechanisms.distribution.priced_weights import PricedWeights
-    from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays, Occupancy, Pairs
+    from hexveil.model.pair_blocks import WholeGroup
 
 MAX_RECORDS = 2**42
 

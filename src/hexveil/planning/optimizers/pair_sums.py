@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.accounting import contributions
-from hexveil.model.occupancy import CellSlice, LocalOccupancy
+from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.pair_blocks import CellSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,6 +21,7 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM
 from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+from hexveil.model.pair_columns import ListedWeights
 from hexveil.smoothing.range_selection import SelectedRanges
 from stage_laws import ExactLoss, Problem
 
@@ -65,15 +66,16 @@ class All(FirstRanges):
 
 def losses_of(mean, pooled):
     """Return each user's loss with that of pooled stages, rounded up."""
-    pairs = mean.pairs
-    terms = mean.pair_weight / (mean.noise * mean.totals)[pairs.cell]
+    pairs = mean.occupancy
+    terms = mean.weight.of(pairs) / (mean.noise * mean.totals)[pairs.cell]
     return (np.bincount(pairs.user, terms, pairs.n_users) + float(pooled)) * (1 + 1e-14)
 
 
 def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **changed):
     """Return an allocation on `steps` quanta above a lower bound: whole numbers unless given."""
     weight = np.array(weight)
-    mean = WeightedMean(occupancy, weight, np.array(noise, dtype=float))
+    weights = ListedWeights(occupancy, weight)
+    mean = WeightedMean(occupancy, weights, np.array(noise, dtype=float))
     lattice = CellLattice(
         np.zeros(occupancy.n_cells, dtype=np.int64),
         np.full(occupancy.n_cells, steps),

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hexveil.model.distributed_occupancy import DistributedOccupancy, Partition, partition_numbers
+from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.pair_bins import PairBins
+from hexveil.model.pair_blocks import Partition
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
 
@@ -25,7 +26,6 @@ class Blocks:
     by_cell: list
     by_user: list
     sums: list = field(default_factory=list)
-    user_sums: list = field(default_factory=list)
     bins: dict = field(default_factory=dict)
     asked: list = field(default_factory=list)
     received: list = field(default_factory=list)
@@ -45,17 +45,6 @@ class Blocks:
             return lambda pairs, *given: work(pairs, *sums, *given)
 
         return self.noted([block.map(privately(sums), cells, users) for block, sums in both])
-
-    def sum_over_users(self, work, cells, users):
-        """Return what the function makes of blocks of users with their sums, added up."""
-        self.asked.append(("sums", getattr(work, "func", work).__name__))
-        both, work = zip(self.by_user, self.user_sums, strict=True), sent(work)
-
-        def privately(total):
-            return lambda pairs, *given: work(pairs, total, None, *given)
-
-        added = sum(block.map(privately(total), cells, users)[0] for block, total in both)
-        return self.noted([(added,)])[0][0]
 
     def map_bins(self, whole, work, cells, users):
         """Return the answers of blocks of a kind with their counts by bin."""
@@ -80,7 +69,7 @@ def blocks_of(occupancy, room, total=None, squares=None, bins=None):
     of_cell = partition_numbers(occupancy.users_per_cell, room)[occupancy.cell]
     order = np.lexsort((occupancy.cell, occupancy.user))
     of_user = partition_numbers(occupancy.cells_per_user, room)[occupancy.user[order]]
-    by_cell, sums, by_user, user_sums, binned = [], [], [], [], {"cells": [], "users": []}
+    by_cell, sums, by_user, binned = [], [], [], {"cells": [], "users": []}
     for number in np.unique(of_cell):
         rows = np.flatnonzero(of_cell == number)
         cell, user, n = (a[rows] for a in (occupancy.cell, occupancy.user, occupancy.n))
@@ -98,14 +87,13 @@ def blocks_of(occupancy, room, total=None, squares=None, bins=None):
         by_user.append(
             Partition("users", first, cell, user - first, n, occupancy.n_cells, last - first + 1)
         )
-        user_sums.append(None if total is None else total[rows])
         if bins is not None:
             own = np.flatnonzero(
                 (occupancy.user[bins.pair] >= first) & (occupancy.user[bins.pair] <= last)
             )
             of_users = (occupancy.user[bins.pair[own]] - first, bins.bin[own], bins.count[own])
             binned["users"].append(PairBins.of_rows(*of_users))
-    return Blocks(by_cell, by_user, sums, user_sums, binned)
+    return Blocks(by_cell, by_user, sums, binned)
 
 
 def distributed(occupancy, room):

@@ -18,9 +18,11 @@ from hexveil.mechanisms.contract import (
     Meter,
     Outputs,
     PrivateSums,
+    Separate,
     Values,
 )
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.weighted.weighted_mean import FactoredSensitivity, FactoredSquares
 
 TINY = 1e-300
 WINDOW = 2
@@ -179,7 +181,7 @@ class ExactLoss:
         """Check that integers are int64 and that no user moves one by more than is reported."""
         for query, stated_report in zip(measured, reports, strict=True):
             # What earlier stages have authorised changes the loss, not how far numbers move.
-            report = getattr(stated_report, "report", stated_report)
+            report = moves_of(stated_report)
             values = query.integers if isinstance(query, Values) else candidate_scores(query)
             assert values.dtype == np.int64
             values = np.broadcast_to(values, (len(self.problem.data), values.shape[1]))
@@ -194,6 +196,23 @@ class ExactLoss:
                 together = by_entry.sum(axis=1).max(initial=0) <= stated.sum()
                 joint = isinstance(stage, PooledHistogram) and together
                 assert joint or (moved <= stated).all(), (stage.name, user, moved, stated)
+
+
+def moves_of(report):
+    """Return by how much each user moves each entry, of a report of any kind."""
+    if isinstance(report, FactoredSquares):
+        moves, before = [], 0
+        for one in report.reports:
+            own = moves_of(one)
+            moves.append((own.user, own.entry + before, own.by))
+            before += np.count_nonzero(one.measured)
+        return Separate(*(np.concatenate(column) for column in zip(*moves, strict=True)))
+    if isinstance(report, FactoredSensitivity):
+        pairs, entry = report.weights.occupancy, np.cumsum(report.measured) - 1
+        by = report.weights.of(pairs) * report.width[pairs.cell]
+        rows = report.measured[pairs.cell]
+        return Separate(pairs.user[rows], entry[pairs.cell[rows]], by[rows])
+    return getattr(report, "moves", report)
 
 
 def holds(problem, allocation, epsilon):

@@ -36,14 +36,14 @@ MEASURES = {
     "mechanisms/weighted/weighted_mean.py", "mechanisms/weighted/weighted_variance.py",
     "mechanisms/map_quantiles.py", "mechanisms/private_quantile.py",
     "mechanisms/cell_ranges/pooled_spread.py", "mechanisms/cell_ranges/gaussian_looks.py",
-    "mechanisms/cell_ranges/distributed_votes.py",
+    "mechanisms/cell_ranges/pair_votes.py",
     "mechanisms/presence/shapes/binned_weights.py",
     "mechanisms/per_cell_allocation.py",
     "mechanisms/cell_blocks/block_plans.py", "mechanisms/cell_blocks/block_stage.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/contribution.py",
     "mechanisms/presence/count_map.py", "mechanisms/presence/unit_votes.py",
-    "mechanisms/pooled_histogram.py", "mechanisms/distribution/binned_blocks.py",
+    "mechanisms/pooled_histogram.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
@@ -54,9 +54,8 @@ STUDIES = {
 }  # fmt: skip
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 TAKERS = {
-    "measure", "values", "blocks", "execute", "_prepared", "total_over_units",
-    "tally", "tally_by", "measure_in_ranges", "_measure_elsewhere",
-    "sums", "_with_bins",
+    "measure", "values", "execute", "_prepared", "total_over_units",
+    "tally", "tally_by", "map_weighted", "sums", "_with_bins",
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}

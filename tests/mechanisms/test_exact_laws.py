@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from hexveil import Occupancy
-from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.per_cell_allocation import PerCell
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
 from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
 from hexveil.mechanisms.single_cell.linear.clipped_user_sums import Baseline, OptimalClipping
 from hexveil.mechanisms.single_cell.private_range.akmv import AKMV

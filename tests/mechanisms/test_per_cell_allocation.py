@@ -9,7 +9,6 @@ import pytest
 import hexveil as hv
 from hexveil import Occupancy
 from hexveil.mechanisms import CellMechanism
-from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.contract import (
     UNMETERED,
     LaplaceNoise,
@@ -24,6 +23,7 @@ from hexveil.mechanisms.contract import (
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.single_cell.cell_allocation import MapProblem
 from hexveil.mechanisms.single_cell.private_range.akmv import ClippedSumMean
 
 SPAN = 1000

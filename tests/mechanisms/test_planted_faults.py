@@ -14,10 +14,9 @@ import pytest
 import hexveil as hv
 from hexveil import Occupancy
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.private_quantile import PrivateQuantile
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
 from hexveil.mechanisms.single_cell.linear.clipped_user_sums import LinearSum
 from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import RangeSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans, UserSums

@@ -12,11 +12,10 @@ import user_average
 from hexveil import mechanisms
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import REGISTRY, CellMechanism, parse
-from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.contract import MemoryJournal, Meter, PrivateSums, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PerCell
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
 from stage_laws import ExactLoss, Problem
 from user_average import UserAverage
 

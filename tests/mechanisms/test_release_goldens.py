@@ -15,7 +15,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise
-from hexveil.model.factored_weights import WEIGHT_RESOLUTION
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PrivateRange
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
@@ -71,15 +71,17 @@ INTERVAL = PrivateClippingRange(
     widening=Fraction(5, 4),
     width=0.25,
     clipping_error=0.01,
-    weight=np.array([WEIGHT_RESOLUTION // k for k in (2, 3, 4, 5, 6, 7, 8, 9, 1)], dtype=np.int64),
+    weight=None,
 )
+WEIGHT = np.array([WEIGHT_RESOLUTION // k for k in (2, 3, 4, 5, 6, 7, 8, 9, 1)])
 
 
-def weighted(dataset, **more):
+def weighted(dataset, radius=None, **more):
     """Return a plan with a private clipping range."""
+    weights = ListedWeights(dataset.occupancy, WEIGHT)
     noise_records = np.array([30.0, 40.0, 20.0])
     rows = {
-        "clipping": PrivateRange(INTERVAL),
+        "clipping": PrivateRange(replace(INTERVAL, radius=radius, weight=weights)),
         "noise_scale_records": noise_records,
         "contribution_factor": np.ones(4),
     } | more
@@ -95,8 +97,7 @@ def weighted(dataset, **more):
 
 def with_variance(dataset):
     """Return the same with variances; the last cell has one record, hence none."""
-    clipping = PrivateRange(replace(INTERVAL, radius=Fraction(3, 2)))
-    return weighted(dataset, clipping=clipping, variance_noise=np.array([2.5, 3.5, 0.0]))
+    return weighted(dataset, Fraction(3, 2), variance_noise=np.array([2.5, 3.5, 0.0]))
 
 
 LATTICE = ValueLattice.of((0, 60), "1")

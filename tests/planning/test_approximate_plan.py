@@ -44,18 +44,21 @@ from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.approximate import gaussian_allocation
-from hexveil.planning.approximate.gaussian_mean_error import (
-    GaussianProblem,
-    minimize_gaussian_error,
-)
 from hexveil.planning.approximate.gaussian_targets import least_rates
-from hexveil.planning.approximate.gaussian_weights import (
-    GaussianWeightProblem,
-    optimize_gaussian_weights,
+from hexveil.planning.clipping_range.user_weights import (
+    UserMeanPrior,
+    WeightProblem,
+    find_user_weights,
 )
-from hexveil.planning.clipping_range.user_weights import UserMeanPrior
 from hexveil.planning.goal import goal
-from hexveil.planning.optimizers.mean_error import ObjectiveWeights
+from hexveil.planning.optimizers.mean_error import (
+    ObjectiveWeights,
+    cell_errors,
+    error_and_slope,
+    minimize_mean_error,
+    weighted_errors,
+)
+from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.target_errors import SeparateTargets
 from hexveil.publishing import pipeline
@@ -63,7 +66,7 @@ from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.verification import loss_checks, square_checks
 from hexveil.publishing.verification.release_statements import ReleaseStatements
 from publishing.setting import dataset_of
-from stage_laws import selection_law
+from stage_laws import moves_of, selection_law
 
 EPSILON, DELTA = Fraction(6), Fraction(1, 1000)
 PRIOR = UserMeanPrior(0.3, 0.1)
@@ -109,11 +112,16 @@ def weights_of(statistic, weight=(0.7, 0.3)):
 
 def errors_and_excess(occupancy, weights, square, rates):
     """Return the search's error, the least of the rates', and the largest norm over the allowed."""
-    problem = GaussianProblem(occupancy, weights, square)
-    found = minimize_gaussian_error(occupancy, weights, square)
-    best = min(problem.weighted_error(rate, problem.factors(rate)) for rate in rates)
-    norms = problem.norms(found.rate) * found.factor
-    return found.error, best, norms.max() / math.sqrt(square)
+    problem = GaussianClippingProblem(occupancy)
+    found = minimize_mean_error(problem, weights, square)
+
+    def error(rates):
+        away = problem.clipped_share(problem.largest_factors(rates, square))
+        return weighted_errors(weights, rates, away, GAUSSIAN).sum()
+
+    best = min(error(InverseScales(*rate)) for rate in rates)
+    losses = problem.losses(found.rates, found.factor)
+    return error(found.rates), best, math.sqrt(losses.max() / square)
 
 
 @pytest.mark.parametrize("statistic", ["mean", "variance"])
@@ -148,16 +156,19 @@ def test_slopes_are_those_of_the_values(rows, seed):
     """Slopes of both objectives agree with differences, away from where a factor reaches 1."""
     occupancy = Occupancy.from_dense(rows)
     logs = np.random.default_rng(seed).normal(0, 1, 4)
-    bounded = GaussianProblem(occupancy, weights_of("both"), 0.8)
-    weighted = GaussianWeightProblem(occupancy, 0.8, PRIOR)
+    bounded = GaussianClippingProblem(occupancy)
+    weighted = WeightProblem(occupancy, 0.8, PRIOR, GAUSSIAN)
     rates = np.exp(logs).reshape(2, 2)
-    near = bounded.norms(rates) / bounded.root, weighted.norms(rates[0])
+    everybody = np.ones(occupancy.n_users)
+    norms = np.sqrt(bounded.losses(InverseScales(*rates), everybody) / 0.8)
+    near = norms, weighted.norms(rates[0])
     if min(np.abs(np.log(one)).min() for one in near) < 1e-3:
         return
 
     def of_bounds(at):
         rate = np.exp(at).reshape(2, 2)
-        error, slope = bounded.value(rate)
+        weights = weights_of("both")
+        error, slope = error_and_slope(bounded, weights, 0.8, InverseScales(*rate))
         return error, (slope * rate).ravel()
 
     for value, at in ((of_bounds, logs), (weighted.value, logs[:2])):
@@ -172,7 +183,7 @@ def test_slopes_are_those_of_the_values(rows, seed):
 def test_users_alike_have_the_noise_of_the_root(users, cells):
     """Where all are alike noise is √k / (n √M): the floor, which nothing unclipped goes below."""
     occupancy, square = Occupancy.from_dense([[2] * cells] * users), 0.05
-    noise = optimize_gaussian_weights(occupancy, square, PRIOR).noise
+    noise = find_user_weights(occupancy, square, PRIOR, law=GAUSSIAN).noise
     assert np.allclose(noise, math.sqrt(cells / square) / users, rtol=1e-4)
     floor = gaussian_noise_floor(1.0, cells, users, square)
     assert floor == pytest.approx(GAUSSIAN.mean_absolute * noise[0], rel=1e-4)
@@ -181,18 +192,22 @@ def test_users_alike_have_the_noise_of_the_root(users, cells):
 @pytest.mark.parametrize("rows", [HARD[0], [[2, 3], [2, 1], [3, 2]]])
 def test_no_plan_of_less_loss_meets_the_targets(rows):
     """At 0.97 of the least square no rates of a fine grid meet both targets; at it the found do."""
-    occupancy, weights = Occupancy.from_dense(rows), weights_of("mean")
+    occupancy = Occupancy.from_dense(rows)
     targets = SeparateTargets(np.array([0.3, 0.35]), np.full(2, np.inf))
     squares = np.geomspace(0.01, 1000.0, 400)
-    least = next(m for m in squares if least_rates(occupancy, weights, targets, m) is not None)
-    found = least_rates(occupancy, weights, targets, least)
-    error = GaussianProblem(occupancy, weights, least).cell_errors(found.rate, found.factor)[0]
-    assert (error <= targets.mean * (1 + 2.0**-16)).all()
-    problem = GaussianProblem(occupancy, weights, 0.97 * least)
-    grid = found.rate[0].max() * np.geomspace(0.3, 3.0, 60)
+    least = next(m for m in squares if least_rates(occupancy, targets, m) is not None)
+    found = least_rates(occupancy, targets, least)
+    problem = GaussianClippingProblem(occupancy)
+
+    def errors(rates, factor):
+        return cell_errors(rates, problem.clipped_share(factor), GAUSSIAN)[0]
+
+    assert (errors(found.rates, found.factor) <= targets.mean * (1 + 2.0**-16)).all()
+    grid = found.rates.mean.max() * np.geomspace(0.3, 3.0, 60)
     for pair in itertools.product(grid, repeat=2):
-        rate = np.array([pair, (0.0, 0.0)])
-        assert (problem.cell_errors(rate, problem.factors(rate))[0] > targets.mean).any()
+        rates = InverseScales(np.array(pair), np.zeros(2))
+        factor = problem.largest_factors(rates, 0.97 * least)
+        assert (errors(rates, factor) > targets.mean).any()
 
 
 @pytest.mark.parametrize("objective", ["max", "mean"])
@@ -485,7 +500,7 @@ def test_two_looks_cost_what_was_booked_in_whatever_ranges(seed):
             squares += sum(np.array([*map(square_of_pure, one.tolist())]) for one in pure)
             continue
         squares += reports[0].squares_lower_bound(requests[0], n_users)
-        moves = reports[0]
+        moves = moves_of(reports[0])
         for user in range(n_users):
             own = moves.user == user
             for pair in extremes(dataset, user):

@@ -16,7 +16,7 @@ from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.mechanisms.cell_ranges.pooled_spread import PooledChoice
 from hexveil.planning.allocation import PerCellRange, range_kind
 from hexveil.planning.clipping_range import cell_ranges
-from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
+from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs
 from hexveil.planning.method_comparison import compare_ranges
 from strategies import occupancies
 
@@ -78,8 +78,8 @@ def test_losses_are_those_of_all_stages(occupancy, epsilon):
     ranges, noise = decisions(plan), plan.mean_noise
     local = occupancy.local()
     exact = [ranges.epsilon] * occupancy.n_users
-    totals = ranges.totals(local)
-    for cell, user, weight in zip(local.cell, local.user, ranges.weight, strict=True):
+    totals = ranges.weight.totals
+    for cell, user, weight in zip(local.cell, local.user, ranges.weight.of(local), strict=True):
         share = Fraction(int(weight), int(totals[cell]))
         exact[user] += share / Fraction(float(noise[cell]))
     stated = [Fraction(float(one)) for one in plan.losses()]
@@ -106,7 +106,7 @@ def test_errors_are_those_of_the_assumed_width_before_a_release():
     plan = planned()
     model, width = plan.error_models["mean"], 60 * 2 * HALF_WIDTH / 8
     assert np.allclose(model.scale, width * plan.mean_noise)
-    assert np.allclose(model.bias, width * decisions(plan).max_bias(CROWD))
+    assert np.allclose(model.bias, width * decisions(plan).max_bias())
     assert np.allclose(model.bound95, model.bias + model.scale * LN20)
     assert (model.error > model.scale).all()
 
@@ -128,7 +128,7 @@ def test_errors_are_those_of_the_released_ranges_afterwards():
     width = (np.array(upper) - np.array(lower)) / 10.0
     share = np.where(moved, 0.7, 1.0)
     assert np.allclose(model.scale, width * plan.mean_noise / share)
-    assert np.allclose(model.bias, width * decisions(plan).max_bias(CROWD))
+    assert np.allclose(model.bias, width * decisions(plan).max_bias())
     # Losses do not depend on what was chosen.
     assert np.array_equal(released(plan, moved, lower, upper).losses(), plan.losses())
 

@@ -227,8 +227,8 @@ def test_a_refusal_says_what_is_wrong(folders, name, path, word, message, tmp_pa
 NOISE, CAP, FACTOR, WEIGHT, VARIANCE = (
     f"allocation.{name}"
     for name in (
-        "noise_scale_records", "contribution_cap", "contribution_factor", "clipping.range.weight",
-        "variance_noise",
+        "noise_scale_records", "contribution_cap", "contribution_factor",
+        "clipping.range.weight.total", "variance_noise",
     )
 )  # fmt: skip
 ROWS = [
@@ -242,7 +242,7 @@ ROWS = [
     ("bounds", "users", "user", 5, "does not number users in order"),
     ("bounds", "users", "loss", 0.0, "states a loss that the rows"),
     ("bounds", "pairs", "n", 0, "counts must be 1 or above"),
-    ("range", "pairs", WEIGHT, 2**60, "weights that no plan has"),
+    ("range", "cells", WEIGHT, 2**-60, "weights that no plan has"),
     ("range", "cells", VARIANCE, 0.0, "the variance keeps records without noise"),
     ("targets", "cells", "request.target.mean", float("nan"), "request.target of 'mean'"),
 ]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.planning.optimizers.mean_error import ObjectiveWeights, SearchLimits, _value
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights, SearchLimits, error_and_slope
 from hexveil.planning.optimizers.mean_error_bound import (
     _answer,
     _by_price,
@@ -107,10 +107,11 @@ def test_slope_is_that_of_the_error(occupancy, loss, seed):
     cells = occupancy.n_cells
     weights = ObjectiveWeights(np.full(cells, 1.0), np.full(cells, 4.0))
     rates = np.exp(draw.normal(1, 1, 2 * cells))
-    _, slope = _value(problem, weights, loss, InverseScales(rates[:cells], rates[cells:]))
+    _, slopes = error_and_slope(problem, weights, loss, InverseScales(*rates.reshape(2, -1)))
+    slope = slopes.ravel()
 
     def error(at):
-        return _value(problem, weights, loss, InverseScales(at[:cells], at[cells:]))[0]
+        return error_and_slope(problem, weights, loss, InverseScales(at[:cells], at[cells:]))[0]
 
     for i in range(2 * cells):
         step = np.zeros(2 * cells)

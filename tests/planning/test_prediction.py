@@ -145,7 +145,7 @@ def test_a_plan_chooses_what_is_predicted_to_be_best(users, epsilon):
         assert one.remaining_epsilon(users, epsilon, None) == pytest.approx(
             float(epsilon - interval.epsilon)
         )
-        errors.append(interval.width * float((noise + interval.expected_bias(occupancy)).mean()))
+        errors.append(interval.width * float((noise + interval.expected_bias()).mean()))
     assert made.expected_error <= 1.1 * min(errors)
 
 

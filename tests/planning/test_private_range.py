@@ -39,9 +39,10 @@ def test_the_interval_is_charged_in_full_to_everybody(epsilon):
     plan = planned(epsilon=epsilon)
     interval, part = plan.allocation.clipping.range, plan.error_models["mean"]
     exact = [interval.epsilon] * plan.occupancy.n_users
-    totals = interval.totals(plan.occupancy)
+    totals = interval.weight.totals
     rows = zip(
-        plan.occupancy.cell.tolist(), plan.occupancy.user.tolist(), interval.weight.tolist(),
+        plan.occupancy.cell.tolist(), plan.occupancy.user.tolist(),
+        interval.weight.of(plan.occupancy).tolist(),
         strict=True,
     )  # fmt: skip
     for cell, user, weight in rows:
@@ -96,11 +97,11 @@ def test_the_errors_are_those_of_the_assumed_width():
     part, interval = plan.error_models["mean"], plan.allocation.clipping.range
     width = 60 * interval.width
     assert np.allclose(part.scale, width * part.noise)
-    assert np.allclose(part.bias, width * interval.max_bias(CROWD))
-    assert np.allclose(part.error, width * interval.expected_bias(CROWD) + part.scale)
+    assert np.allclose(part.bias, width * interval.max_bias())
+    assert np.allclose(part.error, width * interval.expected_bias() + part.scale)
     assert np.allclose(part.bound95, part.bias + part.scale * LN20)
     end = half_width_sd(interval.quantiles[0], interval.widening)
-    assert (interval.expected_bias(CROWD) >= expected_clipping_error(end)).all()
+    assert (interval.expected_bias() >= expected_clipping_error(end)).all()
     assert interval.width == pytest.approx(2 * end * PRIOR_SD)
 
 

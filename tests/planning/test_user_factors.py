@@ -37,7 +37,8 @@ def test_sums_agree_with_plain_tables(occupancy, seed):
     assert problem.clipped_share(factor) == pytest.approx(1 - x.sum(axis=0), abs=1e-12)
     lost = (rates.mean * x + rates.variance * variance_sensitivity_bound(x)).sum(axis=1)
     assert problem.losses(rates, factor) == pytest.approx(lost, abs=1e-12)
-    mean, variance = problem.marginal_sums(factor + 1, factor)
+    everywhere = InverseScales(*np.ones((2, occupancy.n_cells)))
+    mean, variance = problem.marginal_sums(everywhere, factor + 1, factor)
     assert mean == pytest.approx(((factor + 1)[:, None] * x).sum(axis=0), abs=1e-12)
     assert variance == pytest.approx(
         ((factor + 1)[:, None] * variance_sensitivity_bound(x)).sum(axis=0), abs=1e-12

@@ -15,6 +15,7 @@ from hexveil.accounting.error_model import SECOND_MOMENT_ROUNDING, WeightedVaria
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.estimates import centre_and_radius
+from hexveil.model.pair_columns import ListedWeights
 from hexveil.planning.allocation import PrivateRange, WithinBounds
 from hexveil.planning.clipping_range import private_range, variance_range
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, WITHIN_CELL_SHARE, half_width_sd
@@ -51,9 +52,12 @@ def test_each_user_is_charged_interval_mean_and_second_moment(epsilon, statistic
     plan = crowd_plan(epsilon, statistics)
     interval, occupancy = plan.allocation.clipping.range, plan.occupancy
     exact = [interval.epsilon] * occupancy.n_users
-    totals = interval.totals(occupancy)
+    totals = interval.weight.totals
     rows = zip(
-        occupancy.cell.tolist(), occupancy.user.tolist(), interval.weight.tolist(), strict=True
+        occupancy.cell.tolist(),
+        occupancy.user.tolist(),
+        interval.weight.of(occupancy).tolist(),
+        strict=True,
     )
     for cell, user, weight in rows:
         for noise in (plan.mean_noise, plan.allocation.variance_noise):
@@ -144,14 +148,14 @@ def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, d
 def test_weights_by_records_leave_only_what_the_radius_clips():
     """Users then weigh as their records do: nothing of their spread is left out of the variance."""
     interval = crowd_plan(1, BOTH).allocation.clipping.range
-    even = replace(interval, weight=1000 * CROWD.n)
+    even = replace(interval, weight=ListedWeights(CROWD, 1000 * CROWD.n))
     half, radius = even.half_width_and_radius()
     k = half_width_sd(even.quantiles[0], even.widening) * radius / half
     clipped = CROWD.n * variance_range.expected_excess(k, CROWD.n.astype(float)) / k**2
     expected = np.bincount(CROWD.cell, clipped) / CROWD.records_per_cell
-    assert variance_range._without_noise(CROWD, even)(even) == pytest.approx(expected, rel=1e-9)
+    assert variance_range._without_noise([even])[0] == pytest.approx(expected, rel=1e-9)
     # One user has half of the records of the second cell, and less of its weight.
-    assert variance_range._without_noise(CROWD, interval)(interval)[1] > 2 * expected[1]
+    assert variance_range._without_noise([interval])[0][1] > 2 * expected[1]
 
 
 def test_before_a_release_the_middle_is_that_of_the_bounds():
@@ -199,8 +203,8 @@ def test_the_figures_are_those_of_weights_noise_and_rounding():
     half, radius = (60 * one for one in interval.half_width_and_radius())
     assert isinstance(part, WeightedVarianceErrorModel)
     assert np.allclose(part.scale, radius**2 * plan.allocation.variance_noise)
-    most = interval.max_bias(CROWD)
-    away = half * (2 * most + CROWD.users_per_cell / interval.totals(CROWD))
+    most = interval.max_bias()
+    away = half * (2 * most + CROWD.users_per_cell / interval.weight.totals)
     bias = radius**2 * (most + SECOND_MOMENT_ROUNDING) + half**2 - (half - away) ** 2
     assert np.allclose(part.bias, bias)
     b = 2 * half * plan.mean_noise

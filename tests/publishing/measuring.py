@@ -121,6 +121,12 @@ def weighted(plan, scale=None):
     return allocation_of(plan, scale or plan.facts.lattice).mean
 
 
+def shares_of(weights):
+    """Return each pair's part of its cell's number."""
+    occupancy = weights.occupancy
+    return weights.of(occupancy) / weights.totals[occupancy.cell]
+
+
 def weighted_statistic(dataset, plan, ends):
     """Return the integers of all cells, for means in a range."""
     return weighted(plan).measure(private_sums(dataset), ends)[0]

@@ -174,7 +174,7 @@ def interval_plan(ends, steps=100):
     plan = hv.plan(dataset, epsilon=40, clipping_range="private", advise=False)
     interval = plan.allocation.clipping.range.with_ends(ends, steps)
     found = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
-    return found, interval.totals(plan.occupancy)
+    return found, interval.weight.totals
 
 
 @pytest.mark.parametrize("away", [-1, 1])
@@ -218,7 +218,7 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
     )  # fmt: skip
     interval = replace(plan.allocation.clipping.range.with_ends((40, 60), 100), radius=Fraction(2))
     plan = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
-    total = interval.totals(plan.occupancy)
+    total = interval.weight.totals
     noisy = {
         "mean": np.array([60, 50]) * total,
         "variance": np.array([2**18, 2**20]) * total,

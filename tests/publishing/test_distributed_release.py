@@ -14,8 +14,8 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, SPREAD_POINTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
+from hexveil.model.pair_columns import SuppressedPairs, suppressed_column
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.model.suppressed_pairs import SuppressedPairs
 from hexveil.planning.allocation import (
     PerCellRange,
     PrivateRange,
@@ -32,6 +32,7 @@ from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
 from publishing.setting import dataset_of, hexagons
+from stores import STORES, stored_dataset
 
 SCALE = ValueLattice.of((0, 10), "0.5")
 BOTH = ("mean", "variance")
@@ -100,17 +101,19 @@ class Exactly:
 
 
 def at_hand(plan, whole):
-    """Return the same plan for the same pairs at hand, weights and all."""
+    """Return the same plan for the same pairs at hand."""
     allocation = plan.allocation
     match allocation.clipping:
         case PrivateRange(range=ranged):
-            ranged = replace(ranged, weight=ranged.weight.of(whole.occupancy))
+            weight = replace(ranged.weight, occupancy=whole.occupancy)
+            ranged = replace(ranged, weight=weight)
             allocation = replace(allocation, clipping=PrivateRange(ranged))
         case PerCellRange(plan=ranged):
-            ranged = replace(ranged, weight=ranged.weight.of(whole.occupancy))
+            weight = replace(ranged.weight, occupancy=whole.occupancy)
+            ranged = replace(ranged, weight=weight)
             allocation = replace(allocation, clipping=PerCellRange(ranged))
     if allocation.suppressed:
-        suppressed = allocation.suppressed_pairs.of(whole.occupancy)
+        suppressed = suppressed_column(allocation.suppressed_pairs, whole.occupancy)
         allocation = replace(allocation, suppressed_pairs=suppressed)
     return replace(plan, occupancy=whole.occupancy, facts=whole.public, allocation=allocation)
 
@@ -129,18 +132,20 @@ def run(dataset, plan):
 
 
 @pytest.mark.parametrize(
-    ("name", "room"),
+    ("name", "store"),
     # Blocks of a δ are those of a pure plan.
-    [(name, room) for name in ASKED for room in ((30,) if "delta" in name else (1, 30, 10_000))],
+    [(name, s) for name in ASKED for s in STORES[-1 if "delta" in name else 1 :]],
 )
-def test_the_whole_numbers_are_the_same(name, room):
+def test_the_whole_numbers_are_the_same(name, store):
     """What goes to the noise door is what pairs at hand give, for every kind of plan and stage."""
     whole = records()
-    there = distributed_dataset(whole, room)
-    made = hv.plan(there, advise=False, **ASKED[name])
-    here = at_hand(made, whole)
-    np.testing.assert_allclose(made.losses(), here.losses(), rtol=1e-14)
-    (given, outputs, decoded), (same, also, again) = run(there, made), run(whole, here)
+    with stored_dataset(whole, store, 30) as there:
+        made = hv.plan(there, advise=False, **ASKED[name])
+        given, outputs, decoded = run(there, made)
+        losses = made.losses()
+        here = at_hand(made, whole)
+    np.testing.assert_allclose(losses, here.losses(), rtol=1e-14)
+    same, also, again = run(whole, here)
     assert list(outputs) == list(also)
     for (numbers, scales), (others, other_scales) in zip(given, same, strict=True):
         np.testing.assert_array_equal(numbers, others)
@@ -272,7 +277,7 @@ def test_counts_by_bin_of_other_records_are_refused(counted):
         Dataset(there.public, plain, there.units)
     plan = hv.plan(there, statistics="p50", epsilon=8, estimator="bins", advise=False)
     stage = plan.allocation().next_stage(Outputs())
-    with pytest.raises(HexveilError, match="in blocks, which these sums lack"):
+    with pytest.raises(HexveilError, match="by bin, which these sums lack"):
         stage.measure(private_sums(there), Outputs())
     assert repr(sums_of(there, plan)) == "BinnedBlockSums(blocks)"
 
@@ -441,7 +446,7 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
     Weights that begin with the sample spend the loss that was asked.
     """
     sample = 500
-    monkeypatch.setattr("hexveil.planning.optimizers.user_sample.FETCHED_PAIRS", sample)
+    monkeypatch.setattr("hexveil.planning.optimizers.pair_sums.FETCHED_PAIRS", sample)
     counts = np.random.default_rng(9).poisson(3, (300, 20))
     counts[:, 0] += 1
     n = counts.T[counts.T > 0]

@@ -22,6 +22,7 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.verification import verify
 from publishing.drawing import interval_of
 from publishing.measuring import (
+    shares_of,
     told_by_histogram,
     weighted_scales,
     weighted_statistic,
@@ -80,7 +81,7 @@ def test_the_sensitivity_is_exact(user, interval):
     moved = np.max(found, axis=0) - np.min(found, axis=0)
     own = np.zeros(2, dtype=np.int64)
     rows = np.flatnonzero(dataset.occupancy.user == user)
-    own[dataset.occupancy.cell[rows]] = weight[rows]
+    own[dataset.occupancy.cell[rows]] = weight.of(dataset.occupancy)[rows]
     assert moved.tolist() == (own * (interval[1] - interval[0])).tolist()
 
 
@@ -108,7 +109,7 @@ def test_scales_are_rounded_up_and_no_further():
     """Whatever the range, a pair's loss by its scale is at most its share over the noise."""
     plan = planned(tiny())
     interval, noise = plan.allocation.clipping.range, plan.error_models["mean"].noise
-    totals = interval.totals(plan.occupancy)
+    totals = interval.weight.totals
     for width in (1, 2, 3):
         for scale, total, r in zip(weighted_scales(plan, width), totals, noise, strict=True):
             exact = Fraction(float(r)) * int(total) * width
@@ -179,7 +180,7 @@ def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, mon
     low, high = interval_of(book.entries()[0], dataset, plan)
     occupancy = dataset.occupancy
     means = np.clip(dataset.sums.total / occupancy.n, low, high) / 1000
-    share = plan.allocation.clipping.range.shares(occupancy)
+    share = shares_of(plan.allocation.clipping.range.weight)
     expected = np.bincount(occupancy.cell, weights=share * means)
     assert made.table["mean_noisy"].to_numpy() == pytest.approx(expected, abs=0.001)
 

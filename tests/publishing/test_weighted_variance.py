@@ -25,6 +25,7 @@ from publishing.drawing import interval_of
 from publishing.measuring import (
     check,
     second_moments,
+    shares_of,
     told_by_histogram,
     weighted_scales,
     weighted_statistic,
@@ -115,7 +116,7 @@ def test_the_sensitivity_is_exact(user, pair):
     moved = np.max(found, axis=0) - np.min(found, axis=0)
     own = np.zeros(2, dtype=np.int64)
     rows = np.flatnonzero(occupancy.user == user)
-    own[occupancy.cell[rows]] = interval.weight[rows]
+    own[occupancy.cell[rows]] = interval.weight.of(occupancy)[rows]
     assert moved.tolist() == (own * GRAIN).tolist()
 
 
@@ -177,7 +178,7 @@ def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
 def test_scales_are_rounded_up_and_no_further():
     """A pair's loss by its scale is at most its share over the noise, whatever the range."""
     plan = planned(tiny())
-    totals = plan.allocation.clipping.range.totals(plan.occupancy)
+    totals = plan.allocation.clipping.range.weight.totals
     rows = zip(
         weighted_variance_of(plan).scales, totals, plan.allocation.variance_noise, strict=True
     )
@@ -295,7 +296,7 @@ def test_without_noise_it_is_the_projected_variance(book, monkeypatch):
     monkeypatch.setattr(noise_library, "add_laplace", lambda values, _: values)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     pair = interval_of(book.entries()[0], dataset, plan)
-    shares = plan.allocation.clipping.range.shares(dataset.occupancy)
+    shares = shares_of(plan.allocation.clipping.range.weight)
     b = plan.mean_noise * (pair[1] - pair[0]) / 1000
     expected = projected(dataset, plan, pair, shares) + 2 * b**2
     radius = made.manifest["plan"]["privacy_steps"][0]["radius"]
@@ -345,7 +346,7 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
         "variance": second_moments(dataset, plan, pair),
     }
     part = found.error_models["variance"]
-    added = 2 * (weighted_scales(found, pair[1] - pair[0]) / interval.totals(occupancy)) ** 2
+    added = 2 * (weighted_scales(found, pair[1] - pair[0]) / interval.weight.totals) ** 2
     p = occupancy.n / occupancy.records_per_cell[occupancy.cell]
     target = projected(dataset, found, pair, p)
     shown = weighted_variances(noisy, found)
@@ -409,7 +410,7 @@ def test_noise_adds_no_bias():
         for e in tail
         for sign in (-1, 1)
     ]
-    target = projected(dataset, found, pair, interval.shares(dataset.occupancy))[0]
+    target = projected(dataset, found, pair, shares_of(interval.weight))[0]
     b = float(found.mean_noise[0]) * 20
     assert abs(np.mean(seen) - target) < 0.1 * b**2
     assert np.std(seen) > b**2

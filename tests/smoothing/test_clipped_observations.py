@@ -11,6 +11,7 @@ from scipy import integrate
 
 from examples import examples
 from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.pair_columns import ListedWeights
 from hexveil.smoothing.clipping_model import clipped_observations
 from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
@@ -139,7 +140,7 @@ def test_design_is_what_a_loop_over_users_gives():
     """Sums of squares and distances of weights and shares, cell by cell."""
     occupancy = LocalOccupancy.from_dense([[3, 1], [1, 0], [4, 7], [0, 2]])
     weight = np.array([2, 1, 1, 5, 3, 0])
-    design = CellDesign.of(occupancy, weight)
+    design = CellDesign.of(ListedWeights(occupancy, weight))
     for cell in range(2):
         rows = occupancy.cell == cell
         w, p = weight[rows] / weight[rows].sum(), occupancy.n[rows] / occupancy.n[rows].sum()

@@ -101,33 +101,14 @@ def record_shares(pairs: Pairs, total: Ints) -> Floats:
     return np.asarray(pairs.n / total[pairs.cell])
 
 
-def sum_per_user(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
-    """Return per user the sum over its cells of its share times a figure of the cell."""
-    return sum_terms_per_user(pairs, record_shares(pairs, total) * figure[pairs.cell])
+def sum_per_user(pairs: Pairs, total: Ints, figure: Floats, *, power: int = 1) -> Floats:
+    """Return per user the sum over its cells of its share^power times a figure of the cell."""
+    return sum_terms_per_user(pairs, record_shares(pairs, total) ** power * figure[pairs.cell])
 
 
-def sum_squares_per_user(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
-    """Return per user the sum of its squared shares times a figure of the cell."""
-    return sum_terms_per_user(pairs, record_shares(pairs, total) ** 2 * figure[pairs.cell])
-
-
-def sum_per_cell(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
-    """Return per cell the sum over its users of their share times a figure of the user."""
-    return sum_terms_per_cell(pairs, record_shares(pairs, total) * figure[pairs.user])
-
-
-def sum_squares_per_cell(pairs: Pairs, total: Ints, figure: Floats) -> Floats:
-    """Return per cell the sum of squared shares times a figure of the user."""
-    return sum_terms_per_cell(pairs, record_shares(pairs, total) ** 2 * figure[pairs.user])
-
-
-def sums_per_cell(
-    pairs: Pairs, total: Ints, figure: Floats, squared: Floats
-) -> tuple[Floats, Floats]:
-    """Return `sum_per_cell`, and the sums of squared shares times another figure of the user."""
-    x = record_shares(pairs, total)
-    squares = sum_terms_per_cell(pairs, x**2 * squared[pairs.user])
-    return sum_terms_per_cell(pairs, x * figure[pairs.user]), squares
+def sum_per_cell(pairs: Pairs, total: Ints, figure: Floats, *, power: int = 1) -> Floats:
+    """Return per cell the sum over its users of their share^power times a figure of the user."""
+    return sum_terms_per_cell(pairs, record_shares(pairs, total) ** power * figure[pairs.user])
 
 
 def majority_user(pairs: Pairs, total: Ints) -> tuple[Ints, Ints]:

@@ -30,8 +30,8 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import read_only
-from hexveil.model.factored_weights import FactoredWeights
-from hexveil.model.occupancy import BLOCK_PAIRS, CellSlice
+from hexveil.model.occupancy import BLOCK_PAIRS
+from hexveil.model.pair_blocks import CellSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.pair_columns import Suppressed, Weights
 
     Moved = Iterable[tuple[Ints | Floats, Floats]]
     Terms = tuple[Floats, ...]
@@ -142,7 +141,7 @@ class PairMoves:
         Arrays with an entry per user.
     suppressed : tuple of ndarray of bool, or of SuppressedPairs
         Columns of pairs.
-    weight : ndarray of int64, FactoredWeights or None
+    weight : Weights or None
         Weights of pairs.
     """
 
@@ -197,11 +196,9 @@ class PairMoves:
         for one in self.statistics:
             cells += [one.scale, *one.cells]
         weight, occupancy = self.weight, self.occupancy
-        if isinstance(weight, FactoredWeights):
+        if weight is not None:
             mapped = weight.map_cells if whole == "cells" else weight.map_users
             return mapped(work, cells, self.users)
-        if weight is not None:
-            return work(occupancy.local(), weight, *cells, *self.users, *self.suppressed)
         mapped = occupancy.map_cells if whole == "cells" else occupancy.map_users
         return mapped(work, cells, self.users, self.suppressed)
 

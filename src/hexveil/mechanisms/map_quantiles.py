@@ -13,69 +13,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores, Separate
 from hexveil.mechanisms.private_quantile import RankCost
-from hexveil.model.occupancy import BLOCK_PAIRS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
     from hexveil.mechanisms.pooled_histogram import VotedValues
     from hexveil.mechanisms.private_quantile import ListedPoints
-    from hexveil.model.occupancy import LocalOccupancy, Pairs
-
-
-class PairReading(Protocol):
-    """Values of the (cell, user) pairs of a map, computed in blocks. PRIVATE."""
-
-    def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
-        """Yield rows of pairs with their values, shape (batch, n_rows). PRIVATE."""
-
-
-@dataclass(frozen=True, eq=False)
-class UserMeans:
-    """Mean of each pair in quanta, rounded up: no point lies between it and the exact mean."""
-
-    occupancy: LocalOccupancy
-
-    def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
-        """Yield the means. PRIVATE."""
-        for rows in blocks_of(self.occupancy):
-            # Points are whole, so that s / m <= point exactly if ceil(s / m) <= point.
-            yield rows, -(-sums.total[:, rows] // self.occupancy.n[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class VotedPairs(ReadOnlyArrays):
-    """Values of pairs at hand, each with its votes: a `VotedValues`.
-
-    Attributes
-    ----------
-    reading : PairReading
-    votes : ndarray of int64, shape (n_pairs,)
-    """
-
-    reading: PairReading
-    votes: Ints
-
-    def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
-        """Return the votes of each place. PRIVATE."""
-        tally = np.zeros((len(sums.total), candidates.size + 1), dtype=np.int64)
-        for rows, values in self.reading.blocks(sums):
-            for row, places in zip(tally, candidates.places(values), strict=True):
-                np.add.at(row, places, self.votes[rows])
-        return tally
+    from hexveil.model.occupancy import Pairs
 
 
 def rounded_means(pairs: Pairs, sums: Ints) -> Ints:
-    """Return the mean of each pair, rounded up as those of `UserMeans`. PRIVATE."""
+    """Return the mean of each pair, rounded up: no point lies between it and the mean. PRIVATE."""
+    # Points are whole, so that s / m <= point exactly if ceil(s / m) <= point.
     return np.asarray(-(-sums // pairs.n))
 
 
@@ -87,12 +43,6 @@ def tally_votes(values: Ints, votes: Ints, candidates: ListedPoints) -> Ints:
     tally = np.zeros((1, candidates.size + 1), dtype=np.int64)
     np.add.at(tally[0], candidates.places(values[None])[0], votes)
     return tally
-
-
-def blocks_of(occupancy: LocalOccupancy) -> Iterator[slice]:
-    """Yield blocks of pairs that stay in a processor's cache."""
-    for start in range(0, occupancy.n_pairs, BLOCK_PAIRS):
-        yield slice(start, start + BLOCK_PAIRS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,10 +94,3 @@ def vote_targets(votes: Ints | int, quantiles: tuple[Fraction, ...]) -> tuple[in
     """Return the votes wanted at or below each quantile of these votes, rounded half up."""
     total = int(np.sum(votes))
     return tuple(int(total * quantile + Fraction(1, 2)) for quantile in quantiles)
-
-
-def votes_of_users(occupancy: LocalOccupancy, votes: Ints) -> Ints:
-    """Return the votes of each user, from those of each pair."""
-    user_votes = np.zeros(occupancy.n_users, dtype=np.int64)
-    np.add.at(user_votes, occupancy.user, votes)
-    return user_votes

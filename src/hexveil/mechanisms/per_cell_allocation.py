@@ -22,7 +22,7 @@ import numpy as np
 from hexveil.accounting.loss_parts import LossParts, sum_parts
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_blocks.block_plans import CLAIM, LOSS, pair_losses
-from hexveil.mechanisms.cell_blocks.block_questions import choose_in_blocks
+from hexveil.mechanisms.cell_blocks.block_stage import choose_in_blocks
 from hexveil.mechanisms.cell_blocks.cell_figures import CellFigures, figure_columns
 from hexveil.mechanisms.cell_blocks.distributed_cells import DistributedCells
 from hexveil.mechanisms.contract import (
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.cell_blocks.block_plans import Column, PlanWork
-    from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
     from hexveil.mechanisms.contract import (
         Measured,
         NoiseRequest,
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.single_cell.cell_allocation import (
         BoundedStage,
         CellAllocation,
+        MapProblem,
         ReleasedRange,
     )
 

@@ -25,8 +25,6 @@ from hexveil.accounting.noise_law import Gaussian
 from hexveil.base.errors import HexveilError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
 
@@ -113,16 +111,6 @@ class Separate:
         """Return the report of users 0, 1, ... who all move the same entry."""
         return cls(np.arange(by.size), np.zeros(by.size, dtype=np.int64), by)
 
-    @classmethod
-    def side_by_side(cls, reports: Sequence[Separate], entries: int) -> Separate:
-        """Return the report of several queries of so many entries each, one after the other."""
-        shifted = [report.entry + number * entries for number, report in enumerate(reports)]
-        return cls(
-            np.concatenate([report.user for report in reports]),
-            np.concatenate(shifted),
-            np.concatenate([report.by for report in reports]),
-        )
-
     def terms(self, request: NoiseRequest) -> Floats:
         """Return the loss of each coordinate."""
         if isinstance(request, GaussianNoise):
@@ -152,29 +140,6 @@ def is_gaussian_sound(request: GaussianNoise) -> bool:
     """Return whether the loss of this noise is proved: finite parameters of at least 1."""
     deviations = request.deviations
     return bool((np.isfinite(deviations) & (deviations >= MIN_DEVIATION)).all())
-
-
-@dataclass(frozen=True, eq=False)
-class AuthorisedInPart:
-    """Sensitivity of numbers for which an earlier stage has authorised more than it spent.
-
-    Attributes
-    ----------
-    report : Separate
-    unspent : ndarray of float, shape (n,)
-        Loss of each coordinate that was authorised and not spent; computed from the scales of that
-        stage.
-    """
-
-    report: Separate
-    unspent: Floats
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
-        """Return the loss of each user beyond the authorised one, rounded down."""
-        terms = self.report.terms(request)
-        # A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
-        beyond = terms - self.unspent - 16.0 * ULP * (terms + self.unspent)
-        return add_up(self.report.user, (np.maximum(beyond, 0.0),), n_users, up=False)
 
 
 ROUNDED = 1e-9

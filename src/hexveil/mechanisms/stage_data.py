@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, Pairs
+    from hexveil.model.pair_columns import Weights
 
 TAIL = 512.0
 """Noise beyond so many scales has a probability below exp(-512)."""
@@ -101,31 +102,6 @@ class PrivateSums:
         ]
         return np.stack(rows)
 
-    def sum_over_users(
-        self,
-        occupancy: Occupancy,
-        work: Callable[..., Ints],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: Arrays = (),
-    ) -> Ints:
-        """Return a function of users with all of their pairs, added up, shape (batch, n). PRIVATE.
-
-        Pairs may lie in blocks of whole users elsewhere: what the function makes of each block is
-        added up, so that nothing of a single user comes from there.
-
-        Parameters
-        ----------
-        occupancy : Occupancy
-        work : callable
-            From `Pairs` of whole users, their sums, None and the arrays, in this order, to
-            integers, as many whatever the block. A function of a module.
-        cells, users, pairs : sequence of ndarray
-            Arrays with an entry per cell, per user, and per pair.
-        """
-        local = occupancy.local()
-        return np.stack([work(local, total, None, *cells, *users, *pairs) for total in self.total])
-
     def of_pairs(self, rows: slice) -> PrivateSums:
         """Return the sums of a run of pairs, such as those of one cell."""
         squares = None if self.squares is None else self.squares[:, rows]
@@ -133,6 +109,32 @@ class PrivateSums:
 
     def __repr__(self) -> str:
         return f"PrivateSums(shape={self.total.shape})"
+
+
+def map_weighted(
+    sums: PrivateSums,
+    weights: Weights,
+    work: Callable[..., Ints],
+    cells: Arrays = (),
+    users: Arrays = (),
+    *,
+    squares: bool = False,
+) -> Ints:
+    """Apply a function to the pairs of each cell, their weights and their sums. PRIVATE.
+
+    Parameters
+    ----------
+    sums : PrivateSums
+    weights : Weights
+    work : callable
+        From `Pairs`, their weights, their sums (and sums of squares), and the arrays, in this
+        order.
+    cells, users : sequence of ndarray
+    squares : bool
+        Whether the function takes sums of squares.
+    """
+    asked = weights.asked(work, cells, users, 2 if squares else 1)
+    return sums.map_cells(weights.occupancy, *asked)
 
 
 class Outputs(Mapping[str, Ints]):

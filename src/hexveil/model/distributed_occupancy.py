@@ -14,11 +14,12 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.model.occupancy import Occupancy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,56 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Arrays, PairColumns, Pairs
+    from hexveil.model.pair_blocks import Partition, WholeGroup
 
-WholeGroup = Literal["cells", "users"]
 DIGEST_BYTES = 32
 """Bytes of a cell's part of a fingerprint."""
-
-
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """All pairs of some cells in a row, or of some users in a row. Public.
-
-    Attributes
-    ----------
-    whole : "cells" or "users"
-        What the block holds all pairs of.
-    first : int
-        Number of the first of them; in `cell` or `user` they count from there.
-    cell, user, n : ndarray of int64, shape (n_pairs,)
-        Sorted by what is whole, then by the other.
-    n_cells, n_users : int
-        Numbers go up to these: how many are whole, and how many others there are anywhere.
-    """
-
-    whole: WholeGroup
-    first: int
-    cell: NDArray[np.int64]
-    user: NDArray[np.int64]
-    n: NDArray[np.int64]
-    n_cells: int
-    n_users: int
-
-    @cached_property
-    def start(self) -> NDArray[np.int64]:
-        """Position of each whole cell's first pair, then the number of pairs."""
-        return np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
-
-    def map(
-        self,
-        work: Callable[..., Any],
-        cells: Arrays,
-        users: Arrays,
-        pairs: Arrays = (),
-    ) -> tuple[NDArray[Any], ...]:
-        """Apply the function to this block, given the arrays of all cells and users."""
-        if self.whole == "cells":
-            # Figures of all cells and users come in; of the whole ones this block has a run.
-            cells = [array[self.first : self.first + self.n_cells] for array in cells]
-        else:
-            users = [array[self.first : self.first + self.n_users] for array in users]
-        result = work(self, *cells, *users, *pairs)
-        return result if isinstance(result, tuple) else (result,)
 
 
 class PartitionStore(Protocol):
@@ -95,7 +50,7 @@ class PairColumn(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DistributedOccupancy:
+class DistributedOccupancy(Occupancy):
     """Occupancy with distributed pairs: functions are mapped over them, pairs are never fetched.
 
     Attributes
@@ -111,6 +66,7 @@ class DistributedOccupancy:
     n_cells: int
     n_users: int
     n_pairs: int
+    is_local: ClassVar[bool] = False
     remedy: str = "where the driver has room, raise spark.hexveil.pairsOnDriver"
 
     def __repr__(self) -> str:
@@ -118,11 +74,6 @@ class DistributedOccupancy:
             f"DistributedOccupancy(n_cells={self.n_cells}, n_users={self.n_users}, "
             f"n_pairs={self.n_pairs})"
         )
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the pairs are in this process: never here."""
-        return False
 
     def local(self) -> NoReturn:
         """Refuse: nothing may depend on whether a driver happens to have room for all pairs."""
@@ -183,48 +134,6 @@ class DistributedOccupancy:
             self.local()  # such an array fills a driver as the pairs themselves would
         return partial(_with_columns, work=work, columns=tuple(columns))
 
-    @property
-    def n_records(self) -> int:
-        """Number of records."""
-        return int(self.records_per_cell.sum())
-
-    @cached_property
-    def users_per_cell(self) -> NDArray[np.int64]:
-        """Users in each cell (L); shape (n_cells,)."""
-        return self._counts[0]
-
-    @cached_property
-    def records_per_cell(self) -> NDArray[np.int64]:
-        """Records in each cell (N); shape (n_cells,)."""
-        return self._counts[1]
-
-    @cached_property
-    def largest_count(self) -> NDArray[np.int64]:
-        """Largest count of a user in each cell; shape (n_cells,)."""
-        return self._counts[2]
-
-    @cached_property
-    def cells_per_user(self) -> NDArray[np.int64]:
-        """Cells in which each user reported; shape (n_users,)."""
-        return self._user_counts[0]
-
-    @cached_property
-    def records_per_user(self) -> NDArray[np.int64]:
-        """Records of each user; shape (n_users,)."""
-        return self._user_counts[1]
-
-    @cached_property
-    def _counts(self) -> tuple[NDArray[np.int64], ...]:
-        return tuple(self.map_cells(_counted))
-
-    @cached_property
-    def _user_counts(self) -> tuple[NDArray[np.int64], ...]:
-        return tuple(self.map_users(_counted_users))
-
-    def kth_largest(self, k: int) -> NDArray[np.int64]:
-        """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
-        return np.asarray(self.map_cells(partial(_kth_largest, k=k)))
-
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the digests of cells: the same wherever blocks begin."""
@@ -268,29 +177,6 @@ def _with_columns(
     columns: tuple[PairColumn, ...],
 ) -> Any:  # noqa: ANN401  what the work returns
     return work(pairs, *given, *(column.of(pairs) for column in columns))
-
-
-def _counted(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
-    begin = pairs.start[:-1]
-    return (
-        np.diff(pairs.start),
-        np.add.reduceat(pairs.n, begin),
-        np.maximum.reduceat(pairs.n, begin),
-    )
-
-
-def _counted_users(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
-    records = np.bincount(pairs.user, weights=pairs.n, minlength=pairs.n_users)
-    return np.bincount(pairs.user, minlength=pairs.n_users), records.astype(np.int64)
-
-
-def _kth_largest(pairs: Pairs, k: int) -> NDArray[np.int64]:
-    # By cell, then by falling count: the k-th stands k - 1 after the cell's first.
-    order = np.lexsort((-pairs.n, pairs.cell))
-    result = np.zeros(pairs.n_cells, dtype=np.int64)
-    enough = np.diff(pairs.start) >= k
-    result[enough] = pairs.n[order[pairs.start[:-1][enough] + k - 1]]
-    return result
 
 
 def _digests(pairs: Pairs) -> NDArray[np.uint8]:

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.base.read_only import ReadOnlyArrays, read_only
+from hexveil.model.pair_blocks import CellSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+    from hexveil.model.pair_blocks import Partition
 
     Arrays = Sequence[NDArray[Any]]
     PairColumns = Sequence[Any]  # arrays, or of distributed pairs `PairColumn`
@@ -30,108 +33,39 @@ BLOCK_PAIRS = 2**17
 """Pairs of which cells are asked at once: what is made of so many stays in a processor's cache."""
 
 
-class Pairs(Protocol):
-    """Some (cell, user) pairs: all those of the cells, or of the users, that are asked about.
-
-    Attributes
-    ----------
-    cell, user, n : ndarray of int64, shape (n_pairs,)
-        Cell number, user number and record count of each pair. Public. All of a cell's pairs stand
-        together if cells are asked about.
-    n_cells, n_users : int
-        Numbers go from 0 up to these, and so do figures per cell and per user.
-    start : ndarray of int64, shape (n_cells + 1,)
-        If cells are asked about: the position of each cell's first pair, then the number of pairs.
-    """
-
-    @property
-    def cell(self) -> NDArray[np.int64]:
-        """Cell number of each pair."""
-
-    @property
-    def user(self) -> NDArray[np.int64]:
-        """User number of each pair."""
-
-    @property
-    def n(self) -> NDArray[np.int64]:
-        """Record count of each pair."""
-
-    @property
-    def n_cells(self) -> int:
-        """Cell numbers are below this."""
-
-    @property
-    def n_users(self) -> int:
-        """User numbers are below this."""
-
-    @property
-    def start(self) -> NDArray[np.int64]:
-        """Position of each cell's first pair, then the number of pairs."""
+Pairs: TypeAlias = "LocalOccupancy | CellSlice | Partition"
+"""Some (cell, user) pairs: all those of the cells, or of the users, that are asked about."""
 
 
-@dataclass(frozen=True, eq=False)
-class CellSlice:
-    """All pairs of some cells in a row, which count from 0: see `Pairs`. Public."""
-
-    cell: NDArray[np.int64]
-    user: NDArray[np.int64]
-    n: NDArray[np.int64]
-    n_cells: int
-    n_users: int
-    start: NDArray[np.int64]
-
-
-class Occupancy(Protocol):
+class Occupancy:
     """Counts of records per (cell, user) pair, wherever the pairs are. Public.
 
     Planning asks for figures per cell and per user, and maps functions over the pairs, so that
     these may be in memory (`LocalOccupancy`, by the public name `hexveil.Occupancy`) or spread over
     machines (`hexveil.model.distributed_occupancy.DistributedOccupancy`).
+
+    Attributes
+    ----------
+    n_cells, n_users : int
+        Every cell and every user has at least one pair.
+    is_local : bool
+        Whether the pairs are in this process, so that all of them can be read: see `local`.
     """
 
-    @property
-    def n_cells(self) -> int:
-        """Number of cells; each has at least one pair."""
+    n_cells: int
+    n_users: int
+    is_local: ClassVar[bool]
 
-    @property
-    def n_users(self) -> int:
-        """Number of users; each has at least one pair."""
+    if TYPE_CHECKING:  # a field of one, computed by the other
 
-    @property
-    def n_pairs(self) -> int:
-        """Number of (cell, user) pairs."""
-
-    @property
-    def n_records(self) -> int:
-        """Number of records."""
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the pairs are in this process: see `local`."""
-
-    @property
-    def users_per_cell(self) -> NDArray[np.int64]:
-        """Users in each cell (L); shape (n_cells,)."""
-
-    @property
-    def records_per_cell(self) -> NDArray[np.int64]:
-        """Records in each cell (N); shape (n_cells,)."""
-
-    @property
-    def largest_count(self) -> NDArray[np.int64]:
-        """Largest count of a user in each cell; shape (n_cells,)."""
-
-    @property
-    def cells_per_user(self) -> NDArray[np.int64]:
-        """Cells in which each user reported; shape (n_users,)."""
-
-    @property
-    def records_per_user(self) -> NDArray[np.int64]:
-        """Records of each user; shape (n_users,)."""
+        @property
+        def n_pairs(self) -> int:
+            """Number of (cell, user) pairs."""
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the pairs: public, and the same wherever the same records were counted."""
+        raise NotImplementedError
 
     def local(self) -> LocalOccupancy:
         """Return the pairs in this process.
@@ -141,6 +75,7 @@ class Occupancy(Protocol):
         InputError
             If they are spread over machines.
         """
+        raise NotImplementedError
 
     def map_cells(
         self,
@@ -163,6 +98,7 @@ class Occupancy(Protocol):
             Arrays with an entry per pair, of a caller that holds the pairs in memory; of
             distributed pairs columns that each block computes (`PairColumn`).
         """
+        raise NotImplementedError
 
     def map_users(
         self,
@@ -172,13 +108,54 @@ class Occupancy(Protocol):
         pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function to the pairs of each user; see `map_cells`."""
+        raise NotImplementedError
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return int(self.records_per_cell.sum())
+
+    @property
+    def users_per_cell(self) -> NDArray[np.int64]:
+        """Users in each cell (L); shape (n_cells,)."""
+        return self._counts[0]
+
+    @property
+    def records_per_cell(self) -> NDArray[np.int64]:
+        """Records in each cell (N); shape (n_cells,)."""
+        return self._counts[1]
+
+    @property
+    def largest_count(self) -> NDArray[np.int64]:
+        """Largest count of a user in each cell; shape (n_cells,)."""
+        return self._counts[2]
+
+    @property
+    def cells_per_user(self) -> NDArray[np.int64]:
+        """Cells in which each user reported; shape (n_users,)."""
+        return self._user_counts[0]
+
+    @property
+    def records_per_user(self) -> NDArray[np.int64]:
+        """Records of each user; shape (n_users,)."""
+        return self._user_counts[1]
+
+    @cached_property
+    def _counts(self) -> tuple[NDArray[np.int64], ...]:
+        # Fixed: they are kept, and losses rest on them.
+        return tuple(map(read_only, self.map_cells(_counted)))
+
+    @cached_property
+    def _user_counts(self) -> tuple[NDArray[np.int64], ...]:
+        return tuple(map(read_only, self.map_users(_counted_users)))
 
     def kth_largest(self, k: int) -> NDArray[np.int64]:
         """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
+        return np.asarray(self.map_cells(partial(_kth_largest, k=k)))
 
 
 @dataclass(frozen=True, eq=False)
-class LocalOccupancy(ReadOnlyArrays):
+class LocalOccupancy(ReadOnlyArrays, Occupancy):
     """Counts of records per (cell, user) pair, sorted by cell, then user.
 
     Attributes
@@ -199,6 +176,8 @@ class LocalOccupancy(ReadOnlyArrays):
     n: NDArray[np.int64]
     n_cells: int
     n_users: int
+    has_whole_cells: ClassVar[bool] = True
+    is_local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         cell, user, n = (_integers(a, name) for a, name in self._named_arrays())
@@ -222,11 +201,6 @@ class LocalOccupancy(ReadOnlyArrays):
 
     def __repr__(self) -> str:
         return f"Occupancy(n_cells={self.n_cells}, n_users={self.n_users}, n_pairs={self.n_pairs})"
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the pairs are in this process, so that all of them can be read."""
-        return True
 
     @classmethod
     def from_dense(cls, counts: ArrayLike) -> LocalOccupancy:
@@ -325,46 +299,19 @@ class LocalOccupancy(ReadOnlyArrays):
         """Apply a function to the pairs of each user; see `map_cells`."""
         return work(self, *cells, *users, *pairs)
 
+    def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
+        """Return for each pair the entry of its cell."""
+        return np.repeat(per_cell, self._sizes)
+
     @cached_property
     def start(self) -> NDArray[np.int64]:
         """Position of each cell's first pair, then the number of pairs; shape (n_cells + 1,)."""
-        return _fixed(np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64))
+        start = np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
+        return np.asarray(read_only(start))
 
     @cached_property
-    def users_per_cell(self) -> NDArray[np.int64]:
-        """Users in each cell (L); shape (n_cells,)."""
-        return _fixed(np.diff(self.start))
-
-    @cached_property
-    def records_per_cell(self) -> NDArray[np.int64]:
-        """Records in each cell (N); shape (n_cells,)."""
-        if not self.n_pairs:
-            return np.zeros(0, dtype=np.int64)
-        return _fixed(np.add.reduceat(self.n, self.start[:-1]))
-
-    @property
-    def n_records(self) -> int:
-        """Number of records."""
-        return int(self.records_per_cell.sum())
-
-    @cached_property
-    def records_per_user(self) -> NDArray[np.int64]:
-        """Records of each user; shape (n_users,)."""
-        # Exact in doubles: no user has 2^53 records.
-        counted = np.bincount(self.user, weights=self.n, minlength=self.n_users)
-        return _fixed(counted.astype(np.int64))
-
-    @cached_property
-    def largest_count(self) -> NDArray[np.int64]:
-        """Largest count of a user in each cell; shape (n_cells,)."""
-        if not self.n_pairs:
-            return np.zeros(0, dtype=np.int64)
-        return _fixed(np.maximum.reduceat(self.n, self.start[:-1]))
-
-    @cached_property
-    def cells_per_user(self) -> NDArray[np.int64]:
-        """Cells in which each user reported; shape (n_users,)."""
-        return _fixed(np.bincount(self.user, minlength=self.n_users).astype(np.int64))
+    def _sizes(self) -> NDArray[np.int64]:
+        return np.diff(self.start)
 
     @cached_property
     def _descending(self) -> NDArray[np.int64]:
@@ -408,10 +355,29 @@ def _joined(answers: Iterable[Any]) -> Any:  # noqa: ANN401  what the work retur
     return np.concatenate(results)
 
 
-def _fixed(array: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a fresh array as one that cannot be written: it is kept, and losses rest on it."""
-    array.setflags(write=False)
-    return array
+def _counted(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
+    """Return users, records and the largest count of each cell."""
+    begin = pairs.start[:-1]
+    if not begin.size:
+        return (begin, begin, begin)
+    counts = np.add.reduceat(pairs.n, begin), np.maximum.reduceat(pairs.n, begin)
+    return np.diff(pairs.start), *counts
+
+
+def _counted_users(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
+    """Return cells and records of each user."""
+    # Exact in doubles: no user has 2^53 records.
+    records = np.bincount(pairs.user, weights=pairs.n, minlength=pairs.n_users)
+    return np.bincount(pairs.user, minlength=pairs.n_users), records.astype(np.int64)
+
+
+def _kth_largest(pairs: Pairs, k: int) -> NDArray[np.int64]:
+    # By cell, then by falling count: the k-th stands k - 1 after the cell's first.
+    order = np.lexsort((-pairs.n, pairs.cell))
+    result = np.zeros(pairs.n_cells, dtype=np.int64)
+    enough = np.diff(pairs.start) >= k
+    result[enough] = pairs.n[order[pairs.start[:-1][enough] + k - 1]]
+    return result
 
 
 def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:

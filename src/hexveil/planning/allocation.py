@@ -15,18 +15,16 @@ from hexveil.accounting.promise import choices_worth, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
-from hexveil.model.factored_weights import WEIGHT_RESOLUTION, FactoredWeights
-from hexveil.model.suppressed_pairs import SuppressedPairs
+from hexveil.model.pair_columns import SuppressedPairs
 
 if TYPE_CHECKING:
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.suppressed_pairs import Suppressed
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.model.pair_columns import Suppressed, Weights
+    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.clipping_range.private_range import (
         ClippingRangeMode,
         PrivateClippingRange,
@@ -203,10 +201,7 @@ class PlanAllocation(ReadOnlyArrays):
                 sizes += [(dropped.size, occupancy.n_pairs)]
         match self.clipping:
             case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
-                if isinstance(ranged.weight, FactoredWeights):
-                    sizes += [(ranged.weight.factor.size, users), (ranged.weight.total.size, cells)]
-                else:
-                    sizes += [(ranged.weight.size, occupancy.n_pairs)]
+                sizes += [(int(ranged.weight.fits(occupancy)), 1)]
             case CellMechanisms(predicted_error=predicted):
                 sizes += [(predicted.size, cells)]
         if any(size != needed for size, needed in sizes):
@@ -245,30 +240,24 @@ class PlanAllocation(ReadOnlyArrays):
                 )
                 has_noise = noised == ("mean",)
             case PrivateRange(range=ranged):
-                self._check_noised(ranged.weight, occupancy)
+                self._check_noised(ranged.weight)
                 fits &= (ranged.radius is not None) == ("variance" in noised)
                 alike = (self.variance_noise > 0) == known
                 has_noise = "variance" not in noised or not alike.any()
             case PerCellRange(plan=ranges):
-                self._check_noised(ranges.weight, occupancy)
+                self._check_noised(ranges.weight)
                 fits &= noised == ("mean",)
         if not fits:
             raise InputError("its interval and its request do not fit together.")
         if not has_noise:
             raise InputError("it has a cell without noise for its variance.")
 
-    def _check_noised(self, weight: Weights, occupancy: Occupancy) -> None:
+    def _check_noised(self, weight: Weights) -> None:
         """Refuse cells without weights or noise, and weights that leave 64 bits with sums."""
-        if isinstance(weight, FactoredWeights):
-            is_sound, weighed = weight.is_sound(), np.asarray(1)
-        else:
-            is_sound = bool((weight >= 0).all() and 0 < int(weight.max()) <= WEIGHT_RESOLUTION)
-            cell = occupancy.local().cell
-            weighed = np.bincount(cell, weights=weight, minlength=occupancy.n_cells)
-        if not is_sound:
-            raise InputError("it has weights that no plan has.")
-        if not (weighed > 0).all() or not (self.noise_scale_records > 0).all():
-            raise InputError("it has a cell without weights or without noise.")
+        if not weight.is_sound():
+            raise InputError("it has weights that no plan has, or a cell without weights.")
+        if not (self.noise_scale_records > 0).all():
+            raise InputError("it has a cell without noise.")
 
     def with_noise_scaled(self, times: float) -> PlanAllocation:
         """Return the same rows with all noise times a factor, rounded up."""

@@ -24,10 +24,9 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_blocks.map_problem import MapProblem
 from hexveil.mechanisms.per_cell_allocation import PerCell, PerCellAllocation
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
-from hexveil.mechanisms.single_cell.cell_allocation import STUDY_SPAN, CellAllocation
+from hexveil.mechanisms.single_cell.cell_allocation import STUDY_SPAN, CellAllocation, MapProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan
 from hexveil.planning.allocation import CellMechanisms, PlanAllocation, full_factors
 

@@ -17,7 +17,7 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.mechanisms import ThresholdMechanism
-from hexveil.model.suppressed_pairs import no_pairs
+from hexveil.model.pair_columns import no_pairs
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.approximate.gaussian_allocation import allocate_approximate
 from hexveil.planning.calibration import (

@@ -5,7 +5,6 @@ The lower bound that certifies a plan is computed on demand, and stored with it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +15,7 @@ from hexveil.base.optional_packages import require_package
 from hexveil.planning.allocation import refuse_rows
 from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
-from hexveil.planning.optimizers.mean_error import ObjectiveWeights
-from hexveil.planning.optimizers.mean_error_bound import mean_error_lower_bound
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.optimizers.mean_error_bound import with_lower_bound
 from hexveil.planning.plan_data import PlanData
 from hexveil.planning.request import check_delta_request
 from hexveil.planning.serialization.codec import plan_folder
@@ -67,17 +64,7 @@ class Plan(PlanData):
 
         The bound of a mean error is a search of its own, longer than that of the plan.
         """
-        # The searches of minimax plans end with a bound; that for a mean error has none at hand.
-        if self.bound_kind != "mean error" or self.lower_bound is not None:
-            return self
-        bound = mean_error_lower_bound(
-            ClippingProblem(self.occupancy),
-            ObjectiveWeights.of(self.request, self.span, self.occupancy),
-            float(self.requested_epsilon),
-            InverseScales(_inverse(self.mean_noise), _inverse(self.allocation.variance_noise)),
-            self.allocation.contribution_factor,
-        )
-        return replace(self, allocation=replace(self.allocation, lower_bound=bound))
+        return with_lower_bound(self)
 
     def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
         """Return the row of each cell as a pandas data frame; InputError without pandas."""

@@ -25,7 +25,7 @@ from hexveil.mechanisms.published_cells import PublishedCells
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
-from hexveil.model.factored_weights import WEIGHT_RESOLUTION
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION
 from hexveil.planning.allocation import (
     CellMechanisms,
     PerCellRange,

@@ -27,7 +27,7 @@ from hexveil.planning.clipping_range.private_range import to_value_units
 if TYPE_CHECKING:
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import PrivateSums
-from hexveil.mechanisms.distribution.binned_blocks import BinnedBlockSums
-from hexveil.mechanisms.distribution.binned_stage import BinnedSums
+from hexveil.mechanisms.distribution.binned_stage import BinnedBlockSums, BinnedSums
 from hexveil.records.distributed_sums import DistributedSums
 
 if TYPE_CHECKING:
@@ -38,19 +37,6 @@ class DistributedPairSums(PrivateSums):
         integers: Ints = self._store.map_cells(occupancy, work, cells, users, pairs)
         return integers[None]
 
-    def sum_over_users(
-        self,
-        occupancy: Occupancy,
-        work: Callable[..., Ints],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: Arrays = (),
-    ) -> Ints:
-        """Add up a function of users' pairs: see `PrivateSums.sum_over_users`. PRIVATE."""
-        if pairs:
-            occupancy.local()  # refuses, and says what to do
-        return self._store.sum_over_users(work, cells, users)[None]
-
     def __repr__(self) -> str:
         return "DistributedPairSums(blocks)"
 
@@ -64,7 +50,7 @@ def private_sums(dataset: Dataset) -> PrivateSums:
     return PrivateSums(sums.total, sums.total_sq)
 
 
-def binned_sums(dataset: Dataset) -> BinnedSums | BinnedBlockSums:
+def binned_sums(dataset: Dataset) -> BinnedSums:
     """Return the sums of a data set with its counts by bin, a batch of one. PRIVATE.
 
     Raises

@@ -11,11 +11,10 @@ from hexveil.records.dataset import Sums
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays, Occupancy, PairColumns
+    from hexveil.model.pair_blocks import WholeGroup
     from hexveil.model.public_metadata import PublicMetadata
 
 
@@ -26,11 +25,6 @@ class SumsPartitionStore(Protocol):
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterable[tuple[NDArray[Any], ...]]:
         """Map a function over all partitions with their sums, in the order of their cells."""
-
-    def sum_over_users(
-        self, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> NDArray[np.int64]:
-        """Return the sum of a function's results over partitions of users with their sums."""
 
     def map_bins(
         self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
@@ -91,13 +85,6 @@ class DistributedSums(Sums):
         if isinstance(occupancy, DistributedOccupancy):
             work = occupancy.with_columns(work, pairs)
         return concatenate_columns(vars(self)["_store"].map_sums(work, cells, users))
-
-    def sum_over_users(
-        self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()
-    ) -> NDArray[np.int64]:
-        """Add up a function of users' pairs and sums: see `PrivateSums.sum_over_users`."""
-        added: NDArray[np.int64] = vars(self)["_store"].sum_over_users(work, cells, users)
-        return added
 
     @property
     def binned(self) -> bool:

@@ -33,6 +33,7 @@ from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 from hexveil.smoothing.clipping_model.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges
 from scripted_noise import ScriptedNoise
+from stage_laws import moves_of
 
 STEPS = 1000
 WEIGHT = 2**20
@@ -51,7 +52,7 @@ def town(seed=1, users=120, cells=12, epsilon=4.0, **changed):
     most = occupancy.cells_per_user.max()
     noise = most / (epsilon * occupancy.users_per_cell)
     allocation = allocation_of(occupancy, weight, noise, STEPS, **changed)
-    design = CellDesign.of(occupancy, weight)
+    design = CellDesign.of(allocation.mean.weight)
     select = PosteriorRangeSelection(design, noise, 0.3, (0.0, float(STEPS)))
     return replace(allocation, **{"select": select} | changed), sums
 
@@ -225,7 +226,7 @@ def test_the_posterior_of_a_release_is_near_the_truth():
     outputs = outputs_of(allocation, sums, SimulatedNoise(np.random.default_rng(1), 1))
     occupancy = allocation.mean.occupancy
     exact = np.bincount(occupancy.cell, sums.total[0]) / occupancy.records_per_cell
-    design = CellDesign.of(occupancy, allocation.mean.weight)
+    design = CellDesign.of(allocation.mean.weight)
     posterior = fit(
         allocation.looks(outputs), design, allocation.user_mean_spread(outputs), allocation.bounds
     )
@@ -346,13 +347,15 @@ def test_what_first_looks_leave_over_is_no_more_than_second_ones_cost():
     stage, mean = allocation.next_stage(earlier), allocation.mean
     (report,) = stage.sensitivity(earlier)
     rows = allocation.released(outputs).moved[mean.occupancy.cell]
-    whole = (mean.weight / (mean.noise * mean.totals)[mean.occupancy.cell])[rows]
-    assert report.unspent == pytest.approx(0.7 * whole, rel=1e-9)
+    whole = (mean.weight.of(mean.occupancy) / (mean.noise * mean.totals)[mean.occupancy.cell])[rows]
+    authorised, used = report.spent
+    unspent = mean.weight.of(mean.occupancy) * (authorised - used)[mean.occupancy.cell]
+    assert unspent[rows] == pytest.approx(0.7 * whole, rel=1e-9)
     (request,) = stage.noise(earlier)
     users = mean.occupancy.n_users
     assert report.loss_lower_bound(request, users).max() == 0
     finer = type(request)(0.7 * request.scales)
-    expected = np.bincount(report.report.user, 0.3 * whole, users)
+    expected = np.bincount(mean.occupancy.user[rows], 0.3 * whole, users)
     assert report.loss_lower_bound(finer, users) == pytest.approx(expected, rel=1e-9)
 
 
@@ -372,8 +375,7 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_reported(seed, low, width):
     earlier = first_outputs(20, 3, 15)
     for _ in range(2):
         stage = allocation.next_stage(earlier)
-        report = stage.sensitivity(earlier)[0]
-        report = getattr(report, "report", report)
+        report = moves_of(stage.sensitivity(earlier)[0])
         values = stage.measure(both, earlier)[0].integers
         stated = np.zeros(3, dtype=np.int64)
         rows = report.user == user

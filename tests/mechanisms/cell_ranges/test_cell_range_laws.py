@@ -9,7 +9,7 @@ import pytest
 from cell_range_laws import All, ExactCellRangeLoss, is_sound, tiny_map
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms import pooled_histogram
-from hexveil.mechanisms.cell_ranges import cell_range_allocation, pooled_spread
+from hexveil.mechanisms.cell_ranges import cell_range_allocation, pair_votes, pooled_spread
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
     CellRangeAllocation,
 )
@@ -146,8 +146,8 @@ FAULTS = {
         WeightedMean, "sensitivity", lambda old: lambda self, width: old(self, width - 1), FREE,
     ),
     "votes of a whole user in each of its cells": (
-        pooled_spread, "weighted_votes",
-        lambda old: lambda occupancy, weight: PARTS + 0 * old(occupancy, weight),
+        pair_votes, "votes_by_share",
+        lambda old: lambda *given: PARTS + 0 * old(*given),
         HISTOGRAM_ALONE,
     ),
     "histogram at half of its scale": (

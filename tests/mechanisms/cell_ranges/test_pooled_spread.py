@@ -13,20 +13,32 @@ from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.cell_ranges.first_range import FirstRange
+from hexveil.mechanisms.cell_ranges.pair_votes import (
+    WeightedVotes,
+    partners,
+    vote_shares,
+    votes_by_share,
+    votes_of_distances,
+)
 from hexveil.mechanisms.cell_ranges.pooled_spread import (
     PooledChoice,
     PooledMeans,
-    distance_votes,
-    partners,
     spread_points,
-    weighted_votes,
     within_cell_deviation,
     within_cell_spread,
 )
 from hexveil.mechanisms.contract import Outputs, PrivateSums, Values
+from hexveil.model.pair_columns import ListedWeights
 from stage_laws import candidate_scores
 
 STEPS = 40
+
+
+def weighted_votes(weights):
+    """Return the votes of all pairs."""
+    occupancy, largest = weights.occupancy, WeightedVotes(weights).largest_share
+    share = vote_shares(occupancy, weights.of(occupancy), weights.totals)
+    return votes_by_share(occupancy, share, occupancy.cells_per_user, largest)
 
 
 @st.composite
@@ -44,7 +56,8 @@ def maps(draw):
     table[0] = np.maximum(table[0], table.sum(axis=0) == 0)  # each cell has a user
     table[:, 0] = np.maximum(table[:, 0], table.sum(axis=1) == 0)  # and each user a cell
     occupancy = Occupancy.from_dense(table)
-    weight = np.array(draw(st.lists(st.integers(1, 9), min_size=occupancy.n_pairs, max_size=99)))
+    whole = draw(st.lists(st.integers(1, 9), min_size=occupancy.n_pairs, max_size=99))
+    weight = ListedWeights(occupancy, np.array(whole)[: occupancy.n_pairs])
     seed = draw(st.integers(0, 2**20))
     rng = np.random.default_rng(seed)
     one = rng.integers(0, STEPS * occupancy.n + 1)
@@ -52,7 +65,7 @@ def maps(draw):
     # Values at the ends move numbers furthest.
     ends = STEPS * occupancy.n * rng.integers(0, 2, occupancy.n_pairs)
     other = np.where(changed, ends, one)
-    return occupancy, weight[: occupancy.n_pairs], one, other
+    return occupancy, weight, one, other
 
 
 @examples(100)
@@ -60,7 +73,7 @@ def maps(draw):
 def test_no_user_has_more_than_its_votes(drawn):
     """Votes are whole, above 0, and at most the grain for all pairs of a user."""
     occupancy, weight, _, _ = drawn
-    votes = weighted_votes(occupancy, weight)
+    votes = weighted_votes(weight)
     by_user = np.bincount(occupancy.user, votes)
     assert votes.dtype == np.int64
     assert (votes > 0).all()
@@ -81,9 +94,9 @@ def test_partners_are_a_permutation_of_each_cell(drawn):
     assert (occupancy.users_per_cell[occupancy.cell[mutual]] <= 2).all()
 
 
-def within_cell_votes(occupancy, weight, spread):
+def within_cell_votes(weight, spread):
     """Return the votes that each user moves in the choice of the spread."""
-    stage = within_cell_spread(occupancy, weight, spread, Fraction(1))
+    stage = within_cell_spread(weight, spread, Fraction(1))
     return np.zeros(1) if stage is None else stage.user_votes
 
 
@@ -94,10 +107,10 @@ def test_no_neighbour_moves_more_than_its_votes(drawn):
     occupancy, weight, one, other = drawn
     both = PrivateSums(np.stack([one, other]))
     choice = PooledChoice(4, 36, 20, 12, 12)
-    assert (within_cell_votes(occupancy, weight, choice) <= PARTS).all()
+    assert (within_cell_votes(weight, choice) <= PARTS).all()
     stages = [
-        PooledMeans.of(occupancy, weight, STEPS, Pure(Fraction(1))).histogram,
-        within_cell_spread(occupancy, weight, choice, Fraction(1)),
+        PooledMeans.of(weight, STEPS, Pure(Fraction(1))).histogram,
+        within_cell_spread(weight, choice, Fraction(1)),
     ]
     moved_user = np.unique(occupancy.user[one != other])
     for stage in filter(None, stages):
@@ -116,36 +129,47 @@ def test_pairs_that_are_alone_do_not_vote():
     """A map of single users has no distances to compare."""
     occupancy = Occupancy.from_dense([[1, 0], [0, 2]])
     spread = PooledChoice(4, 36, 20, 12, 12)
-    assert within_cell_spread(occupancy, np.array([1, 1]), spread, Fraction(1)) is None
+    assert (
+        within_cell_spread(ListedWeights(occupancy, np.array([1, 1])), spread, Fraction(1)) is None
+    )
 
 
 def test_distances_are_those_of_user_means():
     """In a cell of three users each mean is compared with the next; of two, with the other."""
     occupancy = Occupancy.from_dense([[2, 1], [1, 3], [1, 0]])
     spread = PooledChoice(0, 40, 20, 24, 24)
-    stage = within_cell_spread(occupancy, np.ones(5, dtype=int), spread, Fraction(1))
+    stage = within_cell_spread(ListedWeights(occupancy, np.ones(5, int)), spread, Fraction(1))
     sums = PrivateSums(np.array([2 * 10 + 1, 13, 30, 7, 3 * 9]))  # means 10, 13, 30 and 7, 9
-    ((_, distances),) = stage.reading.reading.blocks(sums)
-    assert distances.tolist() == [[3, 17, 20, 2, 2]]
+    votes = stage.reading.votes.distance_votes
+    points = spread_points(spread)
+    (measured,) = stage.measure(sums, Outputs())
+    expected = votes_of_distances(weighted_votes(stage.reading.votes.weights), partners(occupancy))
+    assert votes == expected.sum()
+    tally = np.zeros(points.size + 1, dtype=int)
+    np.add.at(tally, points.places(np.array([[3, 17, 20, 2, 2]]))[0], expected)
+    cost = np.abs(np.cumsum(tally)[:-1] - stage.targets[0])
+    assert measured.scores.argmax() == cost.argmin()
 
 
 def test_a_distance_has_half_the_votes_of_the_user_with_fewer():
     """Both users of a cell of two have them twice: once for each of them."""
     occupancy = Occupancy.from_dense([[1, 1], [1, 0]])
-    weight = np.array([1, 1, 1])
-    votes = weighted_votes(occupancy, weight)
+    weight = ListedWeights(occupancy, np.array([1, 1, 1]))
+    votes = weighted_votes(weight)
     # Shares of the weight: 1/2 and 1/2 in one cell, 1 in the other; the largest sum is 3/2.
     quarter, third = PARTS // 4, PARTS // 12
     first = quarter + quarter // 2
     assert votes.tolist() == [first + third, 3 * quarter + third, first + 2 * third]
-    assert distance_votes(occupancy, weight).tolist() == [min(votes[:2]) // 2] * 2 + [0]
+    distances = votes_of_distances(votes, partners(occupancy))
+    assert distances.tolist() == [min(votes[:2]) // 2] * 2 + [0]
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 40, 10_000])
 def test_bins_are_even_and_hold_every_mean(steps):
     """They cover the bounds, and hold the votes of all pairs, whatever the lattice is."""
-    occupancy, weight = Occupancy.from_dense([[1, 2], [3, 0], [2, 1]]), np.array([1, 2, 3, 4, 5])
-    pooled = PooledMeans.of(occupancy, weight, steps, Pure(Fraction(1)))
+    occupancy = Occupancy.from_dense([[1, 2], [3, 0], [2, 1]])
+    weight = ListedWeights(occupancy, np.array([1, 2, 3, 4, 5]))
+    pooled = PooledMeans.of(weight, steps, Pure(Fraction(1)))
     rng = np.random.default_rng(steps)
     sums = PrivateSums(rng.integers(0, steps * occupancy.n + 1, (4, occupancy.n_pairs)))
     (measured,) = pooled.histogram.measure(sums, Outputs())
@@ -192,7 +216,8 @@ def test_the_spread_within_cells_is_measured_where_cells_differ():
     means = np.clip(rng.normal(centre, inside), 0, steps)
     sums = PrivateSums((means * occupancy.n).astype(np.int64))
     pooled = PooledChoice(0, steps, 50_000, 24_000, 24_000)
-    stage = within_cell_spread(occupancy, np.ones(occupancy.n_pairs, int), pooled, Fraction(1))
+    weights = ListedWeights(occupancy, np.ones(occupancy.n_pairs, int))
+    stage = within_cell_spread(weights, pooled, Fraction(1))
     (scores,) = stage.measure(sums, Outputs())
     best = spread_points(pooled).points(np.array([scores.scores[0].argmax()]))
     assert within_cell_deviation(int(best[0])) == pytest.approx(inside, rel=0.2)

@@ -19,16 +19,15 @@ from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, exe
 from hexveil.mechanisms.distribution import binned_stage
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.binned_stage import (
-    BinnedStage,
     BinnedSums,
-    PricedWeights,
+    CellBinStage,
     apportion,
     check_room,
-    weigh,
 )
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.fine_bin_scores import GRAIN, IndicatorScores
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
+from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins
@@ -102,43 +101,39 @@ def test_bins_of_cells_use_what_they_are_charged():
     assert plan.losses()[0] >= worst_loss(plan, ends) >= 0.999 * plan.losses()[0]
 
 
-class Rounded(BinnedStage):
+class Rounded(CellBinStage):
     """A twin that rounds each bin's share by itself: the sum is not the weight."""
 
     def measure(self, sums, earlier):  # noqa: ARG002  see Stage.measure
         """Round shares one by one."""
-        rows = sums.bins
+        rows, weights = sums.bins, self.weights
         total = np.zeros(self.entries, dtype=np.int64)
-        group = self.group[rows.pair]
-        n = np.bincount(group, rows.count)[group]
-        parts = np.ceil(self.weight[group] * rows.count / n).astype(np.int64)
-        np.add.at(total, self.target[group] * self.n_bins + self.place[rows.bin], parts)
+        n = OCCUPANCY.n[rows.pair]
+        weight = weigh(OCCUPANCY, weights.prices, weights.divisor)[rows.pair]
+        parts = np.ceil(weight * rows.count / n).astype(np.int64)
+        np.add.at(total, OCCUPANCY.cell[rows.pair] * self.n_bins + self.place[rows.bin], parts)
         return (binned_stage.Values(total[None]),)
 
 
-class HalfCharged(BinnedStage):
+class HalfCharged(CellBinStage):
     """A twin that charges a unit as if it came or went: M in place of 2 M."""
 
     def sensitivity(self, earlier):
         """Return M."""
         (report,) = super().sensitivity(earlier)
-        return (replace(report, by=report.by // 2),)
+        weights = replace(report.weights, divisor=2 * report.weights.divisor)
+        return (replace(report, weights=weights),)
 
 
-def stage_of(kind=BinnedStage, weight=7):
+def weights_of(weight):
+    """Return weights of which the first unit has the same in both of its cells."""
+    return PricedWeights(OCCUPANCY, np.array([3, 2]), np.full(2, 6 * PARTS // weight))
+
+
+def stage_of(kind=CellBinStage, weight=7):
     """Return one stage with a small odd weight, where rounding shows."""
-    users = np.array([0, 1, 0, 1])
-    return kind(
-        "bins",
-        3,
-        np.arange(4),
-        users,
-        np.array([0, 0, 1, 1]),
-        np.full(4, weight, dtype=np.int64),
-        np.array([0, 1, 1, 2]),
-        2,
-        Laplace(50.0),
-    )
+    place = np.array([0, 1, 1, 2])
+    return kind("bins", 3, weights_of(weight), place, Laplace(50.0))
 
 
 def stated_and_true(stage):
@@ -153,6 +148,8 @@ def test_broken_twins_are_found():
     """The same brute force finds rounding bin by bin, and a charge of half the distance."""
     stated, true = stated_and_true(stage_of())
     assert true == pytest.approx(stated, rel=1e-12)
+    booked = stage_of().weights.losses(Laplace(50.0))
+    assert booked[0] == pytest.approx(stated, rel=1e-12)
     for twin in (Rounded, HalfCharged):
         stated, true = stated_and_true(stage_of(twin))
         assert true > 1.01 * stated

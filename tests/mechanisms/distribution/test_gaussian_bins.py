@@ -13,7 +13,6 @@ import pytest
 from scipy.signal import fftconvolve
 
 from accounting.test_gaussian_loss import law
-from hexveil.accounting import moves
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS, Squares, promised
@@ -21,14 +20,10 @@ from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.distribution import binned_stage
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import (
-    BinnedStage,
-    PricedWeights,
-    bin_losses,
-    weigh,
-)
+from hexveil.mechanisms.distribution.binned_stage import CellBinStage
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
+from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -37,6 +32,7 @@ from mechanisms.distribution.test_distribution_laws import (
     OCCUPANCY,
     data_set,
     stage_of,
+    weights_of,
     world,
 )
 
@@ -69,9 +65,8 @@ def worst_square(plan, worlds, seed=0):
 
 def gaussian_stage(weight):
     """Return one stage of two cells and three bins."""
-    users, sums = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
-    weights, place = np.full(4, weight, dtype=np.int64), np.array([0, 1, 1, 2])
-    return BinnedStage("bins", 3, np.arange(4), users, sums, weights, place, 2, Gaussian(1000.0))
+    place = np.array([0, 1, 1, 2])
+    return CellBinStage("bins", 3, weights_of(weight), place, Gaussian(1000.0))
 
 
 def exact_delta(moved, deviation, epsilon):
@@ -99,8 +94,7 @@ def test_the_exact_law_of_a_stage_is_within_delta(weight, least):
     ends = [data_set([n, 0, 0, 0][::a], [0, 1, 0, 0], [m, 0, 0, 0][::a], [0, 1, 0, 0])
             for n, m, a in ((2, 3, 1), (2, 3, -1))]  # fmt: skip
     measured = [stage.measure(one, Outputs())[0].integers[0] for one in ends]
-    scales = np.full(4, 1000.0)
-    square = bin_losses(stage.user, stage.weight, scales, 2, moves.squares, up=True)[0]
+    square = stage.weights.losses(stage.law)[0]
     epsilon = square_epsilon(Fraction(float(square)), DELTA)
     found = exact_delta(measured[0] - measured[1], 1000.0, epsilon)
     assert least * float(DELTA) <= found <= float(DELTA)
@@ -183,7 +177,8 @@ def test_a_charge_for_coming_or_going_is_found():
     """M in place of √2 M, and a sum of squares of bins rounded apart, miss what the law says."""
     stage = gaussian_stage(600)
     (request,), (report,) = stage.noise(Outputs()), stage.sensitivity(Outputs())
-    half = replace(report, by=report.by * (report.entry % 3 == 0))
+    divisor = np.ceil(math.sqrt(2) * report.weights.divisor).astype(np.int64)
+    half = replace(report, weights=replace(report.weights, divisor=divisor))
     measured = np.array([stage.measure(one, Outputs())[0].integers[0] for one in world()])
     true = (((measured[:, None] - measured[None]) / 1000.0) ** 2).sum(axis=2).max()
     assert true == pytest.approx(report.squares_lower_bound(request, 2)[0], rel=1e-9)

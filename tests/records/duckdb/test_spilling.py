@@ -22,8 +22,7 @@ from hexveil.publishing import release
 from hexveil.records.duckdb import refusals
 from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.duckdb.spilling import block_files, blocked_pairs
-from hexveil.records.duckdb.spilling.bin_files import write_bins
-from hexveil.records.duckdb.spilling.block_files import ColumnFile, write_pairs
+from hexveil.records.duckdb.spilling.block_files import ColumnFile, write_bins, write_pairs
 from hexveil.records.read import read
 from hexveil.records.select import Select
 
@@ -74,16 +73,6 @@ def everything(pairs, total, squares):
     return pairs.user, pairs.n, total, squares
 
 
-def whole_users(pairs, total, squares):
-    """Return a number of each cell that only whole users have, and how many users there are."""
-    assert squares is None
-    own = np.bincount(pairs.user, total).astype(np.int64)
-    numbers = np.zeros(pairs.n_cells + 1, dtype=np.int64)
-    np.add.at(numbers, pairs.cell, own[pairs.user] % 1000 * total)
-    numbers[-1] = pairs.n_users
-    return numbers
-
-
 def binned(pairs, bins):
     """Return each count by bin of a block of cells."""
     return pairs.user[bins.pair], bins.bin, bins.count
@@ -109,8 +98,6 @@ def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, m
     columns = found.map_cells(everything)
     expected = (here.user, here.n, held.sums.total, held.sums.total_sq)
     assert all(np.array_equal(*both) for both in zip(columns, expected, strict=True))
-    expected = whole_users(here, held.sums.total, None)
-    assert found.sums.sum_over_users(whole_users).tolist() == expected.tolist()
     order = np.lexsort((here.cell, here.user))
     by_user = there.map_users(lambda pairs: (pairs.cell, pairs.n))
     assert [one.tolist() for one in by_user] == [here.cell[order].tolist(), here.n[order].tolist()]

@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.cell_ranges.distributed_votes import WeightedVotes
+from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.publishing.private_sums import private_sums
 from publishing import measuring

@@ -43,7 +43,7 @@ from hexveil.accounting.suppression.suppression_stages import (
 )
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.model.suppressed_pairs import suppressed_column
+from hexveil.model.pair_columns import suppressed_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.suppression.heavy_users import SuppressionCounts
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.pair_columns import Suppressed
 
 
 ErrorKind = Literal["sum", "separate"]

@@ -14,19 +14,19 @@ Users are fetched by their number of cells, more of them if the run goes beyond 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.model.suppressed_pairs import SuppressedPairs
+from hexveil.model.pair_columns import SuppressedPairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+    from hexveil.model.pair_columns import Suppressed
 
 
 FETCHED_PAIRS = 2**18
@@ -35,42 +35,6 @@ MOST_PAIRS = 2**23
 """No more of them are fetched: a run takes some 200 bytes for each."""
 GROWTH = 4
 """How many times as many are fetched if the run goes beyond them."""
-
-
-class SuppressionCounts(Protocol):
-    """Counts that a run needs: `LocalOccupancy`, or `HeavyUserCounts` of distributed pairs."""
-
-    @property
-    def cell(self) -> Ints:
-        """Cell number of each pair, ascending."""
-
-    @property
-    def user(self) -> Ints:
-        """User number of each pair."""
-
-    @property
-    def n(self) -> Ints:
-        """Records of each pair."""
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells."""
-
-    @property
-    def n_users(self) -> int:
-        """User numbers are below this."""
-
-    @property
-    def start(self) -> Ints:
-        """Position of each cell's first pair, then the number of pairs."""
-
-    @property
-    def records_per_cell(self) -> Ints:
-        """All records of each cell."""
-
-    @property
-    def cells_per_user(self) -> Ints:
-        """Cells of each user."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +50,7 @@ class HeavyUserCounts:
         Sorted by cell, then user; the two invented users come last and have no cells.
     n_cells, n_users : int
     start, records_per_cell, cells_per_user : ndarray of int64
-        As `SuppressionCounts`.
+        As those of an occupancy.
     """
 
     degree: int
@@ -99,6 +63,10 @@ class HeavyUserCounts:
     start: Ints
     records_per_cell: Ints
     cells_per_user: Ints
+
+
+SuppressionCounts: TypeAlias = "LocalOccupancy | HeavyUserCounts"
+"""Counts that a run needs: of all pairs at hand, or of heavy users of distributed pairs."""
 
 
 class SuppressionSource:

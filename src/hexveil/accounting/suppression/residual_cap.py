@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.pair_columns import Suppressed
 
 
 @dataclass(frozen=True, eq=False)

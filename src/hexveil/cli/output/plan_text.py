@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hexveil.config import Run
     from hexveil.model.column_facts import ColumnFacts
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan

@@ -164,6 +164,11 @@ def _sums_of_users(pairs: Pairs, terms: Ints, users: tuple[int, int]) -> tuple[I
 # ---- stages ----
 
 
+def stage_name(number: int) -> str:
+    """Return the name of a stage's row."""
+    return f"stage {number}"
+
+
 def stage_requests(
     pairs: Pairs, choices: NDArray[np.str_], *tables: Ints, recipe: CellRecipe, number: int
 ) -> tuple[NDArray[np.bool_], Floats]:

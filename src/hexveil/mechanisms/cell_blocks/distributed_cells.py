@@ -20,8 +20,7 @@ import numpy as np
 
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms.cell_blocks import block_plans
-from hexveil.mechanisms.cell_blocks.block_questions import CellBlocks
-from hexveil.mechanisms.cell_blocks.block_stage import BlockStage
+from hexveil.mechanisms.cell_blocks.block_stage import BlockStage, CellBlocks
 from hexveil.mechanisms.contract import DONE
 from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
 

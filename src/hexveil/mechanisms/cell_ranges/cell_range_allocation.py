@@ -230,9 +230,7 @@ class CellRangeAllocation(ReadOnlyArrays):
     def pooled_means(self) -> PooledMeans:
         """The pooled histogram, with votes and bins."""
         mean = self.mean
-        return PooledMeans.of(
-            mean.occupancy, mean.weight, self.lattice_steps, self.histogram_promise
-        )
+        return PooledMeans.of(mean.weight, self.lattice_steps, self.histogram_promise)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the histogram and the spread, then the looks at cells."""
@@ -241,7 +239,7 @@ class CellRangeAllocation(ReadOnlyArrays):
             return replace(histogram, decide=self._decide_first, n_decided=N_DECIDED)
         if FIRST_LOOK not in earlier and self.spread_epsilon and SPREAD not in earlier:
             mean, pooled = self.mean, self.pooled(earlier)
-            spread = within_cell_spread(mean.occupancy, mean.weight, pooled, self.spread_epsilon)
+            spread = within_cell_spread(mean.weight, pooled, self.spread_epsilon)
             if spread is not None:
                 return spread
         return self.next_look(earlier)
@@ -285,7 +283,7 @@ class CellRangeAllocation(ReadOnlyArrays):
 
     def cell_shares(self) -> Floats:
         """Return each cell's part of the votes."""
-        return cell_shares(self.mean.occupancy, self.mean.weight)
+        return cell_shares(self.mean.weight)
 
     def pooled(self, outputs: Outputs) -> PooledChoice:
         """Return the first range, and the spread of all user means; in quanta."""

@@ -34,10 +34,13 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
 from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
-from hexveil.mechanisms.contract import DONE, DrawnRow, GaussianNoise, Separate, Values
-from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity, FactoredSquares
-from hexveil.mechanisms.weighted.weighted_mean import check_room, laplace_scales
-from hexveil.model.factored_weights import FactoredWeights
+from hexveil.mechanisms.contract import DONE, DrawnRow, GaussianNoise, Values
+from hexveil.mechanisms.weighted.weighted_mean import (
+    FactoredSensitivity,
+    FactoredSquares,
+    check_room,
+    laplace_scales,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -93,16 +96,12 @@ class GaussianLookStage(ReadOnlyArrays):
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that a pair moves its cell's number by its weight times the width, exactly."""
         width = self.upper - self.lower
-        if isinstance(weights := self.mean.weight, FactoredWeights):
-            everywhere = np.ones(width.size, dtype=np.bool_)
-            return (FactoredSquares((FactoredSensitivity(weights, width, everywhere),)),)
-        pairs = self.mean.pairs
-        moves = Separate(pairs.user, pairs.cell, self.mean.pair_weight * width[pairs.cell])
-        return (moves,)
+        everywhere = np.ones(width.size, dtype=np.bool_)
+        return (FactoredSquares((FactoredSensitivity(self.mean.weight, width, everywhere),)),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sums. PRIVATE."""
-        return (Values(self.mean.measure_in_ranges(sums, self.lower, self.upper)),)
+        return (Values(self.mean.measure(sums, (self.lower, self.upper))),)
 
 
 @dataclass(frozen=True, eq=False)

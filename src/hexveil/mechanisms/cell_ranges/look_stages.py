@@ -14,11 +14,8 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
-from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Separate, Values
-from hexveil.mechanisms.sensitivity_report import AuthorisedInPart
-from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
-from hexveil.mechanisms.weighted.weighted_mean import laplace_scales
-from hexveil.model.factored_weights import FactoredWeights
+from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Values
+from hexveil.mechanisms.weighted.weighted_mean import FactoredSensitivity, laplace_scales
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -172,28 +169,14 @@ class SecondLookStage(DrawnRow):
         The meter has counted the finer number of every cell; in these cells only the coarser was
         published.
         """
-        mean, moved = self.first.mean, self.looks.moved
-        if isinstance(mean.weight, FactoredWeights):
-            return (self._sensitivity_elsewhere(mean.weight),)
-        pairs = mean.occupancy.local()
-        user, cell, by = (
-            array[moved[pairs.cell]] for array in (pairs.user, pairs.cell, mean.weight)
-        )
-        entry = (np.cumsum(moved) - 1)[cell]
-        width = (self.looks.upper - self.looks.lower)[cell]
-        gradual, before = self.first.gradual, by * self.first.width
-        unspent = before / gradual.scales[cell] - before / gradual.first_scales[cell]
-        return (AuthorisedInPart(Separate(user, entry, by * width), unspent),)
-
-    def _sensitivity_elsewhere(self, weights: FactoredWeights) -> FactoredSensitivity:
-        gradual, before = self.first.gradual, float(self.first.width)
+        looks, gradual, before = self.looks, self.first.gradual, float(self.first.width)
         spent = before / gradual.scales, before / gradual.first_scales
-        width = self.looks.upper - self.looks.lower
-        return FactoredSensitivity(weights, width, self.looks.moved, spent)
+        weight, width = self.first.mean.weight, looks.upper - looks.lower
+        return (FactoredSensitivity(weight, width, looks.moved, spent),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sums. PRIVATE."""
         # In cells that are not measured anew the range is empty, and so every term is 0.
         looks = self.looks
-        sums_of_cells = self.first.mean.measure_in_ranges(sums, looks.lower, looks.upper)
+        sums_of_cells = self.first.mean.measure(sums, (looks.lower, looks.upper))
         return (Values(sums_of_cells[:, self.looks.moved]),)

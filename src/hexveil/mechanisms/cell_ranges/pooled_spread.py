@@ -1,6 +1,6 @@
 """Pooled histogram of user means, and their spread within cells: one bound on the votes of a user.
 
-A user casts at most PARTS votes over all its pairs (`weighted_votes`), in both stages. The
+A user casts at most PARTS votes over all its pairs (`pair_votes`), in both stages. The
 histogram (`pooled_histogram`, with its proof) gives the range of the first look and the law of user
 means; these follow from its noisy votes and public facts, and are stored with them.
 
@@ -24,40 +24,20 @@ import numpy as np
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.distributed_votes import (
-    WeightedDistances,
-    WeightedVotes,
-    partners,
-    vote_shares,
-    votes_by_share,
-    votes_of_distances,
-)
+from hexveil.mechanisms.cell_ranges.pair_votes import WeightedDistances, WeightedVotes
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.estimates import STANDARD_NORMAL
-from hexveil.mechanisms.map_quantiles import (
-    MapQuantiles,
-    UserMeans,
-    VotedPairs,
-    blocks_of,
-    vote_targets,
-    votes_of_users,
-)
+from hexveil.mechanisms.map_quantiles import MapQuantiles, vote_targets
 from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.private_quantile import ListedPoints, selection_scale
-from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.cell_ranges.first_range import FirstRange
-    from hexveil.mechanisms.contract import PrivateSums
-    from hexveil.mechanisms.pooled_histogram import VotedValues
-    from hexveil.model.factored_weights import Weights
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy
+    from hexveil.model.pair_columns import Weights
 
 HISTOGRAM, SPREAD = "histogram", "spread"
 """Names of both stages, in the ledger."""
@@ -72,45 +52,13 @@ LARGEST_SPREAD = Fraction(5, 2)
 _Z_GRAIN = 2**20
 
 
-def weighted_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
-    """Return the votes of each pair, at most `PARTS` for all pairs of a user.
-
-    Three quarters of a user's votes are divided equally among its cells, the rest by its weight,
-    so that cells of few users count for more.
-
-    Parameters
-    ----------
-    occupancy : LocalOccupancy
-    weight : ndarray of int64, shape (n_pairs,)
-        Whole weights of user means.
-    """
-    totals = np.add.reduceat(weight, occupancy.start[:-1])
-    share = vote_shares(occupancy, weight, totals)
-    largest = max(int(votes_of_users(occupancy, share).max()), 1)
-    return votes_by_share(occupancy, share, occupancy.cells_per_user, largest)
+def cell_shares(weight: Weights) -> Floats:
+    """Return each cell's part of all votes, shape (n_cells,)."""
+    votes = WeightedVotes(weight).cell_votes
+    return np.asarray(votes / votes.sum())
 
 
 # ---- pooled histogram ----
-
-
-def pooled_votes(occupancy: Occupancy, weight: Weights) -> tuple[VotedValues, Ints]:
-    """Return the means of all pairs with their votes, and the votes of each user."""
-    if isinstance(weight, FactoredWeights):
-        elsewhere = WeightedVotes(weight)
-        return elsewhere, elsewhere.user_votes
-    local = occupancy.local()
-    votes = weighted_votes(local, weight)
-    return VotedPairs(UserMeans(local), votes), votes_of_users(local, votes)
-
-
-def cell_shares(occupancy: Occupancy, weight: Weights) -> Floats:
-    """Return each cell's part of all votes, shape (n_cells,)."""
-    if isinstance(weight, FactoredWeights):
-        votes = WeightedVotes(weight).cell_votes
-    else:
-        local = occupancy.local()
-        votes = np.add.reduceat(weighted_votes(local, weight), local.start[:-1])
-    return np.asarray(votes / votes.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,20 +82,18 @@ class PooledMeans(ReadOnlyArrays):
     lattice_steps: int
 
     @classmethod
-    def of(
-        cls, occupancy: Occupancy, weight: Weights, lattice_steps: int, promise: Promise
-    ) -> PooledMeans:
+    def of(cls, weight: Weights, lattice_steps: int, promise: Promise) -> PooledMeans:
         """Return the stage for the user means of all pairs.
 
         Parameters
         ----------
-        occupancy : Occupancy
-        weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
+        weight : Weights
         lattice_steps : int
         noise : LaplaceBins or Squares
             With the loss of a user of all votes.
         """
-        values, user_votes = pooled_votes(occupancy, weight)
+        values = WeightedVotes(weight)
+        user_votes = values.user_votes
         total = int(user_votes.sum())
         bins = n_bins(Fraction(total, PARTS) * promise.laplace_epsilon(SUBSTITUTED))
         edges, noise = inner_edges(lattice_steps, bins), promise.noise(SUBSTITUTED)
@@ -233,68 +179,34 @@ def normal_quantile(share: Fraction) -> Fraction:
     return Fraction(round(_Z_GRAIN * STANDARD_NORMAL.inv_cdf(float(share))), _Z_GRAIN)
 
 
-@dataclass(frozen=True, eq=False)
-class PairDistances:
-    """Distance of each pair's mean from its partner's, both rounded down to whole quanta."""
-
-    occupancy: LocalOccupancy
-
-    def blocks(self, sums: PrivateSums) -> Iterator[tuple[slice, Ints]]:
-        """Yield the distances. PRIVATE."""
-        mean, partner = sums.total // self.occupancy.n, partners(self.occupancy)
-        for rows in blocks_of(self.occupancy):
-            yield rows, np.abs(mean[:, rows] - mean[:, partner[rows]])
-
-
-def distance_votes(occupancy: LocalOccupancy, weight: Ints) -> Ints:
-    """Return the votes of each pair's distance from its partner; 0 where it is alone."""
-    return votes_of_distances(weighted_votes(occupancy, weight), partners(occupancy))
-
-
 def within_cell_spread(
-    occupancy: Occupancy, weight: Weights, pooled: PooledChoice, epsilon: Fraction
+    weight: Weights, pooled: PooledChoice, epsilon: Fraction
 ) -> MapQuantiles | None:
     """Return the choice of a quantile of distances within cells; None if no cell has two users.
 
     Parameters
     ----------
-    occupancy : Occupancy
-    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
+    weight : Weights
     pooled : PooledChoice
         Of all user means: public by then.
     epsilon : Fraction
         Loss of every user.
     """
-    reading: VotedValues
-    if isinstance(weight, FactoredWeights):
-        by_weight = WeightedVotes(weight)
-        reading, user_votes = WeightedDistances(by_weight), by_weight.distance_user_votes
-        in_all = by_weight.distance_votes
-    else:
-        local = occupancy.local()
-        votes = distance_votes(local, weight)
-        reading = VotedPairs(PairDistances(local), votes)
-        user_votes = votes_of_users(local, votes)
-        # A distance is moved by the partner as well.
-        np.add.at(user_votes, local.user[partners(local)], votes)
-        in_all = int(votes.sum())
-    if not in_all:
+    votes = WeightedVotes(weight)
+    if not votes.distance_votes:
         return None
-    targets = vote_targets(in_all, (SPREAD_QUANTILE,))
+    user_votes = votes.distance_user_votes
+    targets = vote_targets(votes.distance_votes, (SPREAD_QUANTILE,))
     scale, points = selection_scale(int(user_votes.max()), epsilon), spread_points(pooled)
-    return MapQuantiles(SPREAD, reading, points, targets, user_votes, scale)
+    return MapQuantiles(SPREAD, WeightedDistances(votes), points, targets, user_votes, scale)
 
 
-def distance_vote_ratio(occupancy: Occupancy, weight: Weights) -> Fraction:
+def distance_vote_ratio(weight: Weights) -> Fraction:
     """Return the votes of all distances relative to the sensitivity; 0 if there are none."""
-    choice = within_cell_spread(occupancy, weight, _ANY_SPREAD, Fraction(1))
+    choice = within_cell_spread(weight, _ANY_SPREAD, Fraction(1))
     if choice is None:
         return Fraction(0)
-    if isinstance(weight, FactoredWeights):
-        in_all = WeightedVotes(weight).distance_votes
-    else:
-        in_all = int(distance_votes(occupancy.local(), weight).sum())
-    return Fraction(in_all, int(choice.user_votes.max()))
+    return Fraction(WeightedVotes(weight).distance_votes, int(choice.user_votes.max()))
 
 
 _ANY_SPREAD = PooledChoice(0, 1, 0, 1, 1)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.pair_columns import Suppressed
 
 
 ROOM = 2**61
@@ -86,7 +86,7 @@ class CellLattice(ReadOnlyArrays):
 
 
 def laplace_scales(width: Ints, noise_records: Floats) -> Floats:
-    """Return R of each cell, of few values (planning/optimizers/noise_quantization.py)."""
+    """Return R of each cell, of few values (planning/optimizers/joint.py)."""
     requested = list(zip(width.tolist(), noise_records.tolist(), strict=True))
     # Exact rationals are slow, and a plan has few distinct scales: each is rounded up once.
     # Noise that is no number is refused before it is drawn.

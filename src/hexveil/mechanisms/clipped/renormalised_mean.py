@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.pair_columns import Suppressed
 
 
 @dataclass(frozen=True, eq=False)

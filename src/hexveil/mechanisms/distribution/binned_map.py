@@ -24,13 +24,8 @@ import numpy as np
 from hexveil.accounting.promise import PARTS, promised
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage
-from hexveil.mechanisms.distribution.binned_stage import (
-    SUBSTITUTED,
-    BinnedStage,
-    PricedWeights,
-    weigh,
-)
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, CellBinStage
+from hexveil.mechanisms.distribution.priced_weights import PricedWeights
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -92,22 +87,8 @@ class BinnedMap(ReadOnlyArrays):
             return stage
         return self._cells(earlier) if CELL_BINS not in earlier else DONE
 
-    def _cells(self, earlier: Outputs) -> BinnedStage | CellBlockStage:
-        weights, place = self.weights, self.place(earlier)
-        if not self.shape.occupancy.is_local:
-            return CellBlockStage(CELL_BINS, self.n_bins, weights, place, self.law)
-        occupancy = self.shape.occupancy.local()
-        return BinnedStage(
-            CELL_BINS,
-            self.n_bins,
-            np.arange(occupancy.n_pairs),
-            occupancy.user,
-            occupancy.cell,
-            weigh(occupancy, weights.prices, weights.divisor),
-            place,
-            weights.prices.size,
-            self.law,
-        )
+    def _cells(self, earlier: Outputs) -> CellBinStage:
+        return CellBinStage(CELL_BINS, self.n_bins, self.weights, self.place(earlier), self.law)
 
     def place(self, outputs: Outputs) -> Ints:
         """Return the bin of each fine bin."""

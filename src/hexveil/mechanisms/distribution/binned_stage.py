@@ -21,14 +21,9 @@ than 1 / LATTICE = 512 parts. M moving in each of two bins costs both exactly.
 Source: cumulative rounding as in apportionment; L1 sensitivity of histograms (Dwork, McSherry,
 Nissim and Smith, 2006) with weights in place of counts.
 
-Weights of pairs in bins of cells are records times the price of their cell, as a unit's part:
-
-    w = floor(2^20 k / max(K, τ, 1)),    k = min(n, 2^20) price,
-
-with K the size of a unit's k: their sum under Laplace noise, the root of their squares, rounded up,
-under Gaussian noise, so that a unit's weights are at most 2^20 in L1 or in L2. Prices are a number
-per cell, and max(K, τ, 1) is a number per unit: a block of pairs computes its weights from both,
-wherever it is, in whole numbers. All of it is public.
+Pairs may be in memory, on disk or in Spark. A block of whole units apportions each unit's records
+in all cells (the pooled shape); a block of whole cells those of each pair: a group is in one block.
+A block answers with a sum per bin, or per cell and bin: whole numbers, in any order the same.
 
 Nothing overflows 64 bits: M <= 2^20 and n < 2^42 (`check_room`); sums over groups are below 2^53.
 """
@@ -37,27 +32,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hexveil.accounting.moves import add_up, losses, squares
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import EvenNoise, PrivateSums, Separate, Values
-from hexveil.mechanisms.sensitivity_report import LaplaceNoise, is_gaussian_sound
+from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, weigh
+from hexveil.model.pair_bins import PairBins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexveil.accounting.moves import Currency
+    from numpy.typing import NDArray
+
     from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Measured, Outputs, SensitivityReport
-    from hexveil.mechanisms.sensitivity_report import GaussianNoise, NoiseRequest
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.pair_bins import PairBins
+    from hexveil.base.arrays import Ints
+    from hexveil.mechanisms.contract import Outputs, SensitivityReport
+    from hexveil.mechanisms.distribution.priced_weights import PricedWeights
+    from hexveil.model.occupancy import Arrays, Occupancy, Pairs
+    from hexveil.model.pair_blocks import WholeGroup
 
 
 MAX_RECORDS = 2**42
@@ -73,11 +69,7 @@ def two_bins(user: Ints, first_bin: Ints, weight: Ints) -> Separate:
     )))  # fmt: skip
 
 
-def bin_losses(
-    user: Ints, weight: Ints, scale: Floats, n_users: int, currency: Currency, *, up: bool
-) -> Floats:
-    """Return each unit's loss by groups of these weights and scales, rounded up or down."""
-    return add_up(user, currency([(weight, scale)] * 2), n_users, up=up)
+# ---- private counts by bin ----
 
 
 class BinnedSums(PrivateSums):
@@ -95,6 +87,32 @@ class BinnedSums(PrivateSums):
     def __init__(self, total: Ints, squares: Ints | None, bins: PairBins) -> None:
         super().__init__(total, squares)
         self.bins = bins
+
+    def map_bins(
+        self,
+        occupancy: Occupancy,
+        whole: WholeGroup,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+    ) -> Ints:
+        """Apply a function to pairs and their counts by bin. PRIVATE.
+
+        Parameters
+        ----------
+        occupancy : Occupancy
+        whole : "cells" or "users"
+            What a block has all pairs of. Counts by bin are of its pairs in blocks of cells, and of
+            its users in blocks of users: `PairBins.pair` is the position of a pair, or the number
+            of a user within the block.
+        work : callable
+            From `Pairs`, `PairBins` and the arrays, in this order; a function of a module.
+        cells, users : sequence of ndarray
+        """
+        pairs, bins = occupancy.local(), self.bins
+        if whole == "users":
+            bins = PairBins(pairs.user[bins.pair], bins.bin, bins.count)
+        return np.asarray(work(pairs, bins, *cells, *users))
 
     def scored(self, scores: Ints) -> PrivateSums:
         """Return each pair's sum of public scores of fine bins. PRIVATE.
@@ -114,6 +132,98 @@ class BinnedSums(PrivateSums):
 
     def __repr__(self) -> str:
         return f"BinnedSums(shape={self.total.shape})"
+
+
+class BinBlocks(Protocol):
+    """Blocks of pairs with their sums and their counts by bin. PRIVATE."""
+
+    def map_cells(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Any],
+        cells: Arrays,
+        users: Arrays,
+        pairs: Arrays,
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function to the pairs of each cell and their sums."""
+
+    def map_bins(
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function to pairs and to their counts by bin, or to those of their units."""
+
+
+class BinnedBlockSums(BinnedSums):
+    """Sums of pairs that stay elsewhere, and their records by fine bin. PRIVATE.
+
+    Parameters
+    ----------
+    store : BinBlocks
+    """
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: BinBlocks) -> None:
+        self._store = store
+
+    def map_cells(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: Arrays = (),
+    ) -> Ints:
+        """Apply a function to all pairs: see `PrivateSums.map_cells`. PRIVATE."""
+        integers: Ints = self._store.map_cells(occupancy, work, cells, users, pairs)
+        return integers[None]
+
+    def map_bins(
+        self,
+        occupancy: Occupancy,  # noqa: ARG002  that of the store
+        whole: WholeGroup,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+    ) -> Ints:
+        """Apply a function to pairs and their counts by bin: see `BinnedSums.map_bins`. PRIVATE."""
+        return np.asarray(self._store.map_bins(whole, work, cells, users))
+
+    def scored(self, scores: Ints) -> PrivateSums:
+        """Return each pair's sum of public scores of fine bins: see `BinnedSums.scored`."""
+        return _ScoredBlockSums(self, scores)
+
+    def __repr__(self) -> str:
+        return "BinnedBlockSums(blocks)"
+
+
+class _ScoredBlockSums(PrivateSums):
+    """Sums of scores of pairs that stay elsewhere. PRIVATE."""
+
+    __slots__ = ("_scores", "_sums")
+
+    def __init__(self, sums: BinnedBlockSums, scores: Ints) -> None:
+        self._sums, self._scores = sums, scores
+
+    def map_cells(
+        self,
+        occupancy: Occupancy,
+        work: Callable[..., Ints],
+        cells: Arrays = (),
+        users: Arrays = (),
+        pairs: Arrays = (),
+    ) -> Ints:
+        """Apply a function to all pairs and their sums of scores. PRIVATE."""
+        if pairs:
+            occupancy.local()  # refuses, and says what to do
+        scored = partial(_scored, work=work, scores=self._scores)
+        return self._sums.map_bins(occupancy, "cells", scored, cells, users)[None]
+
+    def __repr__(self) -> str:
+        return "ScoredBlockSums(blocks)"
+
+
+# ---- stages ----
 
 
 def apportion(group: Ints, place: Ints, count: Ints, weight: Ints) -> tuple[Ints, Ints, Ints]:
@@ -151,57 +261,122 @@ def apportion(group: Ints, place: Ints, count: Ints, weight: Ints) -> tuple[Ints
 
 
 @dataclass(frozen=True, eq=False)
-class BinnedStage(EvenNoise, ReadOnlyArrays):
-    """Noisy weights of bins: of each group's distribution, summed by where groups belong.
+class PooledBinStage(EvenNoise, ReadOnlyArrays):
+    """Noisy weights of bins over all cells, every unit of weight `PARTS`.
 
     Attributes
     ----------
     name : str
     n_bins : int
-        B, of each sum.
-    group : ndarray of int64, shape (n_pairs,)
-        Group of each pair.
-    user, target : ndarray of int64, shape (n_groups,)
-        Unit that a group belongs to, and number of the sum that it is added to.
-    weight : ndarray of int64, shape (n_groups,)
-        M of each group.
+    occupancy : Occupancy
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin.
-    n_sums : int
     law : NoiseLaw
         Noise of every bin, in parts.
     """
 
     name: str
     n_bins: int
-    group: Ints
-    user: Ints
-    target: Ints
-    weight: Ints
+    occupancy: Occupancy
     place: Ints
-    n_sums: int
     law: NoiseLaw
 
     @property
     def n_noised(self) -> int:
-        """Sums times bins."""
-        return self.n_sums * self.n_bins
+        """One number per bin."""
+        return self.n_bins
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return how far groups move within their sums."""
-        return (two_bins(self.user, self.target * self.n_bins, self.weight),)
+        """Return the change by each unit of full weight: all bins have one scale."""
+        weight = np.full(self.occupancy.n_users, PARTS, dtype=np.int64)
+        return (two_bins(np.arange(weight.size), np.zeros_like(weight), weight),)
 
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:  # noqa: ARG002
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the summed parts of each bin. PRIVATE."""
-        if not isinstance(sums, BinnedSums):
-            raise HexveilError("this stage measures records by bin, which these sums lack.")
-        rows = sums.bins
-        group, place, amount = apportion(
-            self.group[rows.pair], self.place[rows.bin], rows.count, self.weight
+        pooled = partial(_pooled_bins, place=self.place, n_bins=self.n_bins)
+        # Each block answers with a number per bin.
+        answers = _with_bins(sums).map_bins(self.occupancy, "users", pooled)
+        return (Values(answers.reshape(-1, self.n_bins).sum(axis=0)[None]),)
+
+
+@dataclass(frozen=True, eq=False)
+class CellBinStage(EvenNoise, ReadOnlyArrays):
+    """Noisy weights of the bins of each cell.
+
+    Attributes
+    ----------
+    name : str
+    n_bins : int
+        Bins of a cell.
+    weights : PricedWeights
+    place : ndarray of int64, shape (n_fine_bins,)
+        Bin of each fine bin.
+    law : NoiseLaw
+        Noise of every bin, in parts.
+    """
+
+    name: str
+    n_bins: int
+    weights: PricedWeights
+    place: Ints
+    law: NoiseLaw
+
+    @property
+    def n_noised(self) -> int:
+        """Cells times bins."""
+        return int(self.weights.prices.size * self.n_bins)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return that each pair moves its cell's bins by its weight."""
+        return (PricedSensitivity(self.weights, self.n_bins),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the summed parts of each cell and bin. PRIVATE."""
+        of_cells = partial(_cell_bins, place=self.place, n_bins=self.n_bins)
+        weights = self.weights
+        parts = _with_bins(sums).map_bins(
+            weights.occupancy, "cells", of_cells, (weights.prices,), (weights.divisor,)
         )
-        total = np.zeros(self.n_noised, dtype=np.int64)
-        np.add.at(total, self.target[group] * self.n_bins + place, amount)
-        return (Values(total[None]),)
+        return (Values(parts[None]),)
+
+
+def _with_bins(sums: PrivateSums) -> BinnedSums:
+    if not isinstance(sums, BinnedSums):
+        raise HexveilError("this stage measures records by bin, which these sums lack.")
+    return sums
+
+
+def _scored(
+    pairs: Pairs,
+    bins: PairBins,
+    *arguments: NDArray[Any],
+    work: Callable[..., Ints],
+    scores: Ints,
+) -> Ints:
+    """Return the result of the work on sums of scores. PRIVATE."""
+    total = np.zeros(pairs.n.size, dtype=np.int64)
+    np.add.at(total, bins.pair, bins.count * scores[bins.bin])
+    return work(pairs, total, None, *arguments)
+
+
+def _pooled_bins(pairs: Pairs, bins: PairBins, *, place: Ints, n_bins: int) -> Ints:
+    """Return the parts of a block's units in each bin. PRIVATE."""
+    weight = np.full(pairs.n_users, PARTS, dtype=np.int64)
+    _, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
+    total = np.zeros(n_bins, dtype=np.int64)
+    np.add.at(total, of_bin, amount)
+    return total
+
+
+def _cell_bins(
+    pairs: Pairs, bins: PairBins, prices: Ints, divisor: Ints, *, place: Ints, n_bins: int
+) -> Ints:
+    """Return the parts of a block's cells in each bin. PRIVATE."""
+    weight = weigh(pairs, prices, divisor)
+    pair, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
+    total = np.zeros(pairs.n_cells * n_bins, dtype=np.int64)
+    np.add.at(total, pairs.cell[pair] * n_bins + of_bin, amount)
+    return total
 
 
 def check_room(records: Ints) -> None:
@@ -217,138 +392,3 @@ def check_room(records: Ints) -> None:
             "so many records of one unit do not fit whole numbers of 64 bits with their weight; "
             "publish shorter periods."
         )
-
-
-ENLARGED = 1.0 + 2.0**-20
-"""More than what a root and a quotient round."""
-
-
-@dataclass(frozen=True, eq=False)
-class PricedWeights(ReadOnlyArrays):
-    """Weight w of each pair, in parts: at most `PARTS` over the pairs of a unit, in L1 or L2.
-
-    Attributes
-    ----------
-    occupancy : Occupancy
-    prices : ndarray of int64, shape (n_cells,)
-        From 1 to 2^20.
-    divisor : ndarray of int64, shape (n_users,)
-        max(K, τ, 1) of each unit.
-    """
-
-    occupancy: Occupancy
-    prices: Ints
-    divisor: Ints
-
-    @classmethod
-    def of(cls, occupancy: Occupancy, prices: Ints, floor: int, law: NoiseLaw) -> PricedWeights:
-        """Return the weights for prices and τ, in priced records, under noise of this kind.
-
-        Units of fewer than τ weigh less than `PARTS`, so that their records do not weigh more than
-        those of others.
-        """
-        sizes = unit_sizes(occupancy, prices, law)
-        return cls(occupancy, prices, np.maximum(sizes, max(floor, 1)))
-
-    def map_cells(self, work: Callable[..., Any]) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function of pairs and their weights, cell by cell."""
-        weighed = partial(_weighed, work=work)
-        return self.occupancy.map_cells(weighed, (self.prices,), (self.divisor,))
-
-    def totals(self) -> Ints:
-        """Return the sum of weights of each cell, shape (n_cells,)."""
-        return np.asarray(self.map_cells(cell_totals))
-
-    def squares(self) -> Floats:
-        """Return the sum of squared weights of each cell, in full weights, shape (n_cells,)."""
-        return np.asarray(self.map_cells(_cell_squares))
-
-    def losses(self, law: NoiseLaw) -> Floats:
-        """Return each unit's loss under this noise, in ε or as a square of μ, rounded up."""
-        currency = losses if law.power == 1 else squares
-        return self.losses_at(currency, np.full(self.prices.size, law.scale), up=True)
-
-    def losses_at(self, currency: Currency, scales: Floats, *, up: bool) -> Floats:
-        """Return the same at a scale per cell, rounded up or down."""
-        work, cells = partial(_losses, currency=currency, up=up), (self.prices, scales)
-        return np.asarray(self.occupancy.map_users(work, cells, (self.divisor,)))
-
-
-def weigh(pairs: Pairs, prices: Ints, divisor: Ints) -> Ints:
-    """Return the weights of some pairs."""
-    return np.asarray(PARTS * _priced(pairs, prices) // divisor[pairs.user])
-
-
-def unit_sizes(occupancy: Occupancy, prices: Ints, law: NoiseLaw) -> Ints:
-    """Return K of each unit."""
-    return np.asarray(occupancy.map_users(partial(_sizes, power=law.power), (prices,)))
-
-
-def cell_totals(pairs: Pairs, weight: Ints) -> Ints:
-    """Return the sums of weights of cells."""
-    return np.asarray(np.add.reduceat(weight, pairs.start[:-1]))
-
-
-@dataclass(frozen=True, eq=False)
-class PricedSensitivity(ReadOnlyArrays):
-    """Sensitivity of bins of cells: a pair moves the bins of its cell together by 2 w, √2 w in L2.
-
-    The numbers of `hexveil.mechanisms.distribution.binned_stage`, charged where the pairs are.
-
-    Attributes
-    ----------
-    weights : PricedWeights
-    n_bins : int
-        Bins of a cell; the scales of a request are theirs, cell by cell.
-    """
-
-    weights: PricedWeights
-    n_bins: int
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
-        """Return each unit's loss, rounded down; infinite unless the noise is Laplace noise."""
-        if not isinstance(request, LaplaceNoise):
-            return np.full(n_users, np.inf)
-        return self._of_cells(losses, np.atleast_2d(request.scales)[0])
-
-    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each unit's square of μ, rounded down ."""
-        if not is_gaussian_sound(request):
-            return np.full(n_users, np.inf)
-        return self._of_cells(squares, request.deviations)
-
-    def _of_cells(self, currency: Currency, scales: Floats) -> Floats:
-        # All bins of a cell have one scale; were one smaller, the loss would be at most that.
-        smallest = scales.reshape(-1, self.n_bins).min(axis=1)
-        return self.weights.losses_at(currency, smallest, up=False)
-
-
-def _priced(pairs: Pairs, prices: Ints) -> Ints:
-    # At most 2^20 records of a pair count: no product leaves 64 bits.
-    return np.asarray(np.minimum(pairs.n, PARTS) * prices[pairs.cell])
-
-
-def _sizes(pairs: Pairs, prices: Ints, *, power: int) -> Ints:
-    priced = _priced(pairs, prices)
-    if power == 1:
-        total = np.zeros(pairs.n_users, dtype=np.int64)
-        np.add.at(total, pairs.user, priced)
-        return total
-    squared = np.bincount(pairs.user, priced.astype(np.float64) ** 2, pairs.n_users)
-    return np.ceil(np.sqrt(squared) * ENLARGED).astype(np.int64)
-
-
-def _weighed(pairs: Pairs, prices: Ints, divisor: Ints, *, work: Callable[..., Any]) -> Any:  # noqa: ANN401
-    return work(pairs, weigh(pairs, prices, divisor))
-
-
-def _losses(
-    pairs: Pairs, prices: Ints, scales: Floats, divisor: Ints, *, currency: Currency, up: bool
-) -> Floats:
-    weight = weigh(pairs, prices, divisor)
-    return bin_losses(pairs.user, weight, scales[pairs.cell], pairs.n_users, currency, up=up)
-
-
-def _cell_squares(pairs: Pairs, weight: Ints) -> Floats:
-    squares = np.bincount(pairs.cell, (weight / PARTS) ** 2, pairs.n_cells)
-    return np.asarray(squares, dtype=np.float64)

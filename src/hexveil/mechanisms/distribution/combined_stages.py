@@ -26,7 +26,6 @@ import numpy as np
 
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, Outputs, PrivateSums
-from hexveil.mechanisms.distribution.binned_blocks import BinnedBlockSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.sensitivity_report import SquaresReport
 
@@ -139,7 +138,7 @@ class Component:
         """Return the sums that the component reads. PRIVATE."""
         if self.scores is None:
             return sums
-        if not isinstance(sums, (BinnedSums, BinnedBlockSums)):
+        if not isinstance(sums, BinnedSums):
             raise HexveilError("scores need records by bin, which these sums lack.")
         return sums.scored(self.scores.scores(earlier))
 

@@ -26,8 +26,7 @@ from hexveil.accounting.promise import PARTS, promised
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.binned_blocks import PooledBlockStage
-from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, BinnedStage
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, PooledBinStage
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
@@ -97,21 +96,9 @@ class PooledShape(ReadOnlyArrays):
             return self._stage(NARROW, place, self._noise(1 - WIDE_SHARE))
         return DONE
 
-    def _stage(self, name: str, place: Ints, law: NoiseLaw) -> BinnedStage | PooledBlockStage:
-        n_users, n_bins = self.occupancy.n_users, N_NARROW if name == NARROW else self._n_wide
-        if not self.occupancy.is_local:
-            return PooledBlockStage(name, n_bins, n_users, place, law)
-        return BinnedStage(
-            name,
-            n_bins,
-            self.occupancy.local().user,
-            np.arange(n_users),
-            np.zeros(n_users, dtype=np.int64),
-            np.full(n_users, PARTS, dtype=np.int64),
-            place,
-            1,
-            law,
-        )
+    def _stage(self, name: str, place: Ints, law: NoiseLaw) -> PooledBinStage:
+        n_bins = N_NARROW if name == NARROW else self._n_wide
+        return PooledBinStage(name, n_bins, self.occupancy, place, law)
 
     @property
     def level_error(self) -> float:

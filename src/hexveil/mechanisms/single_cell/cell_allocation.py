@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from hexveil.base.arrays import Floats, Ints
+    from hexveil.model.occupancy import Occupancy
 
 LN20 = math.log(20.0)
 """Laplace noise exceeds so many scales with probability 5 percent."""
@@ -224,3 +225,33 @@ class CellAllocation(ABC):
         """Return the mean of the cell."""
         estimate = self.estimate(outputs)[:, None]
         return (Decoded("mean", estimate, self.grid(), self.error(float(self.cell.span))),)
+
+
+@dataclass(frozen=True, eq=False)
+class MapProblem:
+    """Public facts of a map.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+        Records of each (cell, user) pair.
+    lower, quantum : Fraction
+        Lower bound of a value, and the resolution of sums, in value units.
+    span : int
+        Width of the bounds in quanta.
+    """
+
+    occupancy: Occupancy
+    lower: Fraction
+    quantum: Fraction
+    span: int
+
+    def rows(self, cell: int) -> slice:
+        """Return the pairs of a cell; pairs are at hand."""
+        start = self.occupancy.local().start
+        return slice(int(start[cell]), int(start[cell + 1]))
+
+    def cell(self, cell: int) -> CellProblem:
+        """Return the public facts of one cell; pairs are at hand."""
+        counts = self.occupancy.local().n[self.rows(cell)]
+        return CellProblem(counts, self.lower, self.quantum, self.span)

@@ -26,12 +26,11 @@ from hexveil.mechanisms.contract import (
     Decoded,
     DrawnRow,
     LaplaceNoise,
-    Separate,
     Values,
 )
 from hexveil.mechanisms.estimates import widened
 from hexveil.mechanisms.sensitivity_report import noise_of_law
-from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity, FactoredSquares
+from hexveil.mechanisms.weighted.weighted_mean import FactoredSquares
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 
 if TYPE_CHECKING:
@@ -103,13 +102,7 @@ class WeightedStage(DrawnRow):
         """Return how far each user can move them."""
         means = self.mean.sensitivity(self.ends[1] - self.ends[0])
         reports = means, *(variance.sensitivity() for variance in self.variances)
-        if self.law == LAPLACE:
-            return reports
-        elsewhere = [report for report in reports if isinstance(report, FactoredSensitivity)]
-        if elsewhere:
-            return (FactoredSquares(tuple(elsewhere)),)
-        moves = [report for report in reports if isinstance(report, Separate)]
-        return (Separate.side_by_side(moves, self.mean.noise.size),)
+        return reports if self.law == LAPLACE else (FactoredSquares(reports),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the integers of all cells. PRIVATE."""
@@ -168,9 +161,7 @@ class WeightedAllocation(ReadOnlyArrays):
     def pooled_means(self) -> PooledMeans:
         """The pooled histogram, with votes and bins."""
         mean = self.mean
-        return PooledMeans.of(
-            mean.occupancy, mean.weight, self.lattice_steps, self.histogram_promise
-        )
+        return PooledMeans.of(mean.weight, self.lattice_steps, self.histogram_promise)
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the pooled histogram, then the cells' own numbers."""
@@ -209,7 +200,7 @@ class WeightedAllocation(ReadOnlyArrays):
         found = first, max(min(math.ceil(high), steps), first + 1)
         ends = widened(found, steps, self.widening)
         if not self.variances:
-            squares = CellDesign.of(self.mean.occupancy, self.mean.weight).weight_squares
+            squares = CellDesign.of(self.mean.weight).weight_squares
             noise = self.mean.noise * math.sqrt(self.law.variance / 2.0)
             usual = to_bounds(law, float(ends[0]), float(ends[1]), float(steps))
             wider = wider_range(law, usual, noise, squares, float(steps))

@@ -25,28 +25,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.moves import ULP, add_up, quotient, squares
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
-from hexveil.mechanisms.contract import (
-    EstimateGrid,
-    Separate,
-)
-from hexveil.mechanisms.stage_data import TAIL
-from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
-from hexveil.model.factored_weights import FactoredWeights
+from hexveil.mechanisms.contract import EstimateGrid
+from hexveil.mechanisms.sensitivity_report import GaussianNoise, LaplaceNoise, is_gaussian_sound
+from hexveil.mechanisms.stage_data import TAIL, map_weighted
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import PrivateSums
-    from hexveil.model.factored_weights import Weights
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+    from hexveil.mechanisms.sensitivity_report import NoiseRequest
+    from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.pair_columns import Weights
 
     Ends = tuple[int, int] | tuple[Ints, Ints]
 
@@ -89,6 +89,93 @@ def laplace_scales(
     return np.array(list(exact), dtype=np.float64)
 
 
+# ---- sensitivity, charged where the pairs are ----
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredSensitivity(ReadOnlyArrays):
+    """Sensitivity of weighted sums: a pair moves its cell's number by its weight times a width.
+
+    Attributes
+    ----------
+    weights : Weights
+    width : ndarray of int64, shape (n_cells,)
+        Most that a weight of 1 moves each cell's number: the width of its range in quanta; the
+        parts of a second moment, and 0 in cells of one record.
+    measured : ndarray of bool, shape (n_cells,)
+        Cells that have a number; the scales of a request are theirs, in this order.
+    spent : tuple of ndarray of float, shape (n_cells,)
+        Losses per unit of weight that an earlier stage authorised, and that it spent of them; empty
+        where there was none.
+    """
+
+    weights: Weights
+    width: Ints
+    measured: NDArray[np.bool_]
+    spent: tuple[Floats, ...] = ()
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002  of the weights
+        """Return each user's loss beyond the authorised one, rounded down."""
+        assert isinstance(request, LaplaceNoise)  # noqa: S101  sums are noised by nothing else
+        scales = np.full(self.width.size, np.inf)
+        scales[self.measured] = np.atleast_2d(request.scales)[0]
+        cells = self.width, scales, *self.spent
+        return np.asarray(self.weights.map_users(_losses, cells))
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredSquares:
+    """Sensitivity of the same sums in one stage of Gaussian noise: squares of moves add up.
+
+    Attributes
+    ----------
+    reports : tuple of FactoredSensitivity
+        Of each statistic, of the same weights, in the order of a request's entries.
+    """
+
+    reports: tuple[FactoredSensitivity, ...]
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002
+        """Return infinity: no pure loss limits Gaussian noise."""
+        return np.full(n_users, np.inf)
+
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return each user's charge as a square of μ, rounded down."""
+        if not is_gaussian_sound(request):
+            return np.full(n_users, np.inf)
+        sizes = [int(np.count_nonzero(report.measured)) for report in self.reports]
+        cells: list[Ints | Floats] = []
+        parts = np.split(request.deviations, np.cumsum(sizes)[:-1])
+        for report, deviations in zip(self.reports, parts, strict=True):
+            everywhere = np.full(report.width.size, np.inf)
+            everywhere[report.measured] = deviations
+            cells += [report.width, everywhere]
+        return np.asarray(self.reports[0].weights.map_users(_squares, cells))
+
+
+def _squares(pairs: Pairs, weight: Ints, *cells: NDArray[Any]) -> Floats:
+    """Return each user's square of μ, of pairs of widths and deviations per cell."""
+    moved = [
+        (weight * width[pairs.cell], deviations[pairs.cell])
+        for width, deviations in zip(cells[::2], cells[1::2], strict=True)
+    ]
+    return add_up(pairs.user, squares(moved), pairs.n_users, up=False)
+
+
+def _losses(pairs: Pairs, weight: Ints, width: Ints, scales: Floats, *spent: Floats) -> Floats:
+    terms = quotient(weight * width[pairs.cell], scales[pairs.cell])
+    if spent:
+        authorised, used = (weight * one[pairs.cell] for one in spent)
+        unspent = np.where(np.isfinite(scales[pairs.cell]), authorised - used, 0.0)
+        # A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
+        rounding = 16.0 * ULP * (terms + authorised + used)
+        terms = np.maximum(terms - unspent - rounding, 0.0)
+    return add_up(pairs.user, (terms,), pairs.n_users, up=False)
+
+
+# ---- means ----
+
+
 @dataclass(frozen=True, eq=False)
 class WeightedMean(ReadOnlyArrays):
     """The public side of weighted means of user means, clipped to a range.
@@ -96,8 +183,8 @@ class WeightedMean(ReadOnlyArrays):
     Attributes
     ----------
     occupancy : Occupancy
-    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
-        W of each pair; its factors where pairs stay elsewhere.
+    weight : Weights
+        W of each pair.
     noise : ndarray of float, shape (n_cells,)
         Laplace scale of each cell's mean for a range of width 1.
     """
@@ -109,34 +196,18 @@ class WeightedMean(ReadOnlyArrays):
     @property
     def totals(self) -> Ints:
         """Sum of weights of each cell."""
-        if isinstance(self.weight, FactoredWeights):
-            return self.weight.totals
-        return np.asarray(np.add.reduceat(self.weight, self.pairs.start[:-1]))
-
-    @property
-    def pairs(self) -> LocalOccupancy:
-        """Pairs at hand; InputError where they stay elsewhere."""
-        return self.occupancy.local()
-
-    @property
-    def pair_weight(self) -> Ints:
-        """W of each pair at hand; InputError where pairs stay elsewhere."""
-        weight = self.weight
-        return weight.of(self.pairs) if isinstance(weight, FactoredWeights) else weight
+        return self.weight.totals
 
     def scales(self, width: int | Ints, share: Fraction = Fraction(1)) -> Floats:
         """Return R of each cell for a range of `width` quanta: its noise, rounded up."""
         return laplace_scales(self.noise, self.totals, width, share)
 
-    def sensitivity(self, width: int) -> Separate | FactoredSensitivity:
+    def sensitivity(self, width: int) -> FactoredSensitivity:
         """Return that a pair moves its cell's number by W (b - a), exactly."""
-        if isinstance(self.weight, FactoredWeights):
-            n_cells = self.noise.size
-            return FactoredSensitivity(
-                self.weight, np.full(n_cells, width), np.ones(n_cells, dtype=bool)
-            )
-        pairs = self.pairs
-        return Separate(pairs.user, pairs.cell, self.weight * width)
+        n_cells = self.noise.size
+        return FactoredSensitivity(
+            self.weight, np.full(n_cells, width), np.ones(n_cells, dtype=bool)
+        )
 
     def measure(self, sums: PrivateSums, ends: Ends) -> Ints:
         """Return y of every cell, shape (batch, n_cells). PRIVATE.
@@ -149,37 +220,11 @@ class WeightedMean(ReadOnlyArrays):
         Parameters
         ----------
         sums : PrivateSums
-        ends : pair of int, or of ndarray of int64, shape (n_pairs,)
-            The range, in quanta above the lower bound of the records; of all pairs, or of each.
+        ends : pair of int, or of ndarray of int64, shape (n_cells,)
+            The range, in quanta above the lower bound of the records; of all cells, or of each.
         """
-        if isinstance(self.weight, FactoredWeights):
-            low, high = (np.full(self.noise.size, end) for end in ends)
-            return self._measure_elsewhere(self.weight, sums, low, high)
-        return self._added_up(sums.total, self.weight, ends)
-
-    def _added_up(self, total: Ints, weight: Ints, ends: Ends) -> Ints:
-        contribution = contributions(total, self.pairs.n, weight, ends)
-        return np.asarray(np.add.reduceat(contribution, self.pairs.start[:-1], axis=1))
-
-    def measure_in_ranges(self, sums: PrivateSums, lower: Ints, upper: Ints) -> Ints:
-        """Return y of every cell in a range of its own, shape (batch, n_cells). PRIVATE.
-
-        Parameters
-        ----------
-        sums : PrivateSums
-        lower, upper : ndarray of int64, shape (n_cells,)
-            In quanta above the lower bound of the records.
-        """
-        if isinstance(self.weight, FactoredWeights):
-            return self._measure_elsewhere(self.weight, sums, lower, upper)
-        cell = self.pairs.cell
-        return self.measure(sums, (lower[cell], upper[cell]))
-
-    @staticmethod
-    def _measure_elsewhere(
-        weights: FactoredWeights, sums: PrivateSums, lower: Ints, upper: Ints
-    ) -> Ints:
-        return np.asarray(weights.map_sums(sums, _measure, (lower, upper)))
+        low, high = (np.broadcast_to(end, self.noise.shape) for end in ends)
+        return map_weighted(sums, self.weight, _measure, (low, high))
 
     def averages(self, noisy: Ints) -> Floats:
         """Return noisy means in quanta above the centre."""
@@ -198,11 +243,8 @@ class WeightedMean(ReadOnlyArrays):
         InputError
             If a weight is below zero, or a cell has none or no noise.
         """
-        if isinstance(self.weight, FactoredWeights):
-            if not self.weight.is_sound() or not (self.noise > 0).all():
-                raise InputError("the plan has a cell without weights or noise; plan again.")
-            return
-        check_weights(self.weight, self.totals, self.noise)
+        if not self.weight.is_sound() or not (self.noise > 0).all():
+            raise InputError("the plan has a cell without weights or noise; plan again.")
 
     def check_room(self, width: int, epsilon: float) -> None:
         """Refuse, from public facts, statistics and noise that could leave 64 bits."""
@@ -211,21 +253,9 @@ class WeightedMean(ReadOnlyArrays):
 
 def _measure(pairs: Pairs, weight: Ints, sums: Ints, lower: Ints, upper: Ints) -> Ints:
     """Return the weighted sums of the cells of a block. PRIVATE."""
-    ends = lower[pairs.cell], upper[pairs.cell]
+    ends = pairs.spread(lower), pairs.spread(upper)
     contribution = contributions(sums, pairs.n, weight, ends)
     return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
-
-
-def check_weights(weight: Ints, totals: Ints, noise: Floats) -> None:
-    """Refuse weights or noise under which the stated loss would not hold.
-
-    Raises
-    ------
-    InputError
-        If a weight is below zero, or a cell or cluster has none or no noise.
-    """
-    if (weight < 0).any() or (totals <= 0).any() or not (noise > 0).all():
-        raise InputError("the plan has a cell or cluster without weights or noise; plan again.")
 
 
 def check_room(totals: Ints, scales: Floats, width: int, epsilon: float) -> None:

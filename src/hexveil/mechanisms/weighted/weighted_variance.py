@@ -54,12 +54,10 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
 from hexveil.mechanisms.clipped.clipped_variance import NO_SQUARES
-from hexveil.mechanisms.contract import EstimateGrid, Separate
+from hexveil.mechanisms.contract import EstimateGrid
 from hexveil.mechanisms.estimates import centre_and_radius
-from hexveil.mechanisms.stage_data import TAIL
-from hexveil.mechanisms.weighted.factored_sensitivity import FactoredSensitivity
-from hexveil.mechanisms.weighted.weighted_mean import laplace_scales
-from hexveil.model.factored_weights import FactoredWeights
+from hexveil.mechanisms.stage_data import TAIL, map_weighted
+from hexveil.mechanisms.weighted.weighted_mean import FactoredSensitivity, laplace_scales
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -124,12 +122,6 @@ class WeightedVariance(ReadOnlyArrays):
     law: NoiseLaw = LAPLACE
 
     @property
-    def weight(self) -> Ints:
-        """W of each pair; 0 in cells of one record, which have no variance."""
-        pairs = self.mean.pairs
-        return np.where(has_single_record(pairs)[pairs.cell], 0, self.mean.pair_weight)
-
-    @property
     def scales(self) -> Floats:
         """R of each cell, its noise rounded up: the same for every range.
 
@@ -138,15 +130,12 @@ class WeightedVariance(ReadOnlyArrays):
         scales = laplace_scales(self.noise, self.mean.totals, 2**BITS)
         return np.where(self.noise > 0, scales, 1.0)
 
-    def sensitivity(self) -> Separate | FactoredSensitivity:
+    def sensitivity(self) -> FactoredSensitivity:
         """Return that a pair moves its cell's number by 2^20 W, exactly."""
-        if isinstance(self.mean.weight, FactoredWeights):
-            varies = self._varies()
-            return FactoredSensitivity(
-                self.mean.weight, varies * np.int64(2**BITS), np.ones_like(varies)
-            )
-        pairs = self.mean.pairs
-        return Separate(pairs.user, pairs.cell, self.weight * 2**BITS)
+        varies = self._varies()
+        return FactoredSensitivity(
+            self.mean.weight, varies * np.int64(2**BITS), np.ones_like(varies)
+        )
 
     def measure(self, sums: PrivateSums, ends: tuple[int, int], lattice_steps: int) -> Ints:
         """Return Y of every cell, shape (batch, n_cells). PRIVATE.
@@ -157,15 +146,8 @@ class WeightedVariance(ReadOnlyArrays):
         can (module head).
         """
         middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
-        if isinstance(weights := self.mean.weight, FactoredWeights):
-            work = partial(_measure, middle=middle, radius=radius)
-            return np.asarray(weights.map_sums(sums, work, (self._varies(),), squares=True))
-        pairs = self.mean.pairs
-        assert sums.squares is not None  # noqa: S101  see check
-        contribution = contributions(
-            (pairs.n, sums.total, sums.squares), self.weight, middle, radius
-        )
-        return np.asarray(np.add.reduceat(contribution, pairs.start[:-1], axis=1), dtype=np.int64)
+        work = partial(_measure, middle=middle, radius=radius)
+        return map_weighted(sums, self.mean.weight, work, (self._varies(),), squares=True)
 
     def _varies(self) -> NDArray[np.bool_]:
         """Return which cells have a variance to measure."""

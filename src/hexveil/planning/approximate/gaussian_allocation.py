@@ -28,28 +28,25 @@ from hexveil.planning.allocation import (
     PrivateRange,
     full_factors,
 )
-from hexveil.planning.approximate.distributed_targets import (
-    bounded_rows,
+from hexveil.planning.approximate.gaussian_targets import (
+    AIM,
+    least_rates,
     meet_average_targets,
     meet_each_target,
     rates_of_rows,
 )
-from hexveil.planning.approximate.distributed_weights import find_gaussian_weights
-from hexveil.planning.approximate.gaussian_mean_error import (
-    minimize_gaussian_error,
-)
-from hexveil.planning.approximate.gaussian_targets import AIM, least_rates
 from hexveil.planning.calibration import least_allocation
 from hexveil.planning.clipping_range import cell_ranges, private_range, variance_range
-from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
 from hexveil.planning.clipping_range.fast_prediction import ITERATIONS, RangeCandidate
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-from hexveil.planning.clipping_range.user_weights import SMALL_PROBLEM_PAIRS, weight_distances
-from hexveil.planning.clipping_range.weight_search import in_whole_parts
+from hexveil.planning.clipping_range.user_weights import find_user_weights, weight_distances
 from hexveil.planning.guarantees.plan_losses import booked_per_user, shared_cost
-from hexveil.planning.optimizers.joint import relative_targets
-from hexveil.planning.optimizers.mean_error import ObjectiveWeights
-from hexveil.planning.optimizers.user_sample import fetch_sample
+from hexveil.planning.optimizers.joint import bounded_rows, relative_targets
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
+from hexveil.planning.optimizers.minimax import JointSolution
+from hexveil.planning.optimizers.pair_sums import fetch_sample
+from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
 from hexveil.planning.request import WithinErrors
 
 if TYPE_CHECKING:
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.clipping_range.user_weights import UserWeights
-    from hexveil.planning.clipping_range.weight_search import DistributedUserWeights
     from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
 
@@ -99,8 +95,8 @@ def allocate_approximate(problem: PlanningProblem) -> PlanAllocation:
 def _within_bounds(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
     occupancy = problem.occupancy
     weights = ObjectiveWeights.of(problem.request, problem.span, occupancy)
-    solution = minimize_gaussian_error(occupancy, weights, float(square))
-    return _calibrated(problem, square, bounded_rows(occupancy, solution.rate, solution.factor))
+    solution = minimize_mean_error(GaussianClippingProblem(occupancy), weights, float(square))
+    return _calibrated(problem, square, bounded_rows(occupancy, solution))
 
 
 def _within_errors(problem: PlanningProblem, targets: Mapping[str, Floats]) -> PlanAllocation:
@@ -126,10 +122,10 @@ def _least_allocation(
 ) -> tuple[Fraction, PlanAllocation]:
     """Return the least ε at which these users meet the targets as a part of all, and the rows."""
     occupancy, request = problem.occupancy, problem.request
-    weights = ObjectiveWeights.of(request, problem.span, occupancy)
     aim = relative_targets(targets, problem.span, occupancy, AIM)
-    nothing, everybody = np.zeros((2, occupancy.n_cells)), np.ones(occupancy.n_users)
-    constants = bounded_rows(occupancy, nothing, everybody)
+    nothing, everybody = np.zeros(occupancy.n_cells), np.ones(occupancy.n_users)
+    silent = JointSolution(InverseScales(nothing, nothing), everybody)
+    constants = bounded_rows(occupancy, silent)
 
     def at(epsilon: Fraction) -> PlanAllocation:
         try:
@@ -138,10 +134,10 @@ def _least_allocation(
             return constants
         if request.objective == "mean":
             return _within_bounds(problem, square)
-        found = least_rates(occupancy, weights, aim, float(square))
+        found = least_rates(occupancy, aim, float(square))
         if found is None:
             return constants
-        return _calibrated(problem, square, bounded_rows(occupancy, found.rate, found.factor))
+        return _calibrated(problem, square, bounded_rows(occupancy, found))
 
     return least_allocation(problem, targets, at)
 
@@ -211,8 +207,7 @@ def _in_range(problem: PlanningProblem, square: Fraction) -> PlanAllocation:
         key=lambda candidate: _predicted(problem, square, rough, candidates[-1], candidate),
     )
     budget = _budget(problem, square, best.quantile)
-    begin = None if occupancy.n_pairs <= SMALL_PROBLEM_PAIRS else rough.rates
-    weights = _weights(occupancy, best, budget.cells, None, begin)
+    weights = _weights(occupancy, best, budget.cells, None, rough.rates)
     clipping = PrivateRange(_interval(best, budget, weights))
     return _calibrated(problem, square, _weighted_rows(occupancy, weights.noise, clipping))
 
@@ -255,7 +250,7 @@ def _with_variances(
 
 
 def _interval(
-    candidate: RangeCandidate, budget: _RangeBudget, weights: UserWeights | DistributedUserWeights
+    candidate: RangeCandidate, budget: _RangeBudget, weights: UserWeights
 ) -> PrivateClippingRange:
     return PrivateClippingRange(
         budget.epsilon,
@@ -263,7 +258,7 @@ def _interval(
         candidate.widening,
         candidate.width,
         private_range.expected_clipping_error(candidate.half_width_sd),
-        in_whole_parts(weights),
+        weights.weight,
     )
 
 
@@ -295,11 +290,11 @@ def _in_cell_ranges(problem: PlanningProblem, square: Fraction) -> PlanAllocatio
     request, occupancy = problem.request, problem.occupancy
     assert request.epsilon is not None  # noqa: S101  see check_delta_request
     prior = private_range.user_mean_prior(HALF_WIDTH)
-    optimum = find_gaussian_weights(occupancy, CELLS_EXPECTED * float(square), prior)
-    weight = in_whole_parts(optimum)
-    votes = cell_ranges.total_votes(occupancy, weight)
+    optimum = find_user_weights(occupancy, CELLS_EXPECTED * float(square), prior, law=GAUSSIAN)
+    weight = optimum.weight
+    votes = cell_ranges.total_votes(weight)
     inside = request.epsilon * cell_ranges.spread_share(
-        distance_vote_ratio(occupancy, weight), request.epsilon
+        distance_vote_ratio(weight), request.epsilon
     )
     # No more than a part of the square: a pure loss that is too small for it finds ranges by luck.
     inside = min(inside, Squares(square, request.delta).part(MAX_SPREAD_SQUARE).choices(1))
@@ -322,23 +317,23 @@ def _weights(
     square: float,
     iterations: int | None,
     begin: Floats | None = None,
-) -> UserWeights | DistributedUserWeights:
+) -> UserWeights:
     prior = private_range.user_mean_prior(candidate.half_width_sd)
     limit = {} if iterations is None else {"iterations": iterations}
-    return find_gaussian_weights(occupancy, square, prior, begin=begin, **limit)
+    return find_user_weights(occupancy, square, prior, begin=begin, law=GAUSSIAN, **limit)
 
 
 def _predicted(
     problem: PlanningProblem,
     square: Fraction,
-    weights: UserWeights | DistributedUserWeights,
+    weights: UserWeights,
     weighed: RangeCandidate,
     one: RangeCandidate,
 ) -> float:
     """Return the predicted average error under a candidate, by the weights of another one."""
     cells = (_budget(problem, square, compared.quantile).cells for compared in (weighed, one))
     times = math.sqrt(next(cells) / next(cells))
-    length, distance = weight_distances(problem.occupancy, weights.weight)
+    length, distance = weight_distances(weights.weight)
     prior = private_range.user_mean_prior(one.half_width_sd)
     bias = GAUSSIAN.mean_absolute * prior.within_cell_sd * length
     bias += prior.weight_confounding * distance / 2.0

@@ -13,14 +13,14 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
 from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.planning.allocation import PerCellRange
-from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs
+from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 
 if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.mechanisms.cell_ranges.cell_range_allocation import ReleasedCellRanges
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.plan import Plan
 
 
@@ -53,7 +53,7 @@ def cell_range_allocation(
     occupancy, noise = plan.occupancy, plan.mean_noise
     lower = float(lattice.lower_value[0])
     selection = PosteriorRangeSelection(
-        CellDesign.of(occupancy, cell_ranges.weight),
+        CellDesign.of(cell_ranges.weight),
         noise,
         float(cell_ranges.first_share),
         (lower, lower + lattice.quantum * lattice_steps),

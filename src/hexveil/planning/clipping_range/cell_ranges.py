@@ -17,6 +17,7 @@ planning/clipping_range/private_range.py; a range reaches `HALF_WIDTH` deviation
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -27,33 +28,30 @@ from hexveil.accounting.noise_law import LAPLACE
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.cell_ranges.distributed_votes import WeightedVotes
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import ReleasedCellRanges
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
-from hexveil.mechanisms.cell_ranges.pooled_spread import (
-    SPREAD_QUANTILE,
-    distance_vote_ratio,
-    weighted_votes,
-)
-from hexveil.model.factored_weights import FactoredWeights
-from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
+from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE, distance_vote_ratio
 from hexveil.planning.clipping_range.private_range import (
     MIN_RANK_PRECISION,
     PRIOR_SD,
     expected_clipping_error,
+    to_value_units,
     user_mean_prior,
 )
 from hexveil.planning.clipping_range.user_weights import (
     ITERATIONS,
     expected_bias,
-    relative_weights,
+    find_user_weights,
+    max_bias,
 )
-from hexveil.planning.clipping_range.weight_search import find_user_weights, in_whole_parts
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats
-    from hexveil.model.factored_weights import Weights
     from hexveil.model.occupancy import Occupancy
+    from hexveil.model.pair_columns import Weights
 
 
 FIRST_SHARE = Fraction(3, 10)
@@ -70,6 +68,96 @@ MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 """Shares of ε for the spread; it is not measured where it would cost more."""
 
 
+@dataclass(frozen=True, eq=False)
+class CellRangeOutputs(ReleasedCellRanges):
+    """Outputs of the stages of a release; public, in quanta above the records' lower bound.
+
+    Attributes
+    ----------
+    span_quanta : int
+        Width of the records' bounds.
+    """
+
+    span_quanta: int
+
+    @property
+    def width(self) -> Floats:
+        """Width of each cell's range, as a part of the span."""
+        return np.asarray((self.upper - self.lower) / self.span_quanta)
+
+    def ends_in_units(self, lower: float, span: float) -> tuple[list[float], list[float]]:
+        """Return the ends of each cell's range in value units."""
+        low, high = (
+            [to_value_units(end, self.span_quanta, lower, span) for end in ends.tolist()]
+            for ends in (self.lower, self.upper)
+        )
+        return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class CellRangePlan(ReadOnlyArrays):
+    """Decisions of a plan with a clipping range per cell; public.
+
+    The noise of each cell, if all that the cells may cost is spent on one number, is that of the
+    allocation's rows.
+
+    Attributes
+    ----------
+    histogram_loss : Fraction
+        Loss of every user by the pooled histogram; under a δ as a square of μ.
+    spread_epsilon : Fraction
+        Loss of every user by the spread within cells; 0 where it is not measured.
+    first_share : Fraction
+        Share of the cells' loss that the first look of a cell costs.
+    weight : Weights
+        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
+    outputs : CellRangeOutputs or None
+        After a release.
+    """
+
+    histogram_loss: Fraction
+    spread_epsilon: Fraction
+    first_share: Fraction
+    weight: Weights
+    outputs: CellRangeOutputs | None = None
+
+    def check(self) -> None:
+        """Refuse numbers that no plan has: a stranger may have written them."""
+        shares = self.spread_epsilon >= 0 and 0 < self.first_share < 1
+        if self.histogram_loss <= 0 or not shares or self.outputs is not None:
+            raise InputError("its ranges have shares of epsilon, or outputs, that no plan has.")
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Loss of every user by the stages that look at the whole map, without a δ."""
+        return self.histogram_loss + self.spread_epsilon
+
+    @property
+    def measures_spread(self) -> bool:
+        """Whether a stage measures the spread of user means within cells."""
+        return self.spread_epsilon > 0
+
+    def released(self) -> CellRangeOutputs:
+        """Return the outputs.
+
+        Raises
+        ------
+        InputError
+            Before a release.
+        """
+        if self.outputs is None:
+            raise InputError("the ranges of cells are chosen by a release, not before.")
+        return self.outputs
+
+    def with_outputs(self, outputs: CellRangeOutputs) -> CellRangePlan:
+        """Return the same decisions with the outputs of a release."""
+        return replace(self, outputs=outputs)
+
+    def max_bias(self) -> Floats:
+        """Return the most that weights make each cell off by, for a range of width 1."""
+        return max_bias(self.weight)
+
+
 def expected_width(half_width_sd: float) -> float:
     """Return the width of a range by the prior, as a part of the span.
 
@@ -81,11 +169,9 @@ def expected_width(half_width_sd: float) -> float:
     return 2.0 * half_width_sd * PRIOR_SD
 
 
-def total_votes(occupancy: Occupancy, weight: Weights) -> Fraction:
+def total_votes(weight: Weights) -> Fraction:
     """Return W: the votes of all users, at most one each."""
-    if isinstance(weight, FactoredWeights):
-        return Fraction(int(WeightedVotes(weight).user_votes.sum()), PARTS)
-    return Fraction(int(weighted_votes(occupancy.local(), weight).sum()), PARTS)
+    return Fraction(int(WeightedVotes(weight).user_votes.sum()), PARTS)
 
 
 def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:
@@ -162,9 +248,8 @@ def plan_cell_ranges(
     expected_loss = 0.9 * float(epsilon)
     prior = user_mean_prior(HALF_WIDTH)
     weights = find_user_weights(occupancy, expected_loss, prior, iterations)
-    weight = in_whole_parts(weights)
-    pooled = histogram_share(total_votes(occupancy, weight), epsilon) if share is None else share
-    inside = spread_share(distance_vote_ratio(occupancy, weight), epsilon)
+    pooled = histogram_share(total_votes(weights.weight), epsilon) if share is None else share
+    inside = spread_share(distance_vote_ratio(weights.weight), epsilon)
     if pooled + inside >= 1:
         raise InputError(
             f"range_share {decimal_text(pooled)} leaves nothing for the cells: the spread of user "
@@ -172,11 +257,10 @@ def plan_cell_ranges(
         )
     shares = epsilon * pooled, epsilon * inside
     noise = weights.noise * expected_loss / float(epsilon - sum(shares))
-    return CellRangePlan(*shares, FIRST_SHARE, weight), noise
+    return CellRangePlan(*shares, FIRST_SHARE, weights.weight), noise
 
 
 def mean_error_model(
-    occupancy: Occupancy,
     span: Floats,
     plan: CellRangePlan,
     noise: Floats,
@@ -189,7 +273,6 @@ def mean_error_model(
 
     Parameters
     ----------
-    occupancy : Occupancy
     span : ndarray of float, shape (n_cells,)
     plan : CellRangePlan
     noise : ndarray of float, shape (n_cells,)
@@ -202,15 +285,14 @@ def mean_error_model(
     # A cell that is measured anew has the rest of the loss for that, or of the square of μ.
     rest = float(1 - plan.first_share)
     last = np.where(moved, noise / rest ** (1.0 / law.power), noise)
-    weights = relative_weights(occupancy, plan.weight)
-    by_weights = expected_bias(occupancy, weights, user_mean_prior(HALF_WIDTH))
+    by_weights = expected_bias(plan.weight, user_mean_prior(HALF_WIDTH))
     return WeightedMeanErrorModel(
         "mean",
         span * width,
         last,
         np.zeros_like(noise),
         np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
-        max_bias=plan.max_bias(occupancy),
+        max_bias=plan.max_bias(),
         expected_bias=np.hypot(by_weights, expected_clipping_error(HALF_WIDTH)),
         law=law,
     )

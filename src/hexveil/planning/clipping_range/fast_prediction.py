@@ -21,9 +21,9 @@ from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.planning.clipping_range import cell_ranges, private_range
 from hexveil.planning.clipping_range.user_weights import (
     MEAN_ABS_NORMAL,
+    find_user_weights,
     weight_distances,
 )
-from hexveil.planning.clipping_range.weight_search import find_user_weights
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     SearchLimits,
@@ -171,7 +171,7 @@ def predict_with_cell_ranges(
     """Predict the plan with a range per cell."""
     plan, noise = cell_ranges.plan_cell_ranges(occupancy, epsilon, share, ITERATIONS)
     spans = np.full(occupancy.n_cells, span)
-    model = cell_ranges.mean_error_model(occupancy, spans, plan, noise)
+    model = cell_ranges.mean_error_model(spans, plan, noise)
     return ErrorPrediction(model.scale, model.error - model.scale)
 
 
@@ -221,7 +221,7 @@ class _Weighed:
             ITERATIONS,
             begin,
         )
-        length, distances = weight_distances(occupancy, weights.weight)
+        length, distances = weight_distances(weights.weight)
         noise, within, between = (
             weights.noise * remaining,
             MEAN_ABS_NORMAL * length,

@@ -29,17 +29,14 @@ from hexveil.mechanisms.estimates import STANDARD_NORMAL, centre_and_radius
 from hexveil.planning.clipping_range.user_weights import (
     UserMeanPrior,
     expected_bias,
+    find_user_weights,
     max_bias,
-    relative_weights,
-    sum_weights,
-    weight_shares,
 )
-from hexveil.planning.clipping_range.weight_search import find_user_weights, in_whole_parts
 
 if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.factored_weights import Weights
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy
+    from hexveil.base.arrays import Floats
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.pair_columns import Weights
 
 
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
@@ -83,7 +80,7 @@ class PrivateClippingRange(ReadOnlyArrays):
         Width that is assumed after that, as a part of the span.
     clipping_error : float
         What clipping is assumed to cost on average, for an interval of width 1.
-    weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
+    weight : Weights
         Whole weights of user means; a user's part of a cell's number is its weight over their sum.
     ends : pair of int, or None
         The interval that was found, in quanta above the records' lower bound: after a release.
@@ -146,22 +143,14 @@ class PrivateClippingRange(ReadOnlyArrays):
         _, whole, reached = centre_and_radius(self.ends, self.span_quanta, radius)
         return whole / self.span_quanta, reached / self.span_quanta
 
-    def totals(self, occupancy: Occupancy) -> Ints:
-        """Return the sum of weights of each cell."""
-        return sum_weights(occupancy, self.weight)
-
-    def shares(self, occupancy: LocalOccupancy) -> Floats:
-        """Return each pair's part of its cell's number, where pairs are at hand."""
-        return weight_shares(occupancy, self.weight)
-
-    def max_bias(self, occupancy: Occupancy) -> Floats:
+    def max_bias(self) -> Floats:
         """Return the most that weights make each cell off by, for an interval of width 1."""
-        return max_bias(occupancy, relative_weights(occupancy, self.weight))
+        return max_bias(self.weight)
 
-    def expected_bias(self, occupancy: Occupancy) -> Floats:
+    def expected_bias(self) -> Floats:
         """Return the expected bias of each cell under the prior, for a range of width 1."""
         prior = user_mean_prior(half_width_sd(self.quantiles[0], self.widening))
-        weights = expected_bias(occupancy, relative_weights(occupancy, self.weight), prior)
+        weights = expected_bias(self.weight, prior)
         return np.asarray(np.hypot(weights, self.clipping_error))
 
 
@@ -288,6 +277,6 @@ def build_range_plan(
         widening,
         2.0 * end * PRIOR_SD,
         expected_clipping_error(end),
-        in_whole_parts(weights),
+        weights.weight,
     )
     return interval, weights.noise * part

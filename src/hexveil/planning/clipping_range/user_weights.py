@@ -1,20 +1,29 @@
 """Users' weights in each cell, and the noise of each cell, for means of projected user means.
 
-A cell's number is Σ_l w_gl clip(user mean) with weights that sum to one, plus Laplace noise. For an
-interval of width 1 a user moves it by w_gl, and loses Σ_g w_gl / b_g over all its cells, b the
-noise scales (accounting/privacy_loss.py; mechanisms/weighted/weighted_mean.py for the whole
-numbers). Weights that differ from the shares p_gl = m/N of the records make noise smaller and the
-number another one: it is off by Σ (w - p)(user mean), at most half of Σ |w - p| for an interval of
-width 1. What it is off by in fact depends on values, so a stated prior says it: user means within a
+A cell's number is Σ_l w_gl clip(user mean) with weights that sum to one, plus noise. For an
+interval of width 1 a user moves it by w_gl. Under Laplace noise it loses Σ_g w_gl / b_g over all
+its cells, b the noise scales; under Gaussian noise Σ_g (w_gl / r_g)² as a square of μ, r the
+deviations (accounting/moves.py; mechanisms/weighted/weighted_mean.py for the whole numbers).
+Weights that differ from the shares p_gl = m/N of the records make noise smaller and the number
+another one: it is off by Σ (w - p)(user mean), at most half of Σ |w - p| for an interval of width
+1. What it is off by in fact depends on values, so a stated prior says it: user means within a
 cell are independent with standard deviation `spread`, and users whose weight rises differ from
 those whose weight falls by `drift`; both as parts of the interval's width. Then a cell is off by at
 most
 
     √(2/π) spread √(Σ (w - p)²) + drift Σ |w - p| / 2
 
-on average. Weights are w ∝ f_l p_gl, f_l a factor of the user: with a_g rates of noise, f_l is 1
-where Σ_g a_g p_gl is at most 1, and else what brings it there. Noise and what a cell is off by,
-averaged over cells, are a smooth function of log a, and minimised by L-BFGS.
+on average. Weights are w ∝ f_l p_gl, f_l a factor of the user. With the limit L^k on what a user
+may lose, k = 1 for Laplace noise (L an ε) and k = 2 for Gaussian noise (L² a square of μ), T_g the
+sum of f p in a cell and rates a_g = 1 / (L T_g r_g), a user loses f^k L^k Σ_g (a_g p_gl)^k: so f_l
+is 1 where the norm (Σ_g (a_g p_gl)^k)^(1/k) is at most 1, and else what brings it there. Noise and
+what a cell is off by, averaged over cells, are a smooth function of log a, and minimised by L-BFGS.
+
+Where pairs stay elsewhere each look at the objective takes some jobs of the engine, so the search
+begins with a part q of the users, and takes a few steps with all of them. A cell's share of a
+fetched user is about 1 / q times its share among all, so that the fetched users' rates at the limit
+(L / q)^k, divided by q, are about those of all users at L^k. If all pairs are fetched, these are
+the rates, and no step is taken.
 
 A prior that does not fit costs accuracy, never privacy.
 """
@@ -23,41 +32,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.work_share import SEARCH, parts_of_work
-from hexveil.model.factored_weights import FactoredWeights
+from hexveil.model.pair_columns import FactoredWeights
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
-from hexveil.planning.optimizers.pair_sums import PairFigureSums
+from hexveil.planning.optimizers.pair_sums import fetch_sample, share_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.factored_weights import Weights
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
-
-    Shares = Floats | FactoredWeights
+    from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.pair_columns import Weights
 
 ITERATIONS = 200
+DISTRIBUTED_ITERATIONS = 8
+"""Steps with all users after the search with some; each asks for about five sums of all pairs."""
 LOG_SCALE_RANGE = 30.0
 """How far the logarithms of the rates may go from where they began."""
 SLOPE_TOLERANCE, GAIN_TOLERANCE = 1e-3, 1e-6
 """The search ends where a cell's slope is below `SLOPE_TOLERANCE` of its part of the objective at
 the start, or where a step betters the objective by less than `GAIN_TOLERANCE` of it."""
-START_QUANTILES, EXTRA_START_QUANTILES, SMALL_PROBLEM_PAIRS = (0.9,), (0.5, 1.0), 2_000
-"""Quantiles of what users would lose at equal rates, where the search begins; of few pairs, where
-the objective is rough, at the others too."""
+START_QUANTILES = {LAPLACE: (0.9,), GAUSSIAN: (0.5, 0.9)}
+EXTRA_START_QUANTILES, SMALL_PROBLEM_PAIRS = {LAPLACE: (0.5, 1.0), GAUSSIAN: ()}, 2_000
+"""Quantiles of users' norms at equal rates, where the search begins; of few pairs, where the
+objective is rough, at the others too."""
 FIRST_STEP = 0.3
 """What the first step changes the logarithm of some rate by, at least: it would be the slope, which
 is next to nothing on maps of many cells or of little noise."""
 ABS_SMOOTHING = 1e-3
 """Below this part of its share a weight's distance from it is rounded off: a slope is needed."""
-BLOCK_PAIRS = 2**15
-"""Pairs that are looked at together: all that is made of so many stays in a core's own cache."""
 MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
 """Expected distance from its mean of a normal number, in standard deviations."""
 
@@ -84,182 +91,189 @@ class UserWeights:
 
     Attributes
     ----------
-    weight : ndarray of float, shape (n_pairs,)
-        Sum to one in each cell.
+    weight : FactoredWeights
+        In whole parts.
     noise : ndarray of float, shape (n_cells,)
-        Laplace scale at which no user loses more than was allowed, up to rounding.
+        Scale at which no user loses more than was allowed, up to rounding.
     rates : ndarray of float, shape (n_cells,)
         What the search found; another one of nearly the same question begins well from there.
     """
 
-    weight: Floats
+    weight: FactoredWeights
     noise: Floats
     rates: Floats
-
-
-class WeightObjective(Protocol):
-    """Objective of a search for weights."""
-
-    def value(self, logs: Floats) -> tuple[float, Floats]:
-        """Return the objective and its slope in the logarithms of the rates."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """Consecutive cells with few enough pairs for a processor's cache."""
-
-    cells: slice
-    pairs: slice
-    first: Ints
-    sizes: Ints
 
 
 class WeightProblem:
     """Objective: average noise plus the expected bias by weights, with its gradient.
 
-    Pairs are looked at in runs. `shares` adds up shares; `slopes` adds up slopes of the same pairs,
-    which change with each look.
+    Parameters
+    ----------
+    occupancy : Occupancy
+    limit : float
+        The most that the cells may cost a user: an epsilon, or under Gaussian noise a square of μ.
+    prior : UserMeanPrior
+    law : NoiseLaw
     """
 
-    def __init__(self, occupancy: LocalOccupancy, loss: float, prior: UserMeanPrior) -> None:
-        self.occupancy, self.loss, self.prior = occupancy, loss, prior
-        self.share = occupancy.n / np.repeat(
-            occupancy.records_per_cell.astype(np.float64), occupancy.users_per_cell
-        )
-        self.shares = PairFigureSums(occupancy, self.share)
-        self.slopes = PairFigureSums(occupancy, np.empty_like(self.share))
-        self.runs = list(_runs(occupancy))
-        self.squares = np.add.reduceat(self.share**2, occupancy.start[:-1])
+    def __init__(
+        self, occupancy: Occupancy, limit: float, prior: UserMeanPrior, law: NoiseLaw = LAPLACE
+    ) -> None:
+        self.occupancy, self.prior, self.law = occupancy, prior, law
+        self.power = 1 if law == LAPLACE else 2
+        self.loss, self.shares = limit ** (1.0 / self.power), share_sums(occupancy)
 
-    def by_user(self, per_cell: Floats) -> Floats:
-        """Return each user's sum over its cells, by its shares of them."""
-        return self.shares.per_user(per_cell)
+    def norms(self, rates: Floats) -> Floats:
+        """Return (Σ (a p)^k)^(1/k) of each user."""
+        # A user whose cells all have a rate near 0 must not divide by it.
+        sums = np.maximum(self.shares.per_user(rates**self.power, self.power), 1e-300)
+        return np.asarray(sums if self.power == 1 else np.sqrt(sums))
 
     def weighing(self, rates: Floats) -> UserWeights:
         """Return the weights of these rates, and the noise."""
-        factor, _ = self._factors(rates)
+        factor = np.minimum(1.0, 1.0 / self.norms(rates))
         total = self.shares.per_cell(factor)
-        weight = factor[self.occupancy.user]
-        weight *= self.share
-        weight /= np.repeat(total, self.occupancy.users_per_cell)
-        return UserWeights(weight, 1.0 / (self.loss * rates * total), rates)
-
-    def _factors(self, rates: Floats) -> tuple[Floats, Floats]:
-        """Return each user's factor, and its derivative by the user's loss."""
-        # A user whose cells all have a rate near 0 must not divide by it.
-        losses = np.maximum(self.by_user(rates), 1e-300)
-        return np.minimum(1.0, 1.0 / losses), np.where(losses > 1.0, -1.0 / losses**2, 0.0)
+        weights = FactoredWeights(self.occupancy, factor, total)
+        return UserWeights(weights, 1.0 / (self.loss * rates * total), rates)
 
     def value(self, logs: Floats) -> tuple[float, Floats]:
         """Return the objective and its slope in the logarithms of the rates."""
-        rates = np.exp(logs)
-        factor, fall = self._factors(rates)
+        rates, power = np.exp(logs), self.power
+        norms = self.norms(rates)
+        factor = np.minimum(1.0, 1.0 / norms)
+        # The factor's derivative by the k-th part of the norm's k-th power.
+        fall = np.where(norms > 1.0, -1.0 / norms ** (power + 1), 0.0)
         total = self.shares.per_cell(factor)
-        noise = 1.0 / (self.loss * rates * total)
-        bias = np.empty_like(total)
-        for run in self.runs:
-            bias[run.cells] = self._look(run, factor, total[run.cells], noise[run.cells])
+        noise = self.law.mean_absolute / (self.loss * rates * total)
+        make = partial(_BiasLook, prior=self.prior)
         # A rate acts on a cell twice: by the noise, and by the factors of its users.
-        through = fall * self.slopes.per_user(1.0 / total)
-        by_rate = self.shares.per_cell(through) - noise / rates
+        (bias, *_), rise = self.shares.look(make, (total, noise), factor, 1.0 / total)
+        through = self.shares.per_cell(fall * rise, power)
+        by_rate = rates ** (power - 1) * through - noise / rates
         return float((noise + bias).mean()), by_rate * rates / rates.size
 
-    def _look(self, run: _Run, factor: Floats, total: Floats, noise: Floats) -> Floats:
-        """Return the expected bias of each cell of a slice; store the slopes of its pairs.
 
-        These are p times how fast what a cell is off by, and its noise, rise with f p / Σ f p.
-        """
-        share, prior = self.share[run.pairs], self.prior
-        # How far a weight is from its share, as a part of it; each line below is one look at a run.
-        part = factor.take(self.occupancy.user[run.pairs], mode="clip")
-        part *= np.repeat(1.0 / total, run.sizes)
+class _BiasLook:
+    """Expected bias of a block's cells by weights, and its slope in each pair's weight.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    share : ndarray of float, shape (n_pairs,)
+    total, noise : ndarray of float, shape (n_cells,)
+    factor : ndarray of float, shape (n_users,)
+    prior : UserMeanPrior
+    """
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        share: Floats,
+        total: Floats,
+        noise: Floats,
+        factor: Floats,
+        prior: UserMeanPrior,
+    ) -> None:
+        self.pairs, self.share, self.noise = pairs, share, noise
+        self.sd = MEAN_ABS_NORMAL * prior.within_cell_sd
+        self.confounding = prior.weight_confounding / 2.0
+        # How far a weight is from its share, as a part of it; each line below is one look.
+        part = factor.take(pairs.user, mode="clip")
+        part *= pairs.spread(1.0 / total)
         part -= 1.0
-        clipped_share = share * part
         distance = np.square(part)
         distance += ABS_SMOOTHING**2
-        np.sqrt(distance, out=distance)
-        squares = np.add.reduceat(np.square(clipped_share), run.first)
-        length = np.sqrt(squares + ABS_SMOOTHING**2 * self.squares[run.cells])
-        sharp = share * distance
-        bias = (
-            MEAN_ABS_NORMAL * prior.within_cell_sd * length
-            + prior.weight_confounding / 2.0 * np.add.reduceat(sharp, run.first)
-        )
-        np.divide(part, distance, out=distance)
-        distance *= prior.weight_confounding / 2.0
-        slope = np.multiply(
-            clipped_share,
-            np.repeat(MEAN_ABS_NORMAL * prior.within_cell_sd / length, run.sizes),
-            out=sharp,
-        )
-        slope += distance
-        slope *= share
+        self.part, self.distance = part, np.sqrt(distance, out=distance)
+        self.slope: Floats | None = None
+
+    def of_cells(self) -> tuple[Floats, Floats, Floats]:
+        """Return each cell's expected bias, the length of its differences, and its common slope."""
+        first, share = self.pairs.start[:-1], self.share
+        squares = np.add.reduceat(np.square(share * self.part), first)
+        length = np.sqrt(squares + ABS_SMOOTHING**2 * np.add.reduceat(np.square(share), first))
+        bias = self.sd * length + self.confounding * np.add.reduceat(share * self.distance, first)
+        self.slope = slope = self._slopes(length)
+        common = np.add.reduceat((self.part + 1.0) * slope, first) + self.noise
+        return bias, length, common
+
+    def of_pairs(self, *figures: Floats) -> Floats:
+        """Return the slope of a cell's bias and noise in f p / Σ f p, times p."""
+        _, length, common = figures
+        slope = self._slopes(length) if self.slope is None else self.slope
         # Weights sum to one: what all of a cell's slopes have in common does not count.
-        part += 1.0
-        part *= slope
-        common = np.add.reduceat(part, run.first) + noise
-        np.multiply(share, np.repeat(common, run.sizes), out=clipped_share)
-        np.subtract(slope, clipped_share, out=self.slopes.figure[run.pairs])
-        return np.asarray(bias)
+        return np.asarray(slope - self.share * self.pairs.spread(common))
+
+    def _slopes(self, length: Floats) -> Floats:
+        """Return how fast a cell's bias rises with each pair's weight, times its share."""
+        slope = self.share * self.part
+        slope *= self.pairs.spread(self.sd / length)
+        slope += self.confounding * (self.part / self.distance)
+        slope *= self.share
+        return slope
 
 
-def _runs(occupancy: LocalOccupancy) -> Iterator[_Run]:
-    """Yield all cells in runs."""
-    start = occupancy.start
-    edges = np.searchsorted(start, np.arange(0, occupancy.n_pairs, BLOCK_PAIRS)).tolist()
-    for begin, end in pairwise(dict.fromkeys([*edges, occupancy.n_cells])):
-        own = start[begin : end + 1]
-        yield _Run(slice(begin, end), slice(own[0], own[-1]), own[:-1] - own[0], np.diff(own))
-
-
-def optimize_user_weights(
-    occupancy: LocalOccupancy,
-    loss: float,
+def find_user_weights(
+    occupancy: Occupancy,
+    limit: float,
     prior: UserMeanPrior,
     iterations: int = ITERATIONS,
     begin: Floats | None = None,
+    *,
+    law: NoiseLaw = LAPLACE,
 ) -> UserWeights:
     """Return weights and noise that make the average predicted error small.
 
     Parameters
     ----------
-    occupancy : LocalOccupancy
-    loss : float
-        The most that a user may lose, in epsilon.
+    occupancy : Occupancy
+    limit : float
+        The most that the cells may cost a user: an epsilon, or under Gaussian noise a square of μ.
     prior : UserMeanPrior
     iterations : int
         Fewer of them are good enough for a prediction.
     begin : ndarray of float, shape (n_cells,), optional
-        Rates that were found for another loss or prior. Not used where there are few pairs, and the
-        search begins at several points.
+        Rates that were found for another limit or prior. Not used where there are few pairs, and
+        the search begins at several points.
+    law : NoiseLaw
 
     Examples
     --------
     >>> from hexveil.model.occupancy import LocalOccupancy
     >>> crowd = LocalOccupancy.from_dense([[1, 1]] * 50)
     >>> prior = UserMeanPrior(0.3, 0.1)
-    >>> optimize_user_weights(crowd, 1.0, prior).noise  # span G / (epsilon L), in both cells
+    >>> find_user_weights(crowd, 1.0, prior).noise  # span G / (epsilon L), in both cells
     array([0.04, 0.04])
+    >>> find_user_weights(crowd, 0.08, prior, law=GAUSSIAN).noise.round(6)
+    array([0.1, 0.1])
     """
-    problem = WeightProblem(occupancy, loss, prior)
-    begins = parts_of_work(SEARCH, _begins(problem, begin))
-    result = (search_rates(problem, start, iterations) for start in begins)
-    return problem.weighing(np.exp(min(result, key=lambda start: start[1])[0]))
+    problem = WeightProblem(occupancy, limit, prior, law)
+    if problem.shares.cheap:
+        begins = parts_of_work(SEARCH, _begins(problem, begin))
+        optima = (search_rates(problem, start, iterations) for start in begins)
+        return problem.weighing(np.exp(min(optima, key=lambda optimum: optimum[1])[0]))
+    sample, cells, part = fetch_sample(occupancy)
+    known = None if begin is None else begin[cells] * part
+    of_sample = limit / part**problem.power
+    found = find_user_weights(sample, of_sample, prior, iterations, known, law=law).rates / part
+    rates = np.full(occupancy.n_cells, float(np.median(found)))
+    rates[cells] = found
+    if part < 1.0:
+        steps = min(iterations, DISTRIBUTED_ITERATIONS)
+        rates = np.exp(search_rates(problem, np.log(rates), steps)[0])
+    return problem.weighing(rates)
 
 
 def _begins(problem: WeightProblem, known: Floats | None) -> list[Floats]:
     """Return logarithms of rates to begin at."""
-    sample = problem.occupancy.n_pairs <= SMALL_PROBLEM_PAIRS
-    if known is not None and not sample:
+    is_small, law = problem.occupancy.n_pairs <= SMALL_PROBLEM_PAIRS, problem.law
+    if known is not None and not is_small:
         return [np.log(known)]
-    losses = problem.by_user(np.ones(problem.occupancy.n_cells))
-    typical = np.quantile(
-        losses, (*START_QUANTILES, *EXTRA_START_QUANTILES) if sample else START_QUANTILES
-    )
+    quantiles = START_QUANTILES[law] + (EXTRA_START_QUANTILES[law] if is_small else ())
+    typical = np.quantile(problem.norms(np.ones(problem.occupancy.n_cells)), quantiles)
     return [np.full(problem.occupancy.n_cells, -math.log(one)) for one in typical]
 
 
-def search_rates(problem: WeightObjective, begin: Floats, iterations: int) -> tuple[Floats, float]:
+def search_rates(problem: WeightProblem, begin: Floats, iterations: int) -> tuple[Floats, float]:
     """Return logarithms of rates that L-BFGS finds from here, and the objective there."""
     # L-BFGS takes a first step of the length of the slope, which is tiny on large maps.
     start, slope = problem.value(begin)
@@ -280,60 +294,30 @@ def search_rates(problem: WeightObjective, begin: Floats, iterations: int) -> tu
     return found, value / scale
 
 
-def sum_weights(occupancy: Occupancy, weight: Weights) -> Ints:
-    """Return the sum of whole weights of each cell."""
-    if isinstance(weight, FactoredWeights):
-        return weight.totals
-    return np.asarray(np.add.reduceat(weight, occupancy.local().start[:-1]))
-
-
-def weight_shares(occupancy: LocalOccupancy, weight: Weights) -> Floats:
-    """Return each pair's part of its cell's number, where pairs are at hand."""
-    whole = weight.of(occupancy) if isinstance(weight, FactoredWeights) else weight
-    return np.asarray(whole / sum_weights(occupancy, whole)[occupancy.cell])
-
-
-def relative_weights(occupancy: Occupancy, weight: Weights) -> Shares:
-    """Return each pair's part of its cell's number, or the weights of pairs that are elsewhere."""
-    if isinstance(weight, FactoredWeights):
-        return weight
-    return weight_shares(occupancy.local(), weight)
-
-
-def expected_bias(occupancy: Occupancy, weight: Shares, prior: UserMeanPrior) -> Floats:
+def expected_bias(weight: Weights, prior: UserMeanPrior) -> Floats:
     """Return the expected bias of each cell by its weights, for a range of width 1."""
-    length, distance = weight_distances(occupancy, weight)
+    length, distance = weight_distances(weight)
     return np.asarray(
         MEAN_ABS_NORMAL * prior.within_cell_sd * length + prior.weight_confounding / 2.0 * distance
     )
 
 
-def max_bias(occupancy: Occupancy, weight: Shares) -> Floats:
+def max_bias(weight: Weights) -> Floats:
     """Return the most that weights can make each cell off by, for an interval of width 1."""
-    return np.asarray(weight_distances(occupancy, weight)[1] / 2.0)
+    return np.asarray(weight_distances(weight)[1] / 2.0)
 
 
-def weight_distances(occupancy: Occupancy, weight: Shares) -> tuple[Floats, Floats]:
+def weight_distances(weight: Weights) -> tuple[Floats, Floats]:
     """Return how far each cell's weights are from the shares: √(Σ (w - p)²), and Σ |w - p|."""
-    total = occupancy.records_per_cell.astype(np.float64)
+    cells = weight.occupancy.records_per_cell.astype(np.float64), weight.totals
     distances: tuple[Floats, Floats]
-    if isinstance(weight, FactoredWeights):
-        cells = total, weight.totals
-        distances = weight.once("distances", lambda: weight.map_cells(_distances_of_whole, cells))
-        return distances
-    distances = occupancy.map_cells(_distances, [total], pairs=[weight])
+    distances = weight.once("distances", lambda: weight.map_cells(_distances, cells))
     return distances
 
 
-def _distances_of_whole(
-    pairs: Pairs, weight: Ints, total: Floats, totals: Ints
-) -> tuple[Floats, Floats]:
-    """Return the same of some cells, for whole weights."""
-    return _distances(pairs, total, weight / totals[pairs.cell])
-
-
-def _distances(pairs: Pairs, total: Floats, weight: Floats) -> tuple[Floats, Floats]:
+def _distances(pairs: Pairs, weight: Ints, total: Floats, totals: Ints) -> tuple[Floats, Floats]:
     """Return the same of some cells."""
-    begin, clipped_share = pairs.start[:-1], weight - pairs.n / total[pairs.cell]
-    length = np.sqrt(np.add.reduceat(np.square(clipped_share), begin))
-    return length, np.add.reduceat(np.abs(clipped_share, out=clipped_share), begin)
+    begin, away = pairs.start[:-1], weight / pairs.spread(totals)
+    away -= pairs.n / pairs.spread(total)
+    length = np.sqrt(np.add.reduceat(np.square(away), begin))
+    return length, np.add.reduceat(np.abs(away, out=away), begin)

@@ -37,7 +37,6 @@ from hexveil.accounting.error_model import (
     has_single_record,
 )
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
-from hexveil.model.factored_weights import FactoredWeights
 from hexveil.planning.clipping_range.private_range import (
     WEIGHT_CONFOUNDING,
     WITHIN_CELL_SHARE,
@@ -47,10 +46,10 @@ from hexveil.planning.clipping_range.private_range import (
     range_candidates,
 )
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias
-from hexveil.planning.optimizers.user_sample import fetch_sample
+from hexveil.planning.optimizers.pair_sums import fetch_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -159,13 +158,11 @@ def _best(
     occupancy: LocalOccupancy, request: Request, interval: PrivateClippingRange, noise: Floats
 ) -> VarianceRange:
     """Return radius and split of least predicted error for an interval and its weights."""
-    expected = interval.expected_bias(occupancy)
+    expected = interval.expected_bias()
     splits = SPLITS if request.split is None else (request.split,)
     known, law = has_single_record(occupancy), request.law
-    candidates, without_noise = [], _without_noise(occupancy, interval)
-    for radius in RADII:
-        weights = replace(interval, radius=radius)
-        fixed = without_noise(weights)
+    candidates, ranges = [], [replace(interval, radius=radius) for radius in RADII]
+    for weights, fixed in zip(ranges, _without_noise(ranges), strict=True):
         for split in map(float, splits):
             mean, square = split_noise(noise, split, known, law)
             through_mean = error_through_mean(weights, mean, expected, law)
@@ -206,24 +203,19 @@ def variance_error_model(
     """
     half, radius = interval.half_width_and_radius()
     mean, square = noise
-    expected = (
-        _without_noise(occupancy.local(), interval)(interval)
-        if occupancy.is_local
-        else _without_noise_elsewhere(occupancy, interval)
-    )
+    (expected,) = _without_noise([interval])
     return WeightedVarianceErrorModel(
         "variance",
         (span * radius) ** 2,
         square,
         np.zeros_like(square),
         constant_error("variance", occupancy),
-        max_bias=interval.max_bias(occupancy),
-        expected_bias=expected
-        + error_through_mean(interval, mean, interval.expected_bias(occupancy), law),
+        max_bias=interval.max_bias(),
+        expected_bias=expected + error_through_mean(interval, mean, interval.expected_bias(), law),
         half_width=half / radius,
         mean_noise=mean,
         # Less than a quantum for each user, and h is a quantum at least.
-        rounding=occupancy.users_per_cell / interval.totals(occupancy),
+        rounding=occupancy.users_per_cell / interval.weight.totals,
         law=law,
     )
 
@@ -257,49 +249,30 @@ def expected_excess(k: float, n: Floats) -> Floats:
     return np.asarray(2.0 * ((1.0 - root**2) * tail + root * density) - np.minimum(level, 0.0))
 
 
-def _without_noise(
-    occupancy: LocalOccupancy, interval: PrivateClippingRange
-) -> Callable[[PrivateClippingRange], Floats]:
-    """Return the function for each cell's expected bias by weights and radius.
+def _without_noise(intervals: Sequence[PrivateClippingRange]) -> list[Floats]:
+    """Return each cell's expected bias by weights and radius, of one interval with some radii.
 
-    As a part of r²: for the same interval with any radius, as few steps as possible for each.
+    As a part of r².
     """
-    shares = interval.shares(occupancy)
-    counts, which = np.unique(occupancy.n, return_inverse=True)
+    weights, radii = intervals[0].weight, tuple(map(_deviations, intervals))
     of_spread, of_drift = (
-        expected_bias(occupancy, shares, prior)
+        expected_bias(weights, prior)
         for prior in (UserMeanPrior(1.0, 0.0), UserMeanPrior(0.0, WEIGHT_CONFOUNDING))
     )
-
-    def at(made: PrivateClippingRange) -> Floats:
-        k = _deviations(made)
-        terms = shares * expected_excess(k, counts.astype(np.float64))[which]
-        cut = np.add.reduceat(terms, occupancy.start[:-1])
-        return _expected_without_noise(k, of_spread, of_drift, cut)
-
-    return at
+    work = partial(_excess, radii=radii)
+    cut = weights.once(f"excess {radii!r}", lambda: weights.map_cells(work, (weights.totals,)))
+    return [
+        _expected_without_noise(k, of_spread, of_drift, cut[:, column])
+        for column, k in enumerate(radii)
+    ]
 
 
-def _without_noise_elsewhere(occupancy: Occupancy, interval: PrivateClippingRange) -> Floats:
-    """Return the same for pairs that stay elsewhere, and the interval's own radius."""
-    weights = interval.weight
-    assert isinstance(weights, FactoredWeights)  # noqa: S101  such pairs have no array of weights
-    k = _deviations(interval)
-    cut = weights.once(
-        f"excess {k!r}", lambda: weights.map_cells(partial(_excess, k=k), (weights.totals,))
-    )
-    of_spread, of_drift = (
-        expected_bias(occupancy, weights, prior)
-        for prior in (UserMeanPrior(1.0, 0.0), UserMeanPrior(0.0, WEIGHT_CONFOUNDING))
-    )
-    return _expected_without_noise(k, of_spread, of_drift, cut)
-
-
-def _excess(pairs: Pairs, weight: Ints, totals: Ints, k: float) -> Floats:
-    """Return the clipping error of radius k per cell, in squared deviations of user means."""
+def _excess(pairs: Pairs, weight: Ints, totals: Ints, radii: tuple[float, ...]) -> Floats:
+    """Return the clipping error of each radius per cell, in squared deviations of user means."""
     counts, which = np.unique(pairs.n, return_inverse=True)
-    terms = weight / totals[pairs.cell] * expected_excess(k, counts.astype(np.float64))[which]
-    return np.asarray(np.add.reduceat(terms, pairs.start[:-1]))
+    share, begin = weight / pairs.spread(totals), pairs.start[:-1]
+    excess = (expected_excess(k, counts.astype(np.float64))[which] for k in radii)
+    return np.stack([np.add.reduceat(share * one, begin) for one in excess], axis=1)
 
 
 def _expected_without_noise(k: float, of_spread: Floats, of_drift: Floats, cut: Floats) -> Floats:

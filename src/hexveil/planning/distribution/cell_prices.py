@@ -16,7 +16,7 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.binned_stage import (
+from hexveil.mechanisms.distribution.priced_weights import (
     PricedWeights,
     cell_totals,
     unit_sizes,

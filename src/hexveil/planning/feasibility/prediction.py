@@ -37,14 +37,13 @@ from hexveil.planning.feasibility.utility_test import is_assumed, small_map_fact
 from hexveil.planning.guarantees.plan_errors import error_models
 from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
-from hexveil.planning.optimizers.user_factors import clipping_problem
+from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.optimizers.user_factors import ClippingProblem
     from hexveil.planning.plan import Plan
 
 MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
@@ -219,7 +218,7 @@ class ErrorPredictor:
     @cached_property
     def _exposure(self) -> ClippingProblem:
         spans = np.full(self.facts.occupancy.n_cells, self.span)
-        return clipping_problem(self.facts.occupancy, span_in_quanta(spans, self.facts))
+        return ClippingProblem(self.facts.occupancy, span_in_quanta(spans, self.facts))
 
     def problem_at(self, epsilon: Fraction) -> PlanningProblem:
         """Return the planning problem on these public facts at an epsilon."""

@@ -89,12 +89,12 @@ def _mean_error_model(problem: PlanningProblem, allocation: PlanAllocation) -> E
                 noise,
                 np.zeros_like(noise),
                 constant,
-                max_bias=clipping_range.max_bias(occupancy),
-                expected_bias=clipping_range.expected_bias(occupancy),
+                max_bias=clipping_range.max_bias(),
+                expected_bias=clipping_range.expected_bias(),
                 law=problem.request.law,
             )
         case PerCellRange(plan=plan):
-            return cell_ranges.mean_error_model(occupancy, span, plan, noise, problem.request.law)
+            return cell_ranges.mean_error_model(span, plan, noise, problem.request.law)
         case CellMechanisms() as clipping:
             return _cells_error_model(span, occupancy, clipping)
 

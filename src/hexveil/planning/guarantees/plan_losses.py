@@ -54,7 +54,7 @@ def moves_of(
     """
     match allocation.clipping:
         case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
-            totals = ranged.totals(problem.occupancy)
+            totals = ranged.weight.totals
             weighted = tuple(
                 StatisticMoves.of(_weight_moved, (), noise * totals)
                 for noise in _weighted_noises(problem, allocation)

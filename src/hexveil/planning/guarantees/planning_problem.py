@@ -13,7 +13,7 @@ from hexveil.accounting.contributions import (
     contributed_totals,
 )
 from hexveil.accounting.error_model import span_in_quanta
-from hexveil.model.suppressed_pairs import suppressed_column
+from hexveil.model.pair_columns import suppressed_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,7 +26,7 @@ from hexveil.accounting.sensitivity import variance_share
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning.allocation import PlanAllocation, full_factors
-from hexveil.planning.optimizers.noise_quantization import quantize_noise_scales
+from hexveil.planning.optimizers.joint import quantize_noise_scales
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.suppressed_pairs import Suppressed
+    from hexveil.model.pair_columns import Suppressed
     from hexveil.planning.request import Request
 
 

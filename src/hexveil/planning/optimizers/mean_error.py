@@ -1,9 +1,19 @@
-"""Joint plan of least average error at a given loss.
+"""Joint plan of least average error at a given loss, under either noise.
 
 Class and symbols: planning/optimizers/minimax.py, docs/understand/plan-class.md. With the factors
 at their largest within the loss, the average error is a smooth function of the logarithms of the
-rates; it is minimised by L-BFGS, cells that would do better as constants are made so, and it is
-minimised again.
+rates but for users just held; it is minimised by L-BFGS from several places, statistics of cells
+that would do better as constants are made so, and it is minimised again. With a share d of a cell
+at the middle, its mean is off by at most d/2, its variance by `variance_bias`, and the noise is
+expected to be κ / a in size: κ is 1 for Laplace noise, √(2/π) for Gaussian noise, where the class
+has the L2 norm of a user's rates in place of their sum. Where each user is in k cells alike and
+nobody is held, Gaussian rates are a = √M / (p √k), M the square of μ.
+
+Of pairs that stay elsewhere some users are fetched, a part q of all, drawn without regard to what
+they reported. A cell's share of a fetched user is about 1/q times its share among all. So the rates
+of these users at the loss L / q, or M / q², are about those of all at L, or M, in cells where many
+were fetched. From there a few steps are taken with all users, unless all were fetched; whatever the
+rates are, factors and losses are computed from all pairs.
 """
 
 from __future__ import annotations
@@ -14,15 +24,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS, has_single_record
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.minimax import JointSolution
+from hexveil.planning.optimizers.pair_sums import fetch_sample, to_all_cells
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
-    from hexveil.base.arrays import Floats
+    from hexveil.base.arrays import Bools, Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.request import Request
 
@@ -31,6 +43,10 @@ CONSTANT_ROUNDS = 6
 """How often cells that are better constants are looked for."""
 LOG_SCALE_RANGE = 30.0
 """How far the logarithms of the rates may go from where they began: numbers stay ordinary."""
+START_QUANTILES = {LAPLACE: (0.9,), GAUSSIAN: (0.5, 0.9, 1.0)}
+"""Quantiles of what users lose at equal rates, where searches begin."""
+FEW_CELLS = {LAPLACE: 0, GAUSSIAN: 8}
+"""Cells up to which searches also begin with single cells, and without them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +116,8 @@ class SearchLimits:
 
 FULL_SEARCH = SearchLimits()
 """Limits of a descent with all pairs at hand."""
+DISTRIBUTED_SEARCH = SearchLimits(iterations=12, evaluations=24, trials=5)
+"""Limits of the search with all users elsewhere; each evaluation asks for a few sums of pairs."""
 
 
 def minimize_mean_error(
@@ -113,26 +131,33 @@ def minimize_mean_error(
 
     Less effort is good enough for a prediction, and from rates to begin with that are those of a
     like occupancy; the constants of these are kept.
+
+    Examples
+    --------
+    >>> from hexveil.model.occupancy import LocalOccupancy
+    >>> from hexveil.planning.optimizers.user_factors import GaussianClippingProblem
+    >>> crowd = GaussianClippingProblem(LocalOccupancy.from_dense([[1, 1]] * 50))
+    >>> means = ObjectiveWeights(np.full(2, 0.5), np.zeros(2))
+    >>> found = minimize_mean_error(crowd, means, 0.08)
+    >>> (1.0 / found.rates.mean).round(9)  # (1/50) √2 / √0.08
+    array([0.1, 0.1])
     """
     # Cells that are constants at the beginning stay so: deciding anew would cost all descents.
     if begin is not None:
-        live = [begin.mean > 0, begin.variance > 0]
+        live = np.stack((begin.mean > 0, begin.variance > 0))
         # Between constants alone there is nothing to descend.
-        if any(m.any() for m in live):
+        if live.any():
             begin = _descend(exposure, weights, loss, live, begin, effort)[1]
         return JointSolution(begin, exposure.largest_factors(begin, loss))
-    target = [weights.mean > 0, weights.variance > 0]
-    nothing = [np.zeros(m.size) for m in target]
-    best: tuple[float, InverseScales] = (weights.constant_error(), InverseScales(*nothing))
+    if not exposure.shares.cheap:
+        return _from_sample(exposure, weights, loss)
+    nothing = np.zeros(exposure.occupancy.n_cells)
+    best: tuple[float, InverseScales] = (weights.constant_error(), InverseScales(nothing, nothing))
     nobody = np.ones(exposure.occupancy.n_users)
     if not best[0]:  # constants miss nothing
         return JointSolution(best[1], nobody)
-    begins = [target]
-    if all(m.any() for m in target):  # with constants for one of them, both ways round
-        begins += [[target[0], nothing[1] > 0], [nothing[0] > 0, target[1]]]
-    for live in parts_of_work(SEARCH, begins):
-        # In logarithms no rate reaches 0, so that constants for one statistic are own starts.
-        result = _descents(exposure, weights, loss, live, effort)
+    for start in parts_of_work(SEARCH, list(_starts(exposure, weights, loss))):
+        result = _descents(exposure, weights, loss, start, effort)
         best = min(best, result, key=lambda one: one[0])
     _, rates = best
     return JointSolution(
@@ -140,97 +165,139 @@ def minimize_mean_error(
     )
 
 
+def _from_sample(
+    exposure: ClippingProblem, weights: ObjectiveWeights, loss: float
+) -> JointSolution:
+    """Return the solution to which some users lead, and a few steps with all of them."""
+    sample, cells, part = fetch_sample(exposure.occupancy)
+    weighed = ObjectiveWeights(weights.mean[cells], weights.variance[cells])
+    of_sample = loss / part**exposure.power
+    found = minimize_mean_error(type(exposure)(sample), weighed, of_sample).rates
+    n_cells = exposure.occupancy.n_cells
+    rates = InverseScales(
+        to_all_cells(found.mean, cells, n_cells), to_all_cells(found.variance, cells, n_cells)
+    )
+    if part == 1.0:
+        return JointSolution(rates, exposure.largest_factors(rates, loss))
+    return minimize_mean_error(exposure, weights, loss, DISTRIBUTED_SEARCH, rates)
+
+
+def _starts(
+    exposure: ClippingProblem, weights: ObjectiveWeights, loss: float
+) -> Iterator[InverseScales]:
+    """Yield rates at which a typical user's loss is the one allowed; constants have a rate of 0.
+
+    All numbers begin with noise; of two statistics also either alone, of few cells also all but one
+    or one. Between constants and noise lies a barrier, which matters where little can be said at
+    all: in logarithms no rate reaches 0.
+    """
+    everywhere = np.stack((weights.mean > 0, weights.variance > 0)).astype(np.float64)
+    n_cells = everywhere.shape[1]
+    rows = [row for row in np.eye(2)[:, :, None] * everywhere if row.any()]
+    live = [everywhere, *(rows if len(rows) > 1 else ())]
+    if 1 < n_cells <= FEW_CELLS[exposure.law]:
+        alone = [everywhere * indicator for indicator in np.eye(n_cells)]
+        live += [*alone, *(everywhere - indicator for indicator in alone if n_cells > 2)]
+    everybody = np.ones(exposure.occupancy.n_users)
+    for indicator in live:
+        if indicator.any():
+            losses = exposure.losses(InverseScales(*indicator), everybody)
+            quantiles = np.quantile(losses[losses > 0], START_QUANTILES[exposure.law])
+            for typical in np.unique(quantiles).tolist():
+                # Most users are then not clipped, and a descent moves freely from there.
+                yield InverseScales(*indicator * (loss / typical) ** (1.0 / exposure.power))
+
+
 def _descents(
     exposure: ClippingProblem,
     weights: ObjectiveWeights,
     loss: float,
-    live: list[NDArray[np.bool_]],
+    start: InverseScales,
     effort: SearchLimits,
 ) -> tuple[float, InverseScales]:
     """Return the least error found, making cells constants that would do better so."""
-    start = _start(exposure, weights, loss)
     best: tuple[float, InverseScales] | None = None
+    live = np.stack((start.mean > 0, start.variance > 0))
     for _ in parts_of_work(SEARCH, range(CONSTANT_ROUNDS)):
         results = _descend(exposure, weights, loss, live, start, effort)
         best = results if best is None else min(best, results, key=lambda one: one[0])
         worse = _worse(exposure, results[1], loss, live)
-        live = [m & ~w for m, w in zip(live, worse, strict=True)]
-        if not any(w.any() for w in worse) or not any(m.any() for m in live):
+        live = live & ~worse
+        if not worse.any() or not live.any():
             break
         start = results[1]
     assert best is not None  # noqa: S101  there is a round
     return best
 
 
-def _start(exposure: ClippingProblem, weights: ObjectiveWeights, loss: float) -> InverseScales:
-    """Return rates at which a typical user's loss is the one allowed."""
-    size = exposure.occupancy.n_cells
-    ones = InverseScales(*((w > 0).astype(np.float64) for w in (weights.mean, weights.variance)))
-    # Most users are then not clipped, and a descent moves freely from there.
-    linear = exposure.losses(ones, np.ones(exposure.occupancy.n_users))
-    rate = np.full(size, loss / float(np.quantile(linear, 0.9)))
-    return InverseScales(rate * ones.mean, rate * ones.variance)
-
-
 def _descend(
     exposure: ClippingProblem,
     weights: ObjectiveWeights,
     loss: float,
-    live: list[NDArray[np.bool_]],
+    live: Bools,
     start: InverseScales,
     effort: SearchLimits,
 ) -> tuple[float, InverseScales]:
-    active, n_cells = np.concatenate(live), live[0].size
-    first = np.concatenate((start.mean, start.variance))[active]
+    """Return the error that L-BFGS finds, and the rates there."""
 
     def unpack(logs: Floats) -> InverseScales:
-        full = np.zeros(active.size)
-        full[active] = np.exp(logs)
-        return InverseScales(full[:n_cells], full[n_cells:])
+        rate = np.zeros(live.shape)
+        rate[live] = np.exp(logs)
+        return InverseScales(*rate)
 
     def value(logs: Floats) -> tuple[float, Floats]:
-        error, slope = _value(exposure, weights, loss, unpack(logs))
-        return error, slope[active] * np.exp(logs)
+        error, slope = error_and_slope(exposure, weights, loss, unpack(logs))
+        return error, slope[live] * np.exp(logs)
 
     # Logarithms keep rates positive, and their slopes of one size over many orders.
-    begin = np.log(np.maximum(first, 1e-12))
+    begin = np.log(np.maximum(np.stack((start.mean, start.variance))[live], 1e-12))
     found, error = descend(value, begin, LOG_SCALE_RANGE, effort.stop_rule())
     return error, unpack(found)
 
 
-def _value(
+def error_and_slope(
     exposure: ClippingProblem, weights: ObjectiveWeights, loss: float, rates: InverseScales
 ) -> tuple[float, Floats]:
-    """Return the weighed error of these rates and its slope in them."""
+    """Return the weighed error of these rates and its slope in them, shape (2, n_cells)."""
     factor = exposure.largest_factors(rates, loss)
-    clipped_share = exposure.clipped_share(factor)
-    error = weighted_errors(weights, rates, clipped_share).sum()
-    multiplier = loss_multipliers(exposure, weights, rates, factor, factor < 1.0)
+    away = exposure.clipped_share(factor)
+    error = weighted_errors(weights, rates, away, exposure.law).sum()
+    multiplier = loss_multipliers(exposure, weights, rates, factor, factor < 1.0, away)
     # Users who are not clipped have a multiplier of 0: more noise for them changes no bias.
+    pushed = exposure.marginal_sums(rates, multiplier, factor)
+    size = exposure.law.mean_absolute
     slope = [
-        pushed - np.divide(w, r**2, out=np.zeros_like(r), where=r > 0)
-        for w, r, pushed in zip(
-            (weights.mean, weights.variance),
-            (rates.mean, rates.variance),
-            # Without noise for variances nothing goes down their slope.
-            exposure.marginal_sums(multiplier, factor, spread=bool(rates.variance.any())),
-            strict=True,
+        sums - np.divide(size * w, r**2, out=np.zeros_like(r), where=r > 0)
+        for w, r, sums in zip(
+            (weights.mean, weights.variance), (rates.mean, rates.variance), pushed, strict=True
         )
     ]
-    return float(error), np.concatenate(slope)
+    return float(error), np.stack(slope)
 
 
-def weighted_errors(weights: ObjectiveWeights, rates: InverseScales, away: Floats) -> Floats:
+def cell_errors(rates: InverseScales, away: Floats, law: NoiseLaw) -> Floats:
+    """Return the error of both statistics of each cell for bounds of width 1, shape (2, n_cells).
+
+    Infinity where there is no noise.
+    """
+    return np.stack(
+        [
+            WORST_CASE_BIAS[name](away)
+            + np.divide(law.mean_absolute, r, out=np.full_like(r, np.inf), where=r > 0)
+            for name, r in (("mean", rates.mean), ("variance", rates.variance))
+        ]
+    )
+
+
+def weighted_errors(
+    weights: ObjectiveWeights, rates: InverseScales, away: Floats, law: NoiseLaw
+) -> Floats:
     """Return the weighed error of each cell."""
-    total = np.zeros(away.size)
-    for name, w, r in (
-        ("mean", weights.mean, rates.mean),
-        ("variance", weights.variance, rates.variance),
+    errors, total = cell_errors(rates, away, law), np.zeros(away.size)
+    for name, w, error in zip(
+        MAX_CONSTANT_ERROR, (weights.mean, weights.variance), errors, strict=True
     ):
-        if not w.any():
-            continue
-        noise = np.divide(1.0, r, out=np.zeros_like(r), where=r > 0)
-        total += w * np.where(r > 0, WORST_CASE_BIAS[name](away) + noise, MAX_CONSTANT_ERROR[name])
+        total += w * np.where(np.isfinite(error), error, MAX_CONSTANT_ERROR[name])
     return total
 
 
@@ -239,12 +306,13 @@ def loss_multipliers(
     weights: ObjectiveWeights,
     rates: InverseScales,
     factor: Floats,
-    held: NDArray[np.bool_],
+    held: Bools,
+    away: Floats,
 ) -> Floats:
     """Return how much the weighed error falls per loss that a user who is held is allowed more."""
     steep = np.where(rates.mean > 0, weights.mean / 2.0, 0.0)
     if rates.variance.any():
-        remaining = np.maximum(1.0 - 2.0 * exposure.clipped_share(factor), 0.0)
+        remaining = np.maximum(1.0 - 2.0 * away, 0.0)
         # The bias of a variance bends: its slope falls with what is clipped already.
         steep += np.where(rates.variance > 0, weights.variance * remaining / 2.0, 0.0)
     gain = exposure.sum_per_user(steep)
@@ -252,15 +320,8 @@ def loss_multipliers(
     return np.divide(gain, cost, out=np.zeros_like(gain), where=held & (cost > 0))
 
 
-def _worse(
-    exposure: ClippingProblem, rates: InverseScales, loss: float, live: list[NDArray[np.bool_]]
-) -> list[NDArray[np.bool_]]:
+def _worse(exposure: ClippingProblem, rates: InverseScales, loss: float, live: Bools) -> Bools:
     """Return the statistics of cells with a larger error than a constant."""
-    clipped_share = exposure.clipped_share(exposure.largest_factors(rates, loss))
-    is_worse = []
-    for name, r, on in (("mean", rates.mean, live[0]), ("variance", rates.variance, live[1])):
-        noise = np.divide(1.0, r, out=np.full_like(r, np.inf), where=r > 0)
-        is_worse.append(
-            on & (WORST_CASE_BIAS[name](clipped_share) + noise >= MAX_CONSTANT_ERROR[name])
-        )
-    return is_worse
+    away = exposure.clipped_share(exposure.largest_factors(rates, loss))
+    constants = np.array(list(MAX_CONSTANT_ERROR.values()))[:, None]
+    return live & (cell_errors(rates, away, exposure.law) >= constants)

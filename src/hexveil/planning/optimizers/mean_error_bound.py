@@ -10,15 +10,22 @@ which is more than the class allows.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS
 from hexveil.base.work_share import SEARCH, tell_share
-from hexveil.planning.optimizers.mean_error import loss_multipliers, weighted_errors
+from hexveil.planning.optimizers.mean_error import (
+    ObjectiveWeights,
+    loss_multipliers,
+    weighted_errors,
+)
 from hexveil.planning.optimizers.minimax import PROOF_MARGIN
+from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.plan_data import PlanData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,8 +33,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats
-    from hexveil.planning.optimizers.mean_error import ObjectiveWeights
-    from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 
     BoundAt = Callable[[Floats, float], tuple[float, Floats]]
 
@@ -57,6 +62,39 @@ BLOCK_PAIRS = 2**18
 """Pairs that the answer of the cells looks at together."""
 
 
+# ---- of a plan ----
+
+
+PlanT = TypeVar("PlanT", bound=PlanData)
+
+
+def with_lower_bound(plan: PlanT) -> PlanT:
+    """Return the plan with its lower bound stored, computed if it is that of a mean error."""
+    # The searches of minimax plans end with a bound; the search for a mean error has none at hand.
+    if plan.bound_kind != "mean error" or plan.lower_bound is not None:
+        return plan
+    bound = compute_mean_error_bound(plan)
+    return replace(plan, allocation=replace(plan.allocation, lower_bound=bound))
+
+
+def compute_mean_error_bound(plan: PlanData) -> float:
+    """Return a lower bound on the mean error of every plan of the joint plan's class."""
+    return mean_error_lower_bound(
+        ClippingProblem(plan.occupancy),
+        ObjectiveWeights.of(plan.request, plan.span, plan.occupancy),
+        float(plan.requested_epsilon),
+        InverseScales(_inverse(plan.mean_noise), _inverse(plan.allocation.variance_noise)),
+        plan.allocation.contribution_factor,
+    )
+
+
+def _inverse(noise: Floats) -> Floats:
+    return np.divide(1.0, noise, out=np.zeros_like(noise), where=noise > 0)
+
+
+# ---- of rates ----
+
+
 def mean_error_lower_bound(
     exposure: ClippingProblem,
     weights: ObjectiveWeights,
@@ -72,12 +110,13 @@ def mean_error_lower_bound(
     if not loss or not weights.constant_error():
         return weights.constant_error() * PROOF_MARGIN  # only constants cost nothing
     multipliers = (factor < 1.0) | (exposure.losses(rates, factor) >= BINDING_SHARE * loss)
-    multiplier = loss_multipliers(exposure, weights, rates, factor, multipliers)
+    away = exposure.clipped_share(factor)
+    multiplier = loss_multipliers(exposure, weights, rates, factor, multipliers, away)
     if not multiplier.any():  # constants alone: everybody might be held
         everybody = exposure.occupancy.n_users
         multiplier = np.full(everybody, weights.constant_error() / (loss * everybody))
     # Where noise is all of the error, the best multipliers weigh the loss as much as the error.
-    worth = float(weighted_errors(weights, rates, exposure.clipped_share(factor)).sum())
+    worth = float(weighted_errors(weights, rates, away, exposure.law).sum())
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
     # The search for their scale takes about as long as a step.
     # On large maps few steps are affordable: any number of them gives a valid bound.

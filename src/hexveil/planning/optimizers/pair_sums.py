@@ -1,28 +1,82 @@
-"""Sums of pairs' figures: over each cell's users, or over each user's cells.
+"""Sums of pairs' shares of their cells, or of squared shares: over a cell, or over a user.
 
-Where pairs stay elsewhere, of shares or of their squares, block by block.
-
-Searches ask for thousands of them. Of many pairs they are products with a sparse matrix; of few, a
-product's checks take longer than its sums, and loading `scipy.sparse` longer than a search. Both
-ways add the same products in the same order.
+Where pairs are at hand, searches ask for thousands of them. Of many pairs they are products with a
+sparse matrix; of few, a product's checks take longer than its sums, and loading `scipy.sparse`
+longer than a search. Both ways add the same products in the same order. Of pairs that stay
+elsewhere they are asked of their blocks, and the search begins with some users, whose pairs are
+fetched.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from hexveil.accounting import contributions
+from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.pair_blocks import CellSlice
 
 if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy
+    from collections.abc import Callable, Sequence
+
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.model.occupancy import Occupancy, Pairs
 
 
 FEW_PAIRS = 2**13
 """So many pairs and fewer are added up without a matrix."""
+BLOCK_PAIRS = 2**15
+"""Pairs that are looked at together: all that is made of so many stays in a core's own cache."""
+FETCHED_PAIRS = 2**22
+"""Pairs that are fetched to begin with, about."""
+CACHED_ANSWERS = 4
+"""Answers about pairs elsewhere that are kept: a step of a search asks for some sums twice."""
+
+
+class PairLook(Protocol):
+    """A look at a block of pairs: figures of its cells, and by them a figure per pair."""
+
+    def of_cells(self) -> tuple[Floats, ...]:
+        """Return figures of each cell of a block of whole cells."""
+
+    def of_pairs(self, *figures: Floats) -> Floats:
+        """Return a figure of each pair, given those of its cell."""
+
+
+class ShareSums(Protocol):
+    """Sums of shares to a power, wherever pairs are."""
+
+    cheap: bool
+    """Whether thousands of sums may be asked for; else a search begins with some users."""
+
+    def per_cell(self, per_user: Floats, power: int = 1) -> Floats:
+        """Return per cell the sum over its users of share^power times a figure of the user."""
+
+    def per_user(self, per_cell: Floats, power: int = 1) -> Floats:
+        """Return per user the sum over its cells of share^power times a figure of the cell."""
+
+    def look(
+        self,
+        make: Callable[..., PairLook],
+        cells: Sequence[Floats],
+        per_user: Floats,
+        times: Floats,
+    ) -> tuple[tuple[Floats, ...], Floats]:
+        """Look at all pairs: the cells' figures, and per user the sum of pairs' figures times one.
+
+        Parameters
+        ----------
+        make : callable
+            From `Pairs`, their shares, arrays of cells and one of users; of a module.
+        cells : sequence of ndarray of float, shape (n_cells,)
+        per_user : ndarray of float, shape (n_users,)
+        times : ndarray of float, shape (n_cells,)
+            What the figure of a pair is multiplied with.
+        """
 
 
 class PairFigureSums:
@@ -71,46 +125,171 @@ class PairFigureSums:
         return np.asarray(sums, dtype=np.float64)
 
 
-class FigureSums(Protocol):
-    """Sums of a figure of each pair, wherever pairs are."""
+class LocalShareSums:
+    """`ShareSums` of pairs at hand."""
 
-    def per_cell(self, per_user: Floats) -> Floats:
-        """Return per cell the sum over its users of the figure times one of the user."""
+    cheap = True
 
-    def per_user(self, per_cell: Floats) -> Floats:
-        """Return per user the sum over its cells of the figure times one of the cell."""
+    def __init__(self, occupancy: LocalOccupancy) -> None:
+        self.occupancy = occupancy
+        records = occupancy.records_per_cell.astype(np.float64)
+        self.share = occupancy.n / np.repeat(records, occupancy.users_per_cell)
+        self._powers: dict[int, PairFigureSums] = {}
+
+    def _of(self, power: int) -> PairFigureSums:
+        if power not in self._powers:
+            self._powers[power] = PairFigureSums(self.occupancy, self.share**power)
+        return self._powers[power]
+
+    def per_cell(self, per_user: Floats, power: int = 1) -> Floats:
+        """Return per cell the sum over its users: see `ShareSums`."""
+        return self._of(power).per_cell(per_user)
+
+    def per_user(self, per_cell: Floats, power: int = 1) -> Floats:
+        """Return per user the sum over its cells: see `ShareSums`."""
+        return self._of(power).per_user(per_cell)
+
+    def look(
+        self,
+        make: Callable[..., PairLook],
+        cells: Sequence[Floats],
+        per_user: Floats,
+        times: Floats,
+    ) -> tuple[tuple[Floats, ...], Floats]:
+        """Look at all pairs, block by block: see `ShareSums`."""
+        figures = []
+        for run, rows, block in self._blocks:
+            seen = make(block, self.share[rows], *(array[run] for array in cells), per_user)
+            figures.append(seen.of_cells())
+            self._figures.figure[rows] = seen.of_pairs(*figures[-1])
+        columns = tuple(map(np.concatenate, zip(*figures, strict=True)))
+        return columns, self._figures.per_user(times)
+
+    @cached_property
+    def _figures(self) -> PairFigureSums:
+        return PairFigureSums(self.occupancy, np.empty_like(self.share))
+
+    @cached_property
+    def _blocks(self) -> list[tuple[slice, slice, CellSlice]]:
+        """Runs of cells, their rows, and their pairs."""
+        pairs, found = self.occupancy, []
+        edges = np.searchsorted(pairs.start, np.arange(0, pairs.n_pairs, BLOCK_PAIRS)).tolist()
+        for begin, end in pairwise(dict.fromkeys([*edges, pairs.n_cells])):
+            start = pairs.start[begin : end + 1]
+            rows = slice(start[0], start[-1])
+            cell, user, n = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
+            size = end - begin, pairs.n_users
+            block = CellSlice(cell, user, n, *size, start - start[0])
+            found.append((slice(begin, end), rows, block))
+        return found
 
 
-@dataclass(frozen=True, eq=False)
 class MappedShareSums:
-    """Sums of pairs' shares of their cells' records, or of squared shares, in blocks.
+    """`ShareSums` asked of blocks of pairs; the last answers are remembered."""
 
-    Attributes
-    ----------
-    occupancy : Occupancy
-    squared : bool
-    """
+    cheap = False
 
-    occupancy: Occupancy
-    squared: bool = False
+    def __init__(self, occupancy: Occupancy) -> None:
+        self.occupancy = occupancy
+        self._last: dict[str, Floats] = {}
 
-    def per_cell(self, per_user: Floats) -> Floats:
-        """Return per cell the sum over its users: see `FigureSums`."""
-        work = contributions.sum_squares_per_cell if self.squared else contributions.sum_per_cell
+    def per_cell(self, per_user: Floats, power: int = 1) -> Floats:
+        """Return per cell the sum over its users: see `ShareSums`."""
+        work = partial(contributions.sum_per_cell, power=power)
         cells = (self.occupancy.records_per_cell,)
-        return np.asarray(self.occupancy.map_cells(work, cells, (per_user,)))
+        return self._remembered(
+            f"cells {power}", per_user, lambda: self.occupancy.map_cells(work, cells, (per_user,))
+        )
 
-    def per_user(self, per_cell: Floats) -> Floats:
-        """Return per user the sum over its cells: see `FigureSums`."""
-        work = contributions.sum_squares_per_user if self.squared else contributions.sum_per_user
+    def per_user(self, per_cell: Floats, power: int = 1) -> Floats:
+        """Return per user the sum over its cells: see `ShareSums`."""
+        work = partial(contributions.sum_per_user, power=power)
         cells = self.occupancy.records_per_cell, per_cell
-        return np.asarray(self.occupancy.map_users(work, cells))
+        return self._remembered(
+            f"users {power}", per_cell, lambda: self.occupancy.map_users(work, cells)
+        )
+
+    def _remembered(self, question: str, figure: Floats, ask: Callable[[], Floats]) -> Floats:
+        # The hash, not the array: figures have an entry per user and would stay in memory.
+        key = f"{question} {hashlib.sha256(figure.tobytes()).hexdigest()}"
+        if key not in self._last:
+            if len(self._last) >= CACHED_ANSWERS:
+                # Dictionaries keep the order of insertion: the oldest answer goes.
+                del self._last[next(iter(self._last))]
+            self._last[key] = np.asarray(ask(), dtype=np.float64)
+        return self._last[key]
+
+    def look(
+        self,
+        make: Callable[..., PairLook],
+        cells: Sequence[Floats],
+        per_user: Floats,
+        times: Floats,
+    ) -> tuple[tuple[Floats, ...], Floats]:
+        """Look at blocks of cells, then at blocks of users: see `ShareSums`."""
+        records = self.occupancy.records_per_cell
+        look_at_cells = partial(_look_at_cells, make=make)
+        columns = self.occupancy.map_cells(look_at_cells, (records, *cells), (per_user,))
+        work = partial(_look_at_users, make=make, n_figures=len(columns))
+        given = (records, times, *columns, *cells)
+        return columns, np.asarray(self.occupancy.map_users(work, given, (per_user,)))
 
 
-def share_sums(occupancy: Occupancy) -> tuple[FigureSums, FigureSums]:
-    """Return sums of pairs' shares of their cells' records, and of squared shares."""
-    if not occupancy.is_local:
-        return MappedShareSums(occupancy), MappedShareSums(occupancy, squared=True)
-    local = occupancy.local()
-    share = local.n / local.records_per_cell[local.cell]
-    return PairFigureSums(local, share), PairFigureSums(local, share**2)
+def share_sums(occupancy: Occupancy) -> ShareSums:
+    """Return the sums of pairs' shares, wherever these are."""
+    if isinstance(occupancy, LocalOccupancy):
+        return LocalShareSums(occupancy)
+    return MappedShareSums(occupancy)
+
+
+def _look_at_cells(
+    pairs: Pairs, records: Ints, *given: Floats, make: Callable[..., PairLook]
+) -> tuple[Floats, ...]:
+    return make(pairs, contributions.record_shares(pairs, records), *given).of_cells()
+
+
+def _look_at_users(
+    pairs: Pairs,
+    records: Ints,
+    times: Floats,
+    *given: Floats,
+    make: Callable[..., PairLook],
+    n_figures: int,
+) -> Floats:
+    seen = make(pairs, contributions.record_shares(pairs, records), *given[n_figures:])
+    terms = seen.of_pairs(*given[:n_figures]) * times[pairs.cell]
+    return contributions.sum_terms_per_user(pairs, terms)
+
+
+# ---- some of the users ----
+
+
+def fetch_sample(occupancy: Occupancy) -> tuple[LocalOccupancy, Ints, float]:
+    """Return some users' pairs, the numbers of their cells, and the part of users that they are.
+
+    All users are fetched where pairs are few.
+    """
+    # Rounded up, so that no more pairs than the limit come to the driver.
+    every = -(-occupancy.n_pairs // FETCHED_PAIRS)
+    everybody = np.arange(occupancy.n_users)
+    cell, user, n = occupancy.map_users(partial(_fetched, every=every), users=(everybody,))
+    cells, number = np.unique(cell, return_inverse=True)
+    users, who = np.unique(user, return_inverse=True)
+    # Cells and users without fetched pairs are left out: empty cells have no shares.
+    sample = LocalOccupancy.from_coo(number, who, n)
+    return sample, cells, users.size / occupancy.n_users
+
+
+def _fetched(pairs: Pairs, number: Ints, every: int) -> tuple[Ints, Ints, Ints]:
+    """Return the pairs of every so many users; these are numbered by their ids."""
+    user = number[pairs.user]
+    rows = np.flatnonzero(user % every == 0)
+    return pairs.cell[rows], user[rows], pairs.n[rows]
+
+
+def to_all_cells(rate: Floats, cells: Ints, n_cells: int) -> Floats:
+    """Return inverse scales of all cells; cells without fetched users get a typical one."""
+    usual = float(np.median(rate[rate > 0])) if (rate > 0).any() else 0.0
+    full = np.full(n_cells, usual)
+    full[cells] = rate
+    return full

@@ -2,21 +2,24 @@
 
 A plan with factors keeps the share x = f p of the cell's samples of a user, p = m/N. With a the
 rate of the mean's noise (1 / scale, for bounds of width 1; 0 for a constant) and c that of the
-variance's, the user loses Σ_g a_g x + c_g spread(x) over its cells (accounting/error_model.py),
-which grows with f. So each user has a largest factor, at most 1, whose loss is within a given one.
+variance's, the user loses Σ_g a_g x + c_g spread(x) over its cells under Laplace noise
+(accounting/error_model.py), and the square of μ Σ_g (a_g² + c_g²) x² at most under Gaussian noise:
+a variance moves by at most x. Both grow with f. So each user has a largest factor, at most 1, whose
+loss is within a given one.
 """
 
 from __future__ import annotations
 
-import hashlib
+import math
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from hexveil.accounting import contributions, privacy_loss
-from hexveil.planning.optimizers.pair_sums import PairFigureSums
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.planning.optimizers.pair_sums import share_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,17 +27,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats
-    from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Occupancy
-
-
-CACHED_ANSWERS = 4
-"""Answers about pairs that stay elsewhere that are kept."""
+    from hexveil.planning.optimizers.pair_sums import ShareSums
 
 
 @dataclass(frozen=True, eq=False)
 class InverseScales:
-    """1 / Laplace scale of each cell, for bounds of width 1; 0 where there is no noise.
+    """1 / noise scale of each cell, for bounds of width 1; 0 where there is no noise.
 
     Attributes
     ----------
@@ -64,51 +63,50 @@ class ClippingProblem:
     occupancy: Occupancy
     span_quanta: Floats | None = None
 
+    law: ClassVar[NoiseLaw] = LAPLACE
+    power: ClassVar[int] = 1
+    """The loss of a user falls with this power of the noise."""
+
+    @cached_property
+    def shares(self) -> ShareSums:
+        """Sums of the shares."""
+        return share_sums(self.occupancy)
+
     @cached_property
     def share(self) -> Floats:
-        """Share of each pair in its cell: m/N."""
+        """Share of each pair at hand in its cell: m/N."""
         occupancy = self.occupancy.local()
         return contributions.record_shares(occupancy, occupancy.records_per_cell)
 
-    @cached_property
-    def _shares(self) -> PairFigureSums:
-        return PairFigureSums(self.occupancy.local(), self.share)
-
-    @cached_property
-    def _squares(self) -> PairFigureSums:
-        return PairFigureSums(self.occupancy.local(), self.share**2)
-
     def sum_per_user(self, per_cell: Floats) -> Floats:
         """Return per user the sum over its cells of its share times a figure of the cell."""
-        return self._shares.per_user(per_cell)
+        return self.shares.per_user(per_cell)
 
-    def _linear_losses(self, rates: InverseScales) -> Floats:
-        """Return the sum per user of its shares times the cells' rates; the last answer is kept."""
-        # One look at these rates asks twice: for the largest factors, and for their slope.
-        if not self._last_linear or self._last_linear[0][0] is not rates:
-            self._last_linear[:] = [(rates, self.sum_per_user(rates.total))]
-        return self._last_linear[0][1]
+    def _once(self, name: str, rates: InverseScales, compute: Callable[[], Floats]) -> Floats:
+        """Return sums at these rates: one look at them asks for the same sums twice."""
+        if self._last.get("rates") is not rates:
+            self._last.clear()
+            self._last["rates"] = rates
+        if name not in self._last:
+            self._last[name] = compute()
+        return np.asarray(self._last[name])
 
     @cached_property
-    def _last_linear(self) -> list[tuple[InverseScales, Floats]]:
-        return []
+    def _last(self) -> dict[str, Any]:
+        return {}
 
-    def _weighed_squares(self, per_cell: Floats) -> Floats:
-        """Return per user the sum of squared shares times a figure of the cell."""
-        return self._squares.per_user(per_cell)
+    def _linear_losses(self, rates: InverseScales) -> Floats:
+        """Return the sum per user of its shares times the cells' rates."""
+        return self._once("linear", rates, lambda: self.shares.per_user(rates.total))
 
-    def _gathered(self, per_user: Floats) -> Floats:
-        """Return per cell the sum over its users of their share times a figure of the user."""
-        return self._shares.per_cell(per_user)
-
-    def _gathered_both(self, per_user: Floats, squared: Floats) -> tuple[Floats, Floats]:
-        """Return the same, and per cell the sum of squared shares times another figure."""
-        return self._gathered(per_user), self._squares.per_cell(squared)
+    def _bent_losses(self, rates: InverseScales) -> Floats:
+        """Return the sum per user of its squared shares times the cells' rates of variances."""
+        return self._once("bent", rates, lambda: self.shares.per_user(rates.variance, 2))
 
     def clipped_share(self, factor: Floats) -> Floats:
         """Return the share of each cell's samples that the factors put at the middle."""
         # The sum of the small parts keeps digits that 1 - Σ would cancel; rounding may exceed 1.
-        return np.minimum(self._gathered(1.0 - factor), 1.0)
+        return np.minimum(self.shares.per_cell(1.0 - factor), 1.0)
 
     def clipped_share_in_quanta(self, factor: Floats) -> Floats:
         """Return the share with contributions rounded to whole quanta, as those of the mean are."""
@@ -134,16 +132,17 @@ class ClippingProblem:
         return np.asarray(self.occupancy.largest_count / self.occupancy.records_per_cell)
 
     def marginal_sums(
-        self, weight: Floats, factor: Floats, *, spread: bool = True
+        self, rates: InverseScales, weight: Floats, factor: Floats
     ) -> tuple[Floats, Floats]:
-        """Return per cell the sums over its users of a weight times x, and times spread(x).
+        """Return how the weighed sum of users' losses rises with both rates of each cell.
 
-        Without `spread` the second is left out, and zero.
+        These are sums over its users of the weight times x, and times spread(x).
         """
-        if not spread:
-            mean = self._gathered(weight * factor)
+        mean = self.shares.per_cell(weight * factor)
+        # Without noise for variances nothing goes down their slope.
+        if not rates.variance.any():
             return mean, np.zeros_like(mean)
-        mean, bent = self._gathered_both(weight * factor, weight * factor**2)
+        bent = self.shares.per_cell(weight * factor**2, 2)
         cell, user, share = self._large
         # Beyond one half the spread is 1/4, which is x (1 - x) + (x - 1/2)².
         x = np.maximum(share * factor[user], 0.5)
@@ -159,7 +158,7 @@ class ClippingProblem:
         x = np.maximum(share * factor[user], 0.5)
         margin = share * rates.variance[cell] * (2.0 * x - 1.0)
         large = np.bincount(user, weights=np.where(x > 0.5, margin, 0.0), minlength=flat.size)
-        return np.asarray(flat - 2.0 * factor * self._weighed_squares(rates.variance) + large)
+        return np.asarray(flat - 2.0 * factor * self._bent_losses(rates) + large)
 
     def largest_factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
         """Return each user's largest factor, at most 1, with a loss of at most `loss`.
@@ -173,7 +172,7 @@ class ClippingProblem:
             return np.minimum(
                 1.0, np.divide(loss, linear, out=np.ones_like(linear), where=linear > 0)
             )
-        bent = self._weighed_squares(rates.variance)
+        bent = self._bent_losses(rates)
         # 2 L / (A + √(A² - 4 B L)) is the smaller root without the cancellation of A - √.
         root = np.sqrt(np.maximum(linear**2 - 4.0 * bent * loss, 0.0))
         down = linear + root
@@ -196,47 +195,35 @@ class ClippingProblem:
         return cell, who[cell], n[cell] / total[cell]
 
 
-class DistributedClippingProblem(ClippingProblem):
-    """The same of pairs that stay elsewhere: every sum is asked of their blocks.
+@dataclass(frozen=True, eq=False)
+class GaussianClippingProblem(ClippingProblem):
+    """The same under Gaussian noise: rates are inverse deviations, losses are squares of μ."""
 
-    A step of a search asks for some sums twice, so the last answers are remembered.
-    """
+    law = GAUSSIAN
+    power = 2
 
-    def sum_per_user(self, per_cell: Floats) -> Floats:
-        """Return per user the sum over its cells of its share times a figure of the cell."""
-        return self._remembered("users", contributions.sum_per_user, per_cell)
+    def _squares(self, rates: InverseScales) -> Floats:
+        """Return the losses of users at factor 1."""
+        rate = rates.mean**2 + rates.variance**2
+        return self._once("squares", rates, lambda: self.shares.per_user(rate, 2))
 
-    def _weighed_squares(self, per_cell: Floats) -> Floats:
-        return self._remembered("users", contributions.sum_squares_per_user, per_cell)
+    def losses(self, rates: InverseScales, factor: Floats) -> Floats:
+        """Return the loss of each user, not rounded."""
+        return factor**2 * self._squares(rates)
 
-    def _gathered(self, per_user: Floats) -> Floats:
-        return self._remembered("cells", contributions.sum_per_cell, per_user)
+    def marginal_sums(
+        self, rates: InverseScales, weight: Floats, factor: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return how the weighed sum of users' losses rises with both rates of each cell."""
+        squares = self.shares.per_cell(2.0 * weight * factor**2, 2)
+        return rates.mean * squares, rates.variance * squares
 
-    def _gathered_both(self, per_user: Floats, squared: Floats) -> tuple[Floats, Floats]:
-        total = self.occupancy.records_per_cell
-        sums = self.occupancy.map_cells(contributions.sums_per_cell, (total,), (per_user, squared))
-        return sums[0], sums[1]
+    def loss_slope(self, rates: InverseScales, factor: Floats) -> Floats:
+        """Return how fast each user's loss grows with its factor."""
+        return 2.0 * factor * self._squares(rates)
 
-    def _remembered(self, whole: WholeGroup, work: Callable[..., Floats], figure: Floats) -> Floats:
-        # The hash, not the array: figures have an entry per user and would stay in memory.
-        key = f"{work.__name__} {hashlib.sha256(figure.tobytes()).hexdigest()}"
-        last = self._last
-        if key not in last:
-            if len(last) >= CACHED_ANSWERS:
-                # Dictionaries keep the order of insertion: the oldest answer goes.
-                del last[next(iter(last))]
-            total = self.occupancy.records_per_cell
-            ask = self.occupancy.map_users if whole == "users" else self.occupancy.map_cells
-            given = ((total, figure),) if whole == "users" else ((total,), (figure,))
-            last[key] = np.asarray(ask(work, *given), dtype=np.float64)
-        return last[key]
-
-    @cached_property
-    def _last(self) -> dict[str, Floats]:
-        return {}
-
-
-def clipping_problem(occupancy: Occupancy, steps: Floats | None = None) -> ClippingProblem:
-    """Return the exposure of an occupancy, wherever its pairs are."""
-    kind = DistributedClippingProblem if not occupancy.is_local else ClippingProblem
-    return kind(occupancy, steps)
+    def largest_factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
+        """Return each user's largest factor, at most 1, with a loss of at most `loss`."""
+        del least  # nothing is charged that a plan need not charge
+        norms, root = np.sqrt(self._squares(rates)), math.sqrt(loss)
+        return np.where(norms > root, root / np.maximum(norms, 1e-300), 1.0)

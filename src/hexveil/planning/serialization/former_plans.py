@@ -264,7 +264,7 @@ def _plan_words(
 
 def _clipping_words(old: Words, names: Collection[str], array: Any) -> Words:  # noqa: ANN401
     """Return the kind of the clipping range."""
-    weight: Words = array("weight")
+    weight: Words = {"is": "ListedWeights", "weight": array("weight")}
     if "weight_total" in names:
         factors = {"factor": array("weight_factor"), "total": array("weight_total")}
         weight = {"is": "FactoredWeights"} | factors

@@ -13,12 +13,11 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model import cells, column_facts, public_metadata, statistic_terms
-from hexveil.model.factored_weights import FactoredWeights, Weights
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.suppressed_pairs import SuppressedPairs
+from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
 from hexveil.planning import allocation, request
 from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.clipping_range.cell_range_plan import CellRangeOutputs, CellRangePlan
+from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs, CellRangePlan
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, PrivateClippingRange
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution import distribution_components
@@ -40,7 +39,8 @@ DECIDED: dict[type, tuple[str, ...]] = {
 _CLASSES = (
     Plan, DistributionPlan, ColumnPlans, request.Request, allocation.PlanAllocation,
     allocation.WithinBounds, allocation.PrivateRange, allocation.PerCellRange, SavedStages,
-    PrivateClippingRange, CellRangePlan, CellRangeOutputs, FactoredWeights, SuppressedPairs,
+    PrivateClippingRange, CellRangePlan, CellRangeOutputs, FactoredWeights, ListedWeights,
+    SuppressedPairs,
     distribution_components.IndicatorPlan, distribution_components.RankPlan,
     distribution_components.BinPlan, PricedCells, public_metadata.PublicMetadata,
     public_metadata.ValueLattice, cells.Cells, cells.CellTable, cells.Labels,
@@ -48,7 +48,8 @@ _CLASSES = (
     statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram,
 )  # fmt: skip
 _ALIASES = {
-    "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray, "Weights": Weights,
+    "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray,
+    "Weights": FactoredWeights | ListedWeights,
     "Suppressed": Bools | SuppressedPairs, "Term": statistic_terms.Term,
     "Clipping": allocation.WithinBounds | allocation.PrivateRange | allocation.PerCellRange
     | SavedStages,

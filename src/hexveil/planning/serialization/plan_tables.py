@@ -12,7 +12,7 @@ import pyarrow.parquet
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.occupancy import LocalOccupancy
-from hexveil.model.suppressed_pairs import SuppressedPairs
+from hexveil.model.pair_columns import SuppressedPairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from hexveil.accounting.promise import PARTS, of_amount
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, Outputs
-from hexveil.mechanisms.distribution.binned_blocks import CellBlockStage, PooledBlockStage
 from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import BinnedStage
+from hexveil.mechanisms.distribution.binned_stage import CellBinStage, PooledBinStage
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
     BinPlan,
@@ -165,7 +164,7 @@ def _stages(component: Component, outputs: Outputs) -> Iterator[Json]:
     own, earlier = component.outputs(outputs), Outputs()
     while (stage := component.plan.next_stage(earlier)) is not DONE:
         # Stages of a shape are of these kinds.
-        assert isinstance(stage, (BinnedStage, PooledBlockStage, CellBlockStage))  # noqa: S101
+        assert isinstance(stage, (PooledBinStage, CellBinStage))  # noqa: S101
         yield {"stage": stage.name, "bins": stage.n_bins, "scale": stage.law.scale / PARTS}
         earlier = earlier.extended(stage.name, stage.entries, own[stage.name])
 

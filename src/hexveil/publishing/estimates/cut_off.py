@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.cell_range_plan import CellRangePlan
+    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 
 
@@ -94,7 +94,7 @@ def find_cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
 
 def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
     """Return the cells with a mean cut off by the range itself."""
-    number = noisy / interval.totals(plan.occupancy)
+    number = noisy / interval.weight.totals
     low, high = _interval_ends(interval)
     # The size that the noise exceeds once in twenty times, whatever its law.
     scale = plan.mean_noise * (plan.request.law.limit95 / QUANTILE) * (high - low)
@@ -107,7 +107,7 @@ def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff
 
 def _in_cell_ranges(plan: Plan, cell_ranges: CellRangePlan, noisy: Ints) -> CutOff:
     """Return the cells with a mean cut off by the range of their last number."""
-    number = noisy / cell_ranges.totals(plan.occupancy)
+    number = noisy / cell_ranges.weight.totals
     outputs, error = cell_ranges.released(), plan.error_models["mean"]
     scale = error.noise * (error.law.limit95 / QUANTILE) * (outputs.upper - outputs.lower)
     beyond_ends = _find_near_ends(number, outputs.lower, outputs.upper, scale)
@@ -139,7 +139,7 @@ def _variance(plan: Plan, interval: PrivateClippingRange, noisy: Ints, mean: Boo
     middle, _, radius = centre_and_radius(
         _interval_ends(interval), steps, interval.radius or Fraction(1)
     )
-    second_moment = noisy / (interval.totals(plan.occupancy) * 2.0**BITS)
+    second_moment = noisy / (interval.weight.totals * 2.0**BITS)
     # Only the upper end of second moments is clipped: their lower end is 0.
     reached = second_moment >= 1.0 - QUANTILE * plan.allocation.variance_noise
     return CutOff(mean, mean | (reached & (radius < max(middle, steps - middle))))

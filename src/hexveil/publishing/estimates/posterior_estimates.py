@@ -77,16 +77,14 @@ def estimate_outputs(
         case CellRangeAllocation():
             return estimate_looks(
                 allocation.looks(outputs),
-                CellDesign.of(plan.occupancy, allocation.mean.weight),
+                CellDesign.of(allocation.mean.weight),
                 allocation.user_mean_spread(outputs),
                 allocation.bounds,
                 effects,
                 PooledView(allocation.law(outputs), allocation.cell_shares()),
             )
         case WeightedAllocation(mean=mean):
-            pooled = PooledView(
-                allocation.law_of_means(outputs), cell_shares(mean.occupancy, mean.weight)
-            )
+            pooled = PooledView(allocation.law_of_means(outputs), cell_shares(mean.weight))
             quantiles = allocation.released_quantiles(outputs)
             return estimate_means(plan, quantiles, noisy, effects, pooled)
     return None
@@ -170,7 +168,7 @@ def estimate_means(
     ends = np.full(plan.occupancy.n_cells, low), np.full(plan.occupancy.n_cells, high)
     scale, is_gaussian = plan.mean_noise * (high - low), plan.request.law == GAUSSIAN
     look = ClippedLook(noisy["mean"], *ends, scale, is_gaussian)
-    design = CellDesign.of(plan.occupancy, interval.weight)
+    design = CellDesign.of(interval.weight)
     spread = _spread(interval, quantiles, lower, span)
     return estimate_looks([look], design, spread, (lower, lower + span), effects, pooled)
 

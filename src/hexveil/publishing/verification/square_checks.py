@@ -39,7 +39,7 @@ TOLERANCE = 1e-9
 CHOICES = ("clipping_range", "within_spread")
 """Steps of private choices, which every unit is charged; so is the pooled histogram."""
 WEIGHT_LATTICE = 1e-3
-"""More than what whole weights add to a square, as a part of it (model/factored_weights.py)."""
+"""More than what whole weights add to a square, as a part of it (model/pair_columns.py)."""
 STEPS = {"clipping_range", "cells", cell_ranges.STEP, "within_spread", "first_look"}
 """Steps of releases that may have a delta."""
 LEAST_DELTA = 1e-300

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import HexveilError
-from hexveil.model.distributed_occupancy import Partition
 from hexveil.model.pair_bins import PairBins
+from hexveil.model.pair_blocks import Partition
 from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import check_sums
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.distributed_occupancy import WholeGroup
+    from hexveil.model.pair_blocks import WholeGroup
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.spark.tasks import Batches, Work
 
@@ -51,11 +51,8 @@ PACKED = pa.schema(
 _PIECE_BYTES = 2**18
 """Bytes of a piece: less than what Java's collector takes for humongous in a heap of 1 GB."""
 MAPPED = pa.schema([("block", pa.int32()), ("digest", pa.binary()), ("found", pa.binary())])
-ADDED = pa.schema(
-    [("block", pa.int32()), ("digest", pa.binary()), ("place", pa.int64()), ("number", pa.int64())]
-)
-NO_BLOCK, NO_PLACE = -1, -1
-"""Block of numbers that are added up over blocks; place of a row about a block itself."""
+NO_BLOCK = -1
+"""Block of numbers that are added up over blocks."""
 _LOST = "a task of the Spark job failed while looking at pairs; its cause is not shown."
 
 
@@ -172,36 +169,6 @@ def map_task(
         for number, digest, mapped in _answers(whole, others, load_query, beside, batches):
             yield pa.RecordBatch.from_arrays(
                 [[number], [digest], [_to_bytes(mapped)]], schema=MAPPED
-            )
-
-    return partial(_guarded, answered)
-
-
-def add_task(others: int, load_query: Callable[[], Given]) -> Any:  # noqa: ANN401
-    """Return the work of a task whose answers Spark adds up over blocks of users.
-
-    It yields rows of `ADDED`: the numbers by their place, and for each block its digest with how
-    many numbers there are.
-
-    Parameters
-    ----------
-    others : int
-        Cells in all of the map.
-    load_query : callable
-        As for `map_task`. PRIVATE, as the sums that the question is about.
-    """
-
-    def answered(batches: Batches) -> Batches:
-        for number, digest, (numbers,) in _answers("users", others, load_query, "sums", batches):
-            places = np.flatnonzero(numbers)
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([number] + [NO_BLOCK] * places.size, pa.int32()),
-                    pa.array([digest] + [b""] * places.size, pa.binary()),
-                    pa.array(np.concatenate([[NO_PLACE], places])),
-                    pa.array(np.concatenate([[numbers.size], numbers[places]])),
-                ],
-                schema=ADDED,
             )
 
     return partial(_guarded, answered)

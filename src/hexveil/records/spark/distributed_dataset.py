@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
-    from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays
+    from hexveil.model.pair_blocks import WholeGroup
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.spark.counted_records import CountedRecords
 
@@ -116,25 +116,6 @@ class BlockStore:
         """Return the answers of blocks of cells with their sums: `SumsPartitionStore`. PRIVATE."""
         return self._map_blocks("cells", (work, tuple(cells), tuple(users)), "sums")
 
-    def sum_over_users(
-        self, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> NDArray[np.int64]:
-        """Return the sum of a function's results over blocks of users, by Spark. PRIVATE."""
-        table, keys = self._tables["users"], ("block", "digest", "place")
-        with sent_to_tasks(table, (work, tuple(cells), tuple(users))) as load_query:
-            answers = map_batches(
-                table, blocks.add_task(self._others["users"], load_query), blocks.ADDED
-            )
-            # A row per number, however many blocks there are, and one per block.
-            rows = collect(answers.groupBy(*keys).agg(F.sum("number").alias("number")))
-        places, numbers = rows["place"].to_numpy(), rows["number"].to_numpy()
-        of_blocks = rows.filter(pa.array(places == blocks.NO_PLACE)).sort_by("block")
-        columns = (of_blocks[name].to_pylist() for name in ("block", "digest"))
-        self._check("users", dict(zip(*columns, strict=True)))
-        added = np.zeros(of_blocks["number"][0].as_py(), dtype=np.int64)
-        added[places[places != blocks.NO_PLACE]] = numbers[places != blocks.NO_PLACE]
-        return added
-
     def map_bins(
         self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
@@ -191,8 +172,8 @@ def _blocks(
     table_columns = {key: np.arange(size.size).astype(kind), "block": block.astype(np.int32)}
     numbers = from_arrow(pairs.sparkSession, pa.table(table_columns))
     columns = ["block", "cell", "user", "n"]
-    # Squares are asked of cells alone.
-    kept = ("total", "total_sq") if whole == "cells" else ("total",)
+    # Sums are asked of cells alone.
+    kept = ("total", "total_sq") if whole == "cells" else ()
     columns += [name for name in kept if name in pairs.columns]
     columns += [blocks.BINS] * (packing.n_bins > 0)
     rows = pairs.join(numbers, key).select(*columns).repartition(int(block[-1]) + 1, "block")

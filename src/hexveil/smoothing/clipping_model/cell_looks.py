@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.model.factored_weights import FactoredWeights
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.factored_weights import Weights
-    from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.occupancy import Pairs
+    from hexveil.model.pair_columns import Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,28 +58,25 @@ class CellDesign(ReadOnlyArrays):
     difference: Floats
 
     @classmethod
-    def of(cls, occupancy: Occupancy, weight: Weights) -> CellDesign:
+    def of(cls, weight: Weights) -> CellDesign:
         """Return the facts of cells in which pairs have whole weights.
 
         Parameters
         ----------
-        occupancy : Occupancy
-        weight : ndarray of int64, shape (n_pairs,), or FactoredWeights
+        weight : Weights
             At least one of each cell above 0.
 
         Examples
         --------
+        >>> from hexveil.model.pair_columns import ListedWeights
         >>> from hexveil.model.occupancy import LocalOccupancy
         >>> crowd = LocalOccupancy.from_dense([[3], [1]])
-        >>> CellDesign.of(crowd, np.array([1, 1])).difference
+        >>> CellDesign.of(ListedWeights(crowd, np.array([1, 1]))).difference
         array([0.5])
         """
-        records = occupancy.records_per_cell
-        if isinstance(weight, FactoredWeights):
-            sums = weight.once("design", lambda: weight.map_cells(_design_sums, (records,)))
-        else:
-            sums = _design_sums(occupancy.local(), weight, records)
-        return cls(occupancy.users_per_cell, *sums)
+        cells = (weight.occupancy.records_per_cell,)
+        sums = weight.once("design", lambda: weight.map_cells(_design_sums, cells))
+        return cls(weight.occupancy.users_per_cell, *sums)
 
     def rows(self, rows: slice) -> CellDesign:
         """Return the facts of some of the cells."""

@@ -1,22 +1,25 @@
 """PRIVATE. Pairs and their sums in temporary files, in blocks of whole cells and of whole users.
 
 This machine's store of a `DistributedOccupancy`: one block is in memory at a time, whatever the
-number of pairs. Counts are in two files, by cell and by user; sums are in two more, which no public
-code is given. The files have no name where the system allows it (Linux, macOS): they vanish
-with the process, however it ends. Columns have the smallest integer type that holds a block.
+number of pairs. Counts are in two files, by cell and by user; sums are in one more, by cell, which
+no public code is given. The files have no name where the system allows it (Linux, macOS): they
+vanish with the process, however it ends. Columns have the smallest integer type that holds a
+block. Counts by bin lie beside: of pairs in blocks of cells, of users in blocks of users.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.base.column_file import ColumnFile
 from hexveil.base.errors import HexveilError
-from hexveil.model.distributed_occupancy import Partition, partition_numbers
+from hexveil.model.distributed_occupancy import partition_numbers
 from hexveil.model.occupancy import sorted_by_cell
+from hexveil.model.pair_bins import PairBins
+from hexveil.model.pair_blocks import Partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.distributed_occupancy import WholeGroup
     from hexveil.model.occupancy import Arrays
+    from hexveil.model.pair_blocks import WholeGroup
 
     Columns = Sequence[NDArray[np.int64]]
 
@@ -97,18 +100,19 @@ class SumsFileStore:
 
     Parameters
     ----------
-    pairs : mapping of "cells" and "users" to PairFile
-    sums : mapping of "cells" and "users" to ColumnFile
-        Sums of the same blocks; in blocks of cells perhaps sums of squares behind them.
-    bins : mapping of "cells" and "users" to BinBlockFile
+    pairs : PairFile
+        Blocks of cells.
+    sums : ColumnFile
+        Sums of the same blocks, perhaps sums of squares behind them.
+    bins : mapping of "cells" and "users" to BinFile
         Counts by bin of blocks of cells and of users; empty without.
     """
 
     def __init__(
         self,
-        pairs: Mapping[WholeGroup, PairFile],
-        sums: Mapping[WholeGroup, ColumnFile],
-        bins: Mapping[WholeGroup, BinBlockFile],
+        pairs: PairFile,
+        sums: ColumnFile,
+        bins: Mapping[WholeGroup, BinFile],
     ) -> None:
         self._pairs, self._sums, self._bins = pairs, sums, bins
 
@@ -119,24 +123,8 @@ class SumsFileStore:
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
         """Yield the answers of all blocks of cells with their sums. PRIVATE."""
-        yield from self._map("cells", work, cells, users)
-
-    def sum_over_users(
-        self, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> NDArray[np.int64]:
-        """Return the sum of a function's results over blocks of users with their sums. PRIVATE."""
-        answers = self._map("users", work, cells, users)
-        (added,) = next(answers)
-        # One after another: all answers together would grow with the pairs.
-        for (answer,) in answers:
-            added = added + answer
-        return added
-
-    def _map(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterator[tuple[NDArray[Any], ...]]:
-        for number, block in enumerate(self._pairs[whole].blocks()):
-            total, *squares = self._sums[whole].read(number)
+        for number, block in enumerate(self._pairs.blocks()):
+            total, *squares = self._sums.read(number)
             beside = (total, squares[0] if squares else None)
             yield block.map(_with_sums(work, beside), cells, users)
 
@@ -148,21 +136,33 @@ class SumsFileStore:
 
     def close(self) -> None:
         """Remove the files of sums and of counts by bin."""
-        for file in (*self._sums.values(), *(one.file for one in self._bins.values())):
+        for file in (self._sums, *(one.file for one in self._bins.values())):
             file.close()
 
 
-class BinBlockFile(Protocol):
-    """PRIVATE. Counts by bin of all blocks of a kind: `spilling.bin_files`."""
+@dataclass(frozen=True, eq=False, repr=False)
+class BinFile:
+    """PRIVATE. Counts by bin of the blocks of a file of pairs.
 
-    @property
-    def file(self) -> ColumnFile:
-        """Where they are."""
+    Attributes
+    ----------
+    pairs : PairFile
+    file : ColumnFile
+        Position of the pair in its block (or number of the user in it), fine bin, and records.
+    """
+
+    pairs: PairFile
+    file: ColumnFile
+
+    def __repr__(self) -> str:
+        return f"BinFile({self.pairs.whole!r}, private)"
 
     def map(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays
     ) -> Iterator[tuple[NDArray[Any], ...]]:
-        """Yield the answers of all blocks with their counts by bin, in order."""
+        """Yield the answers of all blocks with their counts by bin, in order. PRIVATE."""
+        for number, block in enumerate(self.pairs.blocks()):
+            yield block.map(_with_bins(work, PairBins(*self.file.read(number))), cells, users)
 
 
 def write_pairs(
@@ -240,3 +240,67 @@ def _with_sums(
     work: Callable[..., Any], beside: tuple[NDArray[np.int64], NDArray[np.int64] | None]
 ) -> Callable[..., Any]:
     return lambda pairs, *given: work(pairs, *beside, *given)
+
+
+# ---- counts by bin ----
+
+
+def write_bins(
+    rows: Iterable[Columns],
+    pairs: PairFile,
+    sizes: NDArray[np.int64],
+    n_bins: int,
+    folder: Path,
+) -> BinFile:
+    """Write ordered counts by bin beside the blocks of pairs.
+
+    Parameters
+    ----------
+    rows : iterable of columns
+        Of blocks of cells: cell, user, fine bin and records; of blocks of users: user, fine bin and
+        records.
+    pairs : PairFile
+    sizes : ndarray of int64, shape (n_whole,)
+        Rows of each cell or user.
+    n_bins : int
+    folder : Path
+
+    Raises
+    ------
+    HexveilError
+        If the counts are not those of the pairs.
+    StorageError
+        If the disk is full.
+    """
+    made = BinFile(pairs, ColumnFile(folder))
+    ends = np.concatenate([[0], np.cumsum(sizes)])[pairs.first]
+    for block, columns in zip(pairs.blocks(), cut_rows(rows, np.diff(ends).tolist()), strict=True):
+        bins = _of_pairs(block, columns) if pairs.whole == "cells" else _of_users(block, columns)
+        made.file.append((bins.pair, bins.bin, bins.count))
+        records = block.n if pairs.whole == "cells" else np.bincount(block.user, block.n)
+        # The proof needs exactly this: what is apportioned adds up to the public records.
+        bins.check(records.astype(np.int64), n_bins)
+    return made
+
+
+def _of_pairs(block: Partition, columns: Columns) -> PairBins:
+    """Return the counts of the pairs of a block. PRIVATE."""
+    cell, user, fine_bin, count = columns
+    is_new = np.ones(cell.size, dtype=bool)
+    is_new[1:] = (np.diff(cell) != 0) | (np.diff(user) != 0)
+    begin = np.flatnonzero(is_new)
+    if not np.array_equal(cell[begin] - block.first, block.cell) or not np.array_equal(
+        user[begin], block.user
+    ):
+        raise HexveilError("counts by bin and occupancy do not belong together.")
+    return PairBins(np.cumsum(is_new) - 1, fine_bin, count)
+
+
+def _of_users(block: Partition, columns: Columns) -> PairBins:
+    """Return the counts of the users of a block. PRIVATE."""
+    user, fine_bin, count = columns
+    return PairBins(user - block.first, fine_bin, count)
+
+
+def _with_bins(work: Callable[..., Any], bins: PairBins) -> Callable[..., Any]:
+    return lambda pairs, *given: work(pairs, bins, *given)

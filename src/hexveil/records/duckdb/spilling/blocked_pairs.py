@@ -18,11 +18,11 @@ from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.records.dataset import check_sums
 from hexveil.records.distributed_sums import DistributedSums
 from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS
-from hexveil.records.duckdb.spilling.bin_files import write_bins
 from hexveil.records.duckdb.spilling.block_files import (
     PairFile,
     PairFileStore,
     SumsFileStore,
+    write_bins,
     write_pairs,
 )
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Ints
-    from hexveil.model.distributed_occupancy import WholeGroup
+    from hexveil.model.pair_blocks import WholeGroup
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.spilling.bin_files import BinFile
+    from hexveil.records.duckdb.spilling.block_files import BinFile
     from hexveil.records.read_request import Rules
 
 
@@ -81,16 +81,13 @@ def block_pairs(
         If the disk is full.
     """
     folder, scale = scratch_folder.place(scratch), rules.scale
-    private: dict[WholeGroup, _CheckedSums] = {
-        "cells": _CheckedSums(folder, scale),
-        "users": _CheckedSums(folder, scale),
-    }
+    private = _CheckedSums(folder, scale)
     n_bins = 0 if rules.bins is None else rules.bins.n_bins
     occupancy, files, used = _block_counts(
         session, stored, sums, scratch, private, fewer=ROOM_OF_BINS if n_bins else 1
     )
     bins = _block_bins(session, stored, files, used, n_bins, scratch) if n_bins else {}
-    kept = SumsFileStore(files, {whole: one.file for whole, one in private.items()}, bins)
+    kept = SumsFileStore(files["cells"], private.file, bins)
     sums_there = DistributedSums(kept, squares=len(sums) > 1, binned=n_bins > 0)
     return BlockedPairs(occupancy, sums_there, used)
 
@@ -99,7 +96,7 @@ def block_occupancy(
     session: Session, stored: PairStore, scratch: str | None
 ) -> DistributedOccupancy:
     """Return the counts of the pairs of the selected cells in blocks on disk, without sums."""
-    return _block_counts(session, stored, (), scratch, {})[0]
+    return _block_counts(session, stored, (), scratch, None)[0]
 
 
 def _block_counts(
@@ -107,7 +104,7 @@ def _block_counts(
     stored: PairStore,
     sums: Sequence[str],
     scratch: str | None,
-    private: Mapping[WholeGroup, _CheckedSums],
+    private: _CheckedSums | None,
     *,
     fewer: int = 1,
 ) -> tuple[DistributedOccupancy, dict[WholeGroup, PairFile], Ints]:
@@ -124,18 +121,16 @@ def _block_counts(
         per_cell,
         used.size,
         folder,
-        private["cells"].append if private else None,
+        None if private is None else private.append,
         fewer=fewer,
     )
-    # Squares are asked of cells alone.
-    rows = _rows(session, sums[:1], "unit")
+    # Sums are asked of cells alone.
     by_user = write_pairs(
-        ((user[unit], cell, n, *rest) for cell, unit, n, *rest in rows),
+        ((user[unit], cell, n) for cell, unit, n in _rows(session, (), "unit")),
         "users",
         per_user,
         per_cell.size,
         folder,
-        private["users"].append if private else None,
         fewer=fewer,
     )
     pairs = PairFileStore(by_cell, by_user)

@@ -1,13 +1,14 @@
-"""Votes of pairs that stay elsewhere, and their tallies.
+"""Votes of pairs for their means and their distances, and tallies of them, wherever pairs are.
 
-The votes are those of mechanisms/cell_ranges/pooled_spread.py, computed in each block from weights,
-cells and users; so are the values. Of each block comes a row of votes per candidate, and the rows
-are added up: whole numbers, the same wherever blocks begin.
+Three quarters of a user's votes are divided equally among its cells, the rest by its weight, so
+that cells of few users count for more: at most GRAIN for all pairs of a user. Votes and values are
+computed in each block from weights, cells and users. Of each block comes a row of votes per
+candidate, and the rows are added up: whole numbers, the same wherever blocks begin.
 
 A distance is moved by both of its users. How far a user moves the distances of a cell is at most
-its own votes there (pooled_spread.py), and nothing where it is alone; their sum over its cells is
-what is stated here. With pairs at hand it is exact, and here it may be a little above that: who is
-the partner of whom in a cell is not known to a block of users. The scale of the choice is in
+its own votes there (pooled_spread.py), and nothing where it is alone. Where all pairs of cells are
+together it is what is stated here, exactly; where blocks are of users it may be a little above
+that, since such a block does not know who is the partner of whom. The scale of the choice is in
 proportion to it, so that its loss is what was asked.
 """
 
@@ -22,6 +23,7 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.mechanisms.map_quantiles import rounded_means, tally_votes
+from hexveil.mechanisms.stage_data import map_weighted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.contract import PrivateSums
     from hexveil.mechanisms.private_quantile import ListedPoints
-    from hexveil.model.factored_weights import FactoredWeights
     from hexveil.model.occupancy import Pairs
+    from hexveil.model.pair_columns import Weights
 
 EQUAL_VOTES = 3 * PARTS // 4
 """Votes of a user that are divided equally among its cells; the rest is by weight."""
@@ -44,10 +46,10 @@ class WeightedVotes(ReadOnlyArrays):
 
     Attributes
     ----------
-    weights : FactoredWeights
+    weights : Weights
     """
 
-    weights: FactoredWeights
+    weights: Weights
 
     @property
     def largest_share(self) -> int:
@@ -62,8 +64,10 @@ class WeightedVotes(ReadOnlyArrays):
     @property
     def user_votes(self) -> Ints:
         """Votes of each user; shape (n_users,)."""
-        everywhere = np.ones(self.weights.total.size, dtype=bool)
-        return self.weights.once("votes of users", lambda: self._of_users(everywhere))
+        everywhere = np.ones(self.weights.occupancy.n_cells, dtype=bool)
+        return self.weights.once(
+            "votes of users", lambda: self._of_users(_sum_user_votes, everywhere)
+        )
 
     @property
     def cell_votes(self) -> Ints:
@@ -77,7 +81,9 @@ class WeightedVotes(ReadOnlyArrays):
     def distance_user_votes(self) -> Ints:
         """Largest number of votes by which each user moves distances; shape (n_users,)."""
         shared = self.weights.occupancy.users_per_cell > 1
-        return self.weights.once("votes moved in distances", lambda: self._of_users(shared))
+        return self.weights.once(
+            "votes moved in distances", lambda: self._of_users(_sum_moved_votes, shared)
+        )
 
     @property
     def distance_votes(self) -> int:
@@ -96,13 +102,13 @@ class WeightedVotes(ReadOnlyArrays):
     ) -> Ints:
         """Return the votes of each place. PRIVATE."""
         tally = partial(work, largest=self.largest_share, candidates=candidates)
-        by_block = self.weights.map_sums(sums, tally, *self._given())
+        by_block = map_weighted(sums, self.weights, tally, *self._given())
         return np.asarray(by_block.sum(axis=1))
 
-    def _of_users(self, counted: NDArray[np.bool_]) -> Ints:
-        work = partial(_sum_user_votes, largest=self.largest_share)
+    def _of_users(self, work: Callable[..., Ints], counted: NDArray[np.bool_]) -> Ints:
+        asked = partial(work, largest=self.largest_share)
         totals, cells_per_user = self._given()
-        votes: Ints = self.weights.map_users(work, (*totals, counted), cells_per_user)
+        votes: Ints = self.weights.map_users(asked, (*totals, counted), cells_per_user)
         return np.asarray(read_only(votes))
 
     def _given(self) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
@@ -132,7 +138,7 @@ def vote_shares(pairs: Pairs, weight: Ints, totals: Ints) -> Ints:
     """Return each pair's part of its cell in grains, rounded down."""
     # Whole numbers rounded down throughout: every processor has the same votes, and no user
     # more than PARTS.
-    return np.asarray(weight * PARTS // totals[pairs.cell])
+    return np.asarray(weight * PARTS // pairs.spread(totals))
 
 
 def votes_by_share(pairs: Pairs, share: Ints, cells_per_user: Ints, largest: int) -> Ints:
@@ -179,6 +185,20 @@ def _sum_user_votes(
 ) -> Ints:
     votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
     return _sum_whole(pairs, np.where(counted[pairs.cell], votes, 0))
+
+
+def _sum_moved_votes(
+    pairs: Pairs, weight: Ints, totals: Ints, counted: Ints, cells_per_user: Ints, largest: int
+) -> Ints:
+    if not pairs.has_whole_cells:
+        return _sum_user_votes(pairs, weight, totals, counted, cells_per_user, largest)
+    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
+    partner = partners(pairs)
+    moved = votes_of_distances(votes, partner)
+    # A distance is moved by the partner as well.
+    by_partner = np.zeros_like(moved)
+    by_partner[partner] = moved
+    return _sum_whole(pairs, moved + by_partner)
 
 
 def _sum_cell_votes(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.optimizers import joint
-from hexveil.planning.optimizers.noise_quantization import (
+from hexveil.planning.optimizers.joint import (
     MAX_DISTINCT_SCALES,
     SIGNIFICANT_BITS,
     quantize_noise_scales,
@@ -82,9 +82,7 @@ def test_a_plan_of_many_cells_draws_few_scales(asked, monkeypatch):
     assert np.unique(where.noise).size < MAX_DISTINCT_SCALES
     stated = 200 * made.noise_scale_records
     assert ((stated <= where.noise) & (where.noise <= np.nextafter(stated, np.inf))).all()
-    monkeypatch.setattr(
-        "hexveil.planning.optimizers.noise_quantization.MAX_DISTINCT_SCALES", occupancy.n_cells
-    )
+    monkeypatch.setattr("hexveil.planning.optimizers.joint.MAX_DISTINCT_SCALES", occupancy.n_cells)
     own = hv.plan(occupancy, **asked)
     assert np.unique(own.noise_scale_records).size >= np.unique(made.noise_scale_records).size
     if "epsilon" in asked:

@@ -1,0 +1,174 @@
+"""Weights of pairs in bins of cells: records times the price of their cell, as a unit's part.
+
+    w = floor(2^20 k / max(K, τ, 1)),    k = min(n, 2^20) price,
+
+with K the size of a unit's k: their sum under Laplace noise, the root of their squares, rounded up,
+under Gaussian noise, so that a unit's weights are at most 2^20 in L1 or in L2.
+
+Prices are a number per cell, and max(K, τ, 1) is a number per unit: a block of pairs computes its
+weights from both, wherever it is, in whole numbers. All of it is public.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.accounting.moves import add_up, losses, squares
+from hexveil.accounting.promise import PARTS
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, is_gaussian_sound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hexveil.accounting.moves import Currency
+    from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.sensitivity_report import GaussianNoise, NoiseRequest
+    from hexveil.model.occupancy import Occupancy, Pairs
+
+
+def bin_losses(
+    user: Ints, weight: Ints, scale: Floats, n_users: int, currency: Currency, *, up: bool
+) -> Floats:
+    """Return each unit's loss by groups of these weights and scales, rounded up or down."""
+    return add_up(user, currency([(weight, scale)] * 2), n_users, up=up)
+
+
+ENLARGED = 1.0 + 2.0**-20
+"""More than what a root and a quotient round."""
+
+
+@dataclass(frozen=True, eq=False)
+class PricedWeights(ReadOnlyArrays):
+    """Weight w of each pair, in parts: at most `PARTS` over the pairs of a unit, in L1 or L2.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    prices : ndarray of int64, shape (n_cells,)
+        From 1 to 2^20.
+    divisor : ndarray of int64, shape (n_users,)
+        max(K, τ, 1) of each unit.
+    """
+
+    occupancy: Occupancy
+    prices: Ints
+    divisor: Ints
+
+    @classmethod
+    def of(cls, occupancy: Occupancy, prices: Ints, floor: int, law: NoiseLaw) -> PricedWeights:
+        """Return the weights for prices and τ, in priced records, under noise of this kind.
+
+        Units of fewer than τ weigh less than `PARTS`, so that their records do not weigh more than
+        those of others.
+        """
+        sizes = unit_sizes(occupancy, prices, law)
+        return cls(occupancy, prices, np.maximum(sizes, max(floor, 1)))
+
+    def map_cells(self, work: Callable[..., Any]) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function of pairs and their weights, cell by cell."""
+        weighed = partial(_weighed, work=work)
+        return self.occupancy.map_cells(weighed, (self.prices,), (self.divisor,))
+
+    def totals(self) -> Ints:
+        """Return the sum of weights of each cell, shape (n_cells,)."""
+        return np.asarray(self.map_cells(cell_totals))
+
+    def squares(self) -> Floats:
+        """Return the sum of squared weights of each cell, in full weights, shape (n_cells,)."""
+        return np.asarray(self.map_cells(_cell_squares))
+
+    def losses(self, law: NoiseLaw) -> Floats:
+        """Return each unit's loss under this noise, in ε or as a square of μ, rounded up."""
+        currency = losses if law.power == 1 else squares
+        return self.losses_at(currency, np.full(self.prices.size, law.scale), up=True)
+
+    def losses_at(self, currency: Currency, scales: Floats, *, up: bool) -> Floats:
+        """Return the same at a scale per cell, rounded up or down."""
+        work, cells = partial(_losses, currency=currency, up=up), (self.prices, scales)
+        return np.asarray(self.occupancy.map_users(work, cells, (self.divisor,)))
+
+
+def weigh(pairs: Pairs, prices: Ints, divisor: Ints) -> Ints:
+    """Return the weights of some pairs."""
+    return np.asarray(PARTS * _priced(pairs, prices) // divisor[pairs.user])
+
+
+def unit_sizes(occupancy: Occupancy, prices: Ints, law: NoiseLaw) -> Ints:
+    """Return K of each unit."""
+    return np.asarray(occupancy.map_users(partial(_sizes, power=law.power), (prices,)))
+
+
+def cell_totals(pairs: Pairs, weight: Ints) -> Ints:
+    """Return the sums of weights of cells."""
+    return np.asarray(np.add.reduceat(weight, pairs.start[:-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class PricedSensitivity(ReadOnlyArrays):
+    """Sensitivity of bins of cells: a pair moves the bins of its cell together by 2 w, √2 w in L2.
+
+    The numbers of `hexveil.mechanisms.distribution.binned_stage`, charged where the pairs are.
+
+    Attributes
+    ----------
+    weights : PricedWeights
+    n_bins : int
+        Bins of a cell; the scales of a request are theirs, cell by cell.
+    """
+
+    weights: PricedWeights
+    n_bins: int
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return each unit's loss, rounded down; infinite unless the noise is Laplace noise."""
+        if not isinstance(request, LaplaceNoise):
+            return np.full(n_users, np.inf)
+        return self._of_cells(losses, np.atleast_2d(request.scales)[0])
+
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return each unit's square of μ, rounded down ."""
+        if not is_gaussian_sound(request):
+            return np.full(n_users, np.inf)
+        return self._of_cells(squares, request.deviations)
+
+    def _of_cells(self, currency: Currency, scales: Floats) -> Floats:
+        # All bins of a cell have one scale; were one smaller, the loss would be at most that.
+        smallest = scales.reshape(-1, self.n_bins).min(axis=1)
+        return self.weights.losses_at(currency, smallest, up=False)
+
+
+def _priced(pairs: Pairs, prices: Ints) -> Ints:
+    # At most 2^20 records of a pair count: no product leaves 64 bits.
+    return np.asarray(np.minimum(pairs.n, PARTS) * prices[pairs.cell])
+
+
+def _sizes(pairs: Pairs, prices: Ints, *, power: int) -> Ints:
+    priced = _priced(pairs, prices)
+    if power == 1:
+        total = np.zeros(pairs.n_users, dtype=np.int64)
+        np.add.at(total, pairs.user, priced)
+        return total
+    squared = np.bincount(pairs.user, priced.astype(np.float64) ** 2, pairs.n_users)
+    return np.ceil(np.sqrt(squared) * ENLARGED).astype(np.int64)
+
+
+def _weighed(pairs: Pairs, prices: Ints, divisor: Ints, *, work: Callable[..., Any]) -> Any:  # noqa: ANN401
+    return work(pairs, weigh(pairs, prices, divisor))
+
+
+def _losses(
+    pairs: Pairs, prices: Ints, scales: Floats, divisor: Ints, *, currency: Currency, up: bool
+) -> Floats:
+    weight = weigh(pairs, prices, divisor)
+    return bin_losses(pairs.user, weight, scales[pairs.cell], pairs.n_users, currency, up=up)
+
+
+def _cell_squares(pairs: Pairs, weight: Ints) -> Floats:
+    squares = np.bincount(pairs.cell, (weight / PARTS) ** 2, pairs.n_cells)
+    return np.asarray(squares, dtype=np.float64)

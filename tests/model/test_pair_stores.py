@@ -1,0 +1,240 @@
+"""Wherever pairs lie, and wherever blocks begin, every question has the answer of one block."""
+
+from dataclasses import fields
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from distributed_blocks import blocks_of, distributed
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.base.errors import InputError
+from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
+from hexveil.model.occupancy import Occupancy
+from hexveil.planning.clipping_range import user_weights
+from hexveil.planning.clipping_range.user_weights import (
+    ABS_SMOOTHING,
+    MEAN_ABS_NORMAL,
+    UserMeanPrior,
+    WeightProblem,
+)
+from hexveil.planning.optimizers import pair_sums
+from hexveil.planning.optimizers.user_factors import (
+    ClippingProblem,
+    GaussianClippingProblem,
+    InverseScales,
+)
+from stores import STORES, stored
+from strategies import occupancies
+
+FIGURES = (
+    "users_per_cell",
+    "records_per_cell",
+    "largest_count",
+    "cells_per_user",
+    "records_per_user",
+)
+
+
+@pytest.mark.parametrize("store", STORES)
+@given(occupancies(users=6, cells=6), st.integers(1, 12))
+def test_every_figure_is_that_of_the_pairs(store, occupancy, room):
+    """Counts per cell and per user, and every rank, are those of a dense table."""
+    table = np.zeros((occupancy.n_users, occupancy.n_cells), dtype=int)
+    table[occupancy.user, occupancy.cell] = occupancy.n
+    figures = (
+        (table > 0).sum(axis=0), table.sum(axis=0), table.max(axis=0),
+        (table > 0).sum(axis=1), table.sum(axis=1),
+    )  # fmt: skip
+    fresh = hv.Occupancy(*(getattr(occupancy, one.name) for one in fields(occupancy)))
+    with stored(fresh, store, room) as there:
+        for name, expected in zip(FIGURES, figures, strict=True):
+            np.testing.assert_array_equal(getattr(there, name), expected, name)
+        for k in range(1, occupancy.n_users + 1):
+            np.testing.assert_array_equal(there.kth_largest(k), np.sort(table, axis=0)[-k])
+        assert (there.n_pairs, there.n_records) == ((table > 0).sum(), table.sum())
+
+
+@pytest.mark.parametrize("store", STORES[1:])
+@pytest.mark.parametrize("kind", [ClippingProblem, GaussianClippingProblem])
+@given(occupancies(users=6, cells=5), st.integers(0, 2**32 - 1))
+def test_every_sum_over_pairs_is_the_same(kind, store, occupancy, seed):
+    """All that a search asks of pairs, for random rates and factors."""
+    draw = np.random.default_rng(seed)
+    rates = InverseScales(
+        *(draw.exponential(1, (2, occupancy.n_cells)) * draw.integers(0, 2, (2, 1)))
+    )
+    factor, weight = draw.uniform(0, 1, (2, occupancy.n_users))
+    loss = float(draw.exponential(1))
+    asked = [
+        lambda e: e.clipped_share(factor),
+        lambda e: e.losses(rates, factor),
+        lambda e: e.largest_share,
+        lambda e: e.loss_slope(rates, factor),
+        lambda e: np.concatenate(e.marginal_sums(rates, weight, factor)),
+        lambda e: e.largest_factors(rates, loss),
+        lambda e: e.largest_factors(rates, loss, least=True),
+    ]
+    here = [ask(kind(occupancy)) for ask in asked]
+    with stored(occupancy, store) as apart:
+        for ask, expected in zip(asked, here, strict=True):
+            np.testing.assert_allclose(ask(kind(apart)), expected, rtol=1e-9, atol=1e-12)
+
+
+PRIOR = UserMeanPrior(0.3, 0.1)
+
+
+def objective(occupancy, logs, law):
+    """Return the objective of weights, from a dense table of shares alone."""
+    power, rates = 1 if law == LAPLACE else 2, np.exp(logs)
+    share = np.zeros((occupancy.n_users, occupancy.n_cells))
+    share[occupancy.user, occupancy.cell] = occupancy.n
+    share /= share.sum(axis=0)
+    factor = np.minimum(1, ((rates * share) ** power).sum(axis=1) ** (-1 / power))
+    total = (factor[:, None] * share).sum(axis=0)
+    away = factor[:, None] / total - 1
+    smooth = ABS_SMOOTHING**2
+    length = np.sqrt(((share * away) ** 2 + smooth * share**2).sum(axis=0))
+    distance = (share * np.sqrt(away**2 + smooth)).sum(axis=0)
+    bias = MEAN_ABS_NORMAL * PRIOR.within_cell_sd * length
+    bias += PRIOR.weight_confounding / 2 * distance
+    noise = law.mean_absolute / (2.0 ** (1 / power) * rates * total)
+    return float((noise + bias).mean()), factor, total
+
+
+def agrees(occupancy, store, logs, law):
+    """Return whether value, slope and weights of a store are those of the table."""
+    with stored(occupancy, store) as there:
+        problem = WeightProblem(there, 2.0, PRIOR, law)
+        value, slope = problem.value(logs)
+        weight = problem.weighing(np.exp(logs)).weight
+    steps = 1e-6 * np.eye(logs.size)
+    ahead, behind = (
+        np.array([objective(occupancy, logs + sign * one, law)[0] for one in steps])
+        for sign in (1, -1)
+    )
+    expected, factor, total = objective(occupancy, logs, law)
+    return (
+        np.isclose(value, expected, rtol=1e-9)
+        and np.allclose(slope, (ahead - behind) / 2e-6, rtol=1e-3, atol=1e-6)
+        and np.allclose(weight.factor, factor)
+        and np.allclose(weight.total, total)
+    )
+
+
+TOWN = hv.Occupancy.from_dense([[5, 0, 1, 2], [1, 3, 0, 9], [8, 1, 1, 0], [0, 4, 2, 1]])
+LOGS = np.array([0.3, -0.4, 0.9, 0.1])
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN], ids=["pure", "delta"])
+def test_the_objective_of_weights_is_that_of_a_dense_table(law, store):
+    """Value, slope, factors and totals: users of whom some are held, in cells unlike in size."""
+    assert agrees(TOWN, store, LOGS, law)
+
+
+def _shares_of_the_first(old):
+    def with_stale_shares(self, make, cells, per_user, times):
+        first = self.share[: self._blocks[0][2].n.size]
+
+        def stale(block, share, *given):
+            return make(block, np.resize(first, share.size), *given)
+
+        return old(self, stale, cells, per_user, times)
+
+    return with_stale_shares
+
+
+def _halved(old):
+    return lambda self, *given: old(self, *given) / 2
+
+
+def _of_squares(old):
+    return lambda self, power: old(self, 3 - power)
+
+
+FAULTS = {
+    "a slope halved": (user_weights._BiasLook, "of_pairs", _halved),
+    "shares of another block": (pair_sums.LocalShareSums, "look", _shares_of_the_first),
+    "sums of users halved": (pair_sums.LocalShareSums, "per_user", _halved),
+    "squares for shares": (pair_sums.LocalShareSums, "_of", _of_squares),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_the_store_are_found(fault, monkeypatch):
+    """The comparison with the table fails with each of them."""
+    owner, name, broken = FAULTS[fault]
+    monkeypatch.setattr(owner, name, broken(getattr(owner, name)))
+    assert not agrees(TOWN, "runs", LOGS, LAPLACE) or not agrees(TOWN, "runs", LOGS, GAUSSIAN)
+
+
+def test_a_block_left_out_is_found(monkeypatch):
+    """Figures of a map without its last block are not those of all pairs."""
+    blocks = hv.Occupancy._runs
+    monkeypatch.setattr(hv.Occupancy, "_runs", lambda self: list(blocks(self))[:-1])
+    fresh = hv.Occupancy(*(getattr(TOWN, one.name) for one in fields(TOWN)))
+    with stored(fresh, "runs") as there:
+        assert there.records_per_cell.size < TOWN.n_cells
+
+
+@given(occupancies(users=6, cells=6), st.integers(1, 12), st.integers(1, 12))
+def test_its_fingerprint_says_who_reported_where_and_not_where_blocks_begin(occupancy, one, other):
+    """Two cuts have one fingerprint; one record more has another."""
+    assert distributed(occupancy, one).fingerprint == distributed(occupancy, other).fingerprint
+    n = occupancy.n.copy()
+    n[-1] += 1
+    more = hv.Occupancy(occupancy.cell, occupancy.user, n, occupancy.n_cells, occupancy.n_users)
+    assert distributed(more, one).fingerprint != distributed(occupancy, one).fingerprint
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(1, 12))
+def test_blocks_are_runs_of_about_the_room(size, room):
+    """Block numbers rise by one; without its last member a block has less than the room."""
+    block = partition_numbers(size, room)
+    assert block[0] == 0
+    assert set(np.diff(block).tolist()) <= {0, 1}
+    for number in range(block[-1] + 1):
+        held = [s for s, b in zip(size, block, strict=True) if b == number]
+        assert len(held) == 1 or list(accumulate(held))[-2] < room + max(size)
+
+
+def test_pairs_themselves_are_not_there():
+    """What needs them is refused in a sentence that says what to do instead; nothing else is."""
+    apart = distributed(hv.Occupancy.from_dense([[3, 1], [2, 2]]), 1)
+    with pytest.raises(InputError, match=r"all 4 pairs .* raise spark.hexveil.pairsOnDriver"):
+        apart.local()
+    for mapped in (apart.map_cells, apart.map_users):
+        with pytest.raises(InputError, match="all 4 pairs"):
+            mapped(max, pairs=(np.ones(4),))
+    assert not {"cell", "user", "n", "start"} & set(dir(apart))
+    assert repr(apart) == "DistributedOccupancy(n_cells=2, n_users=2, n_pairs=4)"
+
+
+@pytest.mark.parametrize("wherever", [lambda o: o, lambda o: distributed(o, 1)])
+def test_both_implementations_have_the_protocol(wherever):
+    """Local and distributed pairs answer all that the protocol names, alike."""
+    crowd = hv.Occupancy.from_dense([[3, 1], [2, 2]])
+    occupancy = wherever(crowd)
+    names = {name for name in vars(Occupancy) if not name.startswith("_")}
+    assert names <= set(dir(occupancy))
+    for name in names - {"is_local", "local", "fingerprint", "map_cells", "map_users"}:
+        figure, expected = (getattr(o, name) for o in (occupancy, crowd))
+        arguments = (2,) if callable(figure) else ()
+        if arguments:
+            figure, expected = figure(*arguments), expected(*arguments)
+        np.testing.assert_array_equal(figure, expected, err_msg=name)
+
+
+def test_a_figure_of_cells_is_asked_once():
+    """Counts are asked of the blocks once, however often they are looked at."""
+    whole = hv.Occupancy.from_dense([[3, 1], [2, 2]])
+    store = blocks_of(whole, 1)
+    apart = DistributedOccupancy(store, 2, 2, 4)
+    for _ in range(2):
+        assert apart.users_per_cell.tolist() == [2, 2]
+        assert apart.records_per_cell.tolist() == [5, 3]
+    assert len(store.asked) == 1

@@ -27,7 +27,7 @@ from hexveil.cli import app
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder
 from hexveil.publishing.carried_digits import round_to_intervals
-from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.manifest import build_manifest
@@ -311,10 +311,12 @@ def test_verify_and_dossier_move_no_cursor(made, tmp_path, capfd):
     """Names of a stranger's folder, of files too, reach the terminal without control letters."""
     place = shutil.copytree(made.folder, tmp_path / "map")
     assert app.run(["verify", str(place)]) == (0, None)
+    assert app.run(["dossier", str(place)]) == (0, None)
     (place / "\x1b[2Jx\nmap is as it was").write_text("")
     assert app.run(["verify", str(place)]) == (2, None)
-    assert app.run(["dossier", str(place)]) == (0, None)
-    out = capfd.readouterr().out
+    code, failure = app.run(["dossier", str(place)])
+    assert code == 2
+    out = capfd.readouterr().out + failure.message
     assert "was added" in out
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", out)
     assert "\nmap is as it was" not in out

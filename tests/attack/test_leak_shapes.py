@@ -19,7 +19,7 @@ from hexveil.config import Run, load
 from hexveil.config.run_file_template import draft_run_file
 from hexveil.ledger.unit_losses import read_key
 from hexveil.publishing.archive.archive import open_archive
-from hexveil.publishing.dossier import release_facts
+from hexveil.publishing.dossier import dossier
 from hexveil.records.sources.schema_preview import inspect_schema
 from hexveil.report import read_context
 from hexveil.simulation.cell_selection import read_counts
@@ -197,7 +197,7 @@ READERS = {
     "a run file": named(lambda path: load(str(path)), ".toml"),
     "a receipt": in_folder(receipts.ledger_entry, "receipt.json"),
     "a release": in_folder(hv.verify, "manifest.json"),
-    "a manifest": in_folder(release_facts.read_facts, "manifest.json"),
+    "a manifest": in_folder(dossier, "manifest.json"),
     "a pointer": in_folder(
         lambda folder: open_archive(str(folder.parent), "folder"), "latest.json"
     ),

@@ -59,7 +59,7 @@ from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.target_errors import SeparateTargets
 from hexveil.publishing import pipeline
-from hexveil.publishing.dossier.dossier import dossier as render_dossier
+from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.verification import loss_checks, square_checks
 from hexveil.publishing.verification.release_statements import ReleaseStatements
 from publishing.setting import dataset_of

@@ -17,7 +17,7 @@ from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms import noise
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PrivateRange
-from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff, find_cut_off
 from hexveil.publishing.estimates.quality_grades import grade_against_map

@@ -6,7 +6,6 @@ from hexveil.planning.feasibility.capacity import Capacity, capacity
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.utility_test import UtilityAssessment
 from hexveil.planning.plan import Plan
-from hexveil.planning.serialization import plan_folder as _plan_folder  # noqa: F401  see FOLDERS
 
 __all__ = [
     "Capacity",

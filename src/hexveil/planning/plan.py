@@ -21,7 +21,7 @@ from hexveil.planning.optimizers.mean_error import ObjectiveWeights
 from hexveil.planning.optimizers.mean_error_bound import mean_error_lower_bound
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from hexveil.planning.plan_data import PlanData
-from hexveil.planning.serialization.codec import FOLDERS
+from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,7 +109,7 @@ class Plan(PlanData):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        saved: Path = FOLDERS["save"](self, folder)
+        saved: Path = plan_folder().save(self, folder)
         return saved
 
     @staticmethod
@@ -132,7 +132,7 @@ class Plan(PlanData):
         StorageError
             If a file cannot be read.
         """
-        loaded: Plan = FOLDERS["load"](folder, Plan, occupancy)
+        loaded: Plan = plan_folder().load(folder, Plan, occupancy)
         return loaded
 
 

@@ -23,7 +23,7 @@ from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.planning.serialization.plan_tables import digest
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.derived.release_source import open_source
-from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}

@@ -10,7 +10,7 @@ import pytest
 import hexveil as hv
 from forged_columns import changed_manifest
 from hexveil.base.errors import BudgetError, InputError
-from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}

@@ -20,7 +20,7 @@ from hexveil.mechanisms.presence.loss_shares import AddedSquares, PureShares
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import OneShot
 from hexveil.planning.columns.plan_columns import parts_of_epsilon
-from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier import dossier
 from hexveil.publishing.presence import presence_publication
 from hexveil.publishing.presence.presence_publication import balance_of
 from hexveil.publishing.verification.verify import check_folder, find_problems

@@ -12,7 +12,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.publishing import folder as folders
-from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
 
 DELTA = "1e-6"

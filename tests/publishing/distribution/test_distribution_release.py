@@ -30,7 +30,7 @@ from hexveil.publishing.derived.cell_numbers import numbers_to_compare
 from hexveil.publishing.derived.release_source import open_source
 from hexveil.publishing.distribution import distribution_decoding
 from hexveil.publishing.distribution.distribution_decoding import decode_distribution
-from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier import dossier
 
 ASKED = ("mean", "sd", "p15", "p50", "p85", "share<20", "share<40", "share>=40", "histogram")
 

@@ -16,7 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence import pooled_ranges
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.publishing import folder as folders
-from hexveil.publishing.dossier.dossier import dossier
+from hexveil.publishing.dossier import dossier
 from hexveil.publishing.presence.presence_table import grade_counts, grade_estimates
 from hexveil.publishing.presence.request_identity import identify, mechanism_constants
 from hexveil.publishing.verification.presence_checks import (

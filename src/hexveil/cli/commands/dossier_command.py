@@ -12,7 +12,7 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.cli.options import AsJson  # noqa: TC001  the parser reads annotations
 from hexveil.cli.output import formatting
-from hexveil.publishing.dossier.dossier import dossier as made_of
+from hexveil.publishing.dossier import dossier as made_of
 
 Folder = Annotated[Path, typer.Argument(help="A release folder.", metavar="FOLDER")]
 Out = Annotated[

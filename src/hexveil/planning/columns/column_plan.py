@@ -24,7 +24,7 @@ from hexveil.planning.distribution.distribution_components import PartsBooking
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresencePlan
-from hexveil.planning.serialization.codec import FOLDERS
+from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,7 +179,7 @@ class ColumnPlans(PlansByColumn):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        saved: Path = FOLDERS["save"](self, folder)
+        saved: Path = plan_folder().save(self, folder)
         return saved
 
     @staticmethod
@@ -202,7 +202,7 @@ class ColumnPlans(PlansByColumn):
         facts = getattr(source, "public", source)
         if not isinstance(facts, ColumnFacts):
             raise InputError("a plan of several value columns is loaded with their records.")
-        loaded: ColumnPlans = FOLDERS["load"](folder, ColumnPlans, facts)
+        loaded: ColumnPlans = plan_folder().load(folder, ColumnPlans, facts)
         return loaded
 
     @classmethod

@@ -44,7 +44,7 @@ from hexveil.planning.distribution.distribution_components import (
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 from hexveil.planning.plan_moments import public_side
-from hexveil.planning.serialization.codec import FOLDERS
+from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -284,7 +284,7 @@ class DistributionPlan(PartsBooking):
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        saved: Path = FOLDERS["save"](self, folder)
+        saved: Path = plan_folder().save(self, folder)
         return saved
 
     @staticmethod
@@ -307,7 +307,7 @@ class DistributionPlan(PartsBooking):
         _, facts = public_side(source)
         if facts is None:
             raise InputError("a plan of distributions is loaded with the records as read.")
-        loaded: DistributionPlan = FOLDERS["load"](folder, DistributionPlan, facts)
+        loaded: DistributionPlan = plan_folder().load(folder, DistributionPlan, facts)
         return loaded
 
     def to_json(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ Reading never runs code, and every number comes back as the double or the intege
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.metadata
 import json
 import math
@@ -46,12 +47,14 @@ NAMES: dict[str, Any] = {}
 """Registered classes, and the names that their annotations use."""
 STAND_INS: dict[type, Callable[[Any], Any]] = {}
 """Classes in whose place an object of another, registered class is written."""
-FOLDERS: dict[str, Callable[..., Any]] = {}
-"""How plans are saved and loaded: plan_folder.py, which knows all kinds, enters its functions, so
-that no kind needs to know it."""
 INHERITED = ("occupancy", "facts")
 """Fields that are given to a whole plan are given to its parts."""
 _MISSING = dataclasses.MISSING
+
+
+def plan_folder() -> Any:  # noqa: ANN401  a module
+    """Return the module that saves plans: it knows all kinds, so that no kind may import it."""
+    return importlib.import_module("hexveil.planning.serialization.plan_folder")
 
 
 class Coder(NamedTuple):

@@ -40,7 +40,7 @@ from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import former_plans, plan_tables
-from hexveil.planning.serialization.codec import FOLDERS, FORMAT, FORMER_FORMAT, Codec, Coder
+from hexveil.planning.serialization.codec import FORMAT, FORMER_FORMAT, Codec, Coder
 from hexveil.planning.serialization.plan_kinds import CODERS, AnyPlan
 from hexveil.planning.serialization.plan_tables import CELLS, PAIRS, TABLES, USERS, WORDS, numbers
 
@@ -359,6 +359,3 @@ def _understood(path: Path) -> Iterator[None]:
         plan_tables.damaged_file(
             path / WORDS, "lacks a field of a saved plan, or has one of another kind"
         )
-
-
-FOLDERS.update(save=save, load=load)

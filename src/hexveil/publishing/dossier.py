@@ -1,0 +1,305 @@
+"""The dossier of a release: a privacy officer reads, completes and signs it.
+
+Made from a release folder alone: public facts, no record, no ledger. A privacy officer signs what a
+recipient can check, so the whole folder is verified first. The dossier states what is protected
+from whom, to which degree, on which assumptions, and what stays open. It draws no legal conclusion;
+facts that only the controller knows are places to fill in. All sentences stand in
+templates/dossier.md and the templates that it includes, templates/presence/dossier.md and
+templates/columns/dossier.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.publishing.columns.column_texts import describe_losses, describe_targets
+from hexveil.publishing.distribution.distribution_manifest import KIND
+from hexveil.publishing.markup import clean_texts, document
+from hexveil.publishing.presence.presence_manifest import MODEL
+from hexveil.publishing.verification.columns.column_checks import has_columns
+from hexveil.publishing.verification.verify import read_columns, read_release
+from hexveil.report import accuracy_text, clipping_text
+from hexveil.report.manifest_view import (
+    format_heading,
+    format_rounded_up,
+    noun,
+    spoken_value,
+    squared,
+    with_unit,
+)
+from hexveil.report.origin import describe_manifest
+from hexveil.report.promise import (
+    PURE,
+    delta_in_words,
+    exact_counts,
+    factor_words,
+    in_common,
+    probability_factor,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from hexveil.publishing.markup import DocumentSection
+
+    Json = dict[str, Any]
+
+NAME = "manifest.json"
+SPANS = {"user": (7, 30, 365), "user-day": (7, 30, 365), "user-week": (4, 13, 52)}
+"""Numbers of releases, days or weeks of a unit's owner, for the table of losses."""
+LOSSES = ("max", "p99", "p90", "median", "mean")
+CERTAIN = 1000
+"""Factor from which on an insider counts as certain."""
+
+
+def dossier(folder: Path) -> DocumentSection:
+    """Return the dossier of a release folder.
+
+    Raises
+    ------
+    InputError
+        If there is no release in the folder, it is not as it was written, or it costs something
+        and nothing was booked.
+    StorageError
+        If the disk fails.
+    """
+    if has_columns(folder):
+        return _of_columns(folder)
+    manifest, table = read_release(folder)
+    if manifest["ledger"] is None and Fraction(manifest["guarantee"]["epsilon_spent"]):
+        raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
+    return describe(clean_texts(manifest), table, _checksum(folder))
+
+
+def describe(manifest: Json, table: pa.Table | None, checksum: str) -> DocumentSection:
+    """Return the dossier of one release, of several value columns that of one.
+
+    Parameters
+    ----------
+    manifest : dict
+        With texts that show as they are.
+    table : pyarrow.Table or None
+        Needed under private presence alone.
+    checksum : str
+        SHA-256 of the manifest's file.
+    """
+    common = _common(manifest, checksum)
+    if manifest.get("model") == MODEL and table is not None:
+        is_open = sum(table["is_open"].to_pylist())
+        return document("presence/dossier.md", common | {"open_cells": is_open})
+    is_distribution = manifest.get("kind") == KIND
+    own = _of_distribution(manifest) if is_distribution else _of_moments(manifest)
+    return document("dossier.md", common | _public_presence(manifest) | own)
+
+
+def _of_columns(folder: Path) -> DocumentSection:
+    """Return the dossier of several value columns: of the whole, then of each as a section."""
+    manifest = clean_texts(read_columns(folder).manifest)
+    unit, loss = manifest["guarantee"]["privacy_unit"], manifest["guarantee"]["epsilon_spent"]
+    names = ", ".join(column["column"] for column in manifest["columns"])
+    joint = document(
+        "columns/dossier.md",
+        {
+            "manifest": manifest,
+            "checksum": _checksum(folder),
+            "unit": unit,
+            "heading": format_heading(manifest["statistics"], names),
+            "is_private": manifest.get("model") == MODEL,
+            "losses": describe_losses(manifest.get("losses")),
+            "targets": describe_targets(manifest["columns"]),
+            "repeated": repeated_losses(unit, Fraction(loss)),
+        },
+    )
+    sections = [
+        replace(dossier(folder / column["folder"]), title=f"Value column {column['column']}")
+        for column in manifest["columns"]
+    ]
+    return replace(joint, sections=(*joint.sections, *sections))
+
+
+def _checksum(folder: Path) -> str:
+    """Return the SHA-256 of a folder's manifest."""
+    return hashlib.sha256((folder / NAME).read_bytes()).hexdigest()
+
+
+# ---- values of the templates ----
+
+
+def _common(manifest: Json, checksum: str) -> Json:
+    """Return the values of every release: its promise, over time as well, and what it is of."""
+    guarantee, dataset = manifest["guarantee"], manifest["dataset"]
+    statistics = manifest["plan"]["statistics"]
+    unit, loss = guarantee["privacy_unit"], Fraction(guarantee["epsilon_spent"])
+    delta = Fraction(guarantee.get("delta", 0))
+    repeated = repeated_losses(unit, loss, delta)
+    value_unit = "" if statistics == ["users"] else dataset["value_unit"]
+    heading = format_heading(statistics, spoken_value(dataset))
+    return {
+        "manifest": manifest,
+        "checksum": checksum,
+        "unit": unit,
+        "origin": describe_manifest(manifest),
+        "published": f"{heading} ({value_unit})" if value_unit else heading,
+        "promise": guarantee["promise"],
+        "epsilon": decimal_text(loss),
+        "delta": decimal_text(delta) if delta else "",
+        "meaning_of_delta": delta_in_words(manifest),
+        "repeated": repeated,
+        # A month, or a quarter of a year of weeks: the span that the public notice names.
+        "longest": repeated[2] if loss else {},
+        "nothing_read": not loss,
+        "in_common": in_common(),
+    }
+
+
+def _public_presence(manifest: Json) -> Json:
+    """Return the values of every release under public presence."""
+    unit = manifest["dataset"]["value_unit"]
+    # Bins of a histogram are in manifest.json.
+    stated = [one for one in manifest["accuracy"] if not one["statistic"].startswith("histogram_")]
+    return {
+        "exact_counts": exact_counts(),
+        "losses": {key: format_rounded_up(manifest["losses"][key], 4) for key in LOSSES},
+        "bounds": manifest["bounds"] | {"upper": with_unit(manifest["bounds"]["upper"], unit)},
+        "accuracy": accuracy_text.describe_accuracy(
+            stated, unit, lambda n, one: with_unit(f"{n:.3g}", one)
+        ),
+        "cells_left_out": manifest["rules"].get("cells left out by selection", 0),
+    }
+
+
+def _of_distribution(manifest: Json) -> Json:
+    """Return the values of quantiles, shares and histograms, which state no planning error."""
+    return {
+        # A range of the means is one of their own steps, which the steps here hold together.
+        **clipping_text.template_values([], str),
+        "errors": [],
+        "posterior": True,
+        "staged": False,
+        "has_unproven_bias": True,
+        "largest_bias": "",
+        "cut_off": [],
+        "privacy_steps": [
+            f"{one['releases']}: epsilon {one['epsilon']}" for one in manifest["plan"]["components"]
+        ],
+    }
+
+
+def _of_moments(manifest: Json) -> Json:
+    """Return the values of means and variances: errors, biases, the strategy and its steps."""
+    unit, steps = manifest["dataset"]["value_unit"], manifest["plan"]["privacy_steps"]
+    statistics = [statistic for cell in manifest["cells"] for statistic in cell["noised"]]
+    biases = [statistic["bias"] for statistic in statistics if statistic["statistic"] == "mean"]
+    return clipping_text.template_values(steps, lambda number: with_unit(f"{number:.6g}", unit)) | {
+        "errors": _planning_errors(manifest),
+        "posterior": any(one["basis"] == "posterior" for one in manifest["accuracy"]),
+        "staged": _has_cell_stages(manifest),
+        "has_unproven_bias": _has_unproven_bias(manifest),
+        "largest_bias": with_unit(format_rounded_up(max(biases, default=0.0)), unit),
+        "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], len(manifest["cells"])),
+    }
+
+
+def repeated_losses(unit: str, loss: Fraction, delta: Fraction = PURE) -> list[dict[str, Any]]:
+    """Return the sums of a loss over several releases, days or weeks of a unit's owner.
+
+    At one δ squares of μ add up in place of losses.
+    """
+    if delta and loss:
+        return [_composed(times, loss, delta) for times in (1, *SPANS[unit])]
+    # Constants lose nothing, however often: one row says it.
+    return [_losses_at(times, times * loss) for times in (1, *SPANS[unit]) if times == 1 or loss]
+
+
+def _composed(times: int, loss: Fraction, delta: Fraction) -> dict[str, Any]:
+    """Return the loss of so many releases at one δ."""
+    composed = loss
+    if times > 1:
+        exact = Fraction(square_epsilon(times * calibrated_square(loss, delta), delta))
+        # Four digits, rounded up, as people read them.
+        composed = Fraction(math.ceil(exact * 1000), 1000)
+    return _losses_at(times, composed, delta)
+
+
+def _losses_at(times: int, loss: Fraction, delta: Fraction = PURE) -> dict[str, Any]:
+    """Return the epsilon, factor and certainty of the loss of several releases together."""
+    factor = probability_factor(loss)
+    return {
+        "times": times,
+        "epsilon": decimal_text(loss),
+        "factor": factor_words(factor),
+        "certainty": insider_certainty(factor, delta),
+    }
+
+
+def insider_certainty(factor: float, delta: Fraction = PURE) -> str:
+    """Return the certainty in percent of an insider who was undecided before; "" if near 100.
+
+    This insider knows the values of all other units: then the odds of two possibilities for one
+    unit's values change by the same factor as the probabilities of outcomes. With a δ it is the
+    chance that the insider guesses right, on average over outcomes.
+
+    Examples
+    --------
+    >>> insider_certainty(1.0), insider_certainty(2.718281828459046), insider_certainty(1e9)
+    ('50', '73.2', '')
+    """
+    if factor >= CERTAIN:
+        return ""
+    share = (Fraction(factor) + delta) / (1 + Fraction(factor))
+    # Rounded up, because it limits what an insider can learn.
+    return decimal_text(Fraction(math.ceil(share * 1000), 10))
+
+
+def _planning_errors(manifest: Json) -> list[dict[str, Any]]:
+    """Return the planning error of each noised statistic; one of all where they were added up."""
+    plan = manifest["plan"]
+    names = [entry["statistic"] for entry in manifest["cells"][0]["noised"]]
+    mean, largest = plan["mean_error"], plan["max_error"]
+    if isinstance(mean, dict) and isinstance(largest, dict):
+        return [_error(name, mean[name], largest[name], manifest) for name in sorted(mean)]
+    if isinstance(mean, dict) or isinstance(largest, dict) or len(names) > 1:
+        # The sum of errors in different units has none.
+        sums = [
+            max(error.values()) if isinstance(error, dict) else error for error in (mean, largest)
+        ]
+        rounded = [format_rounded_up(number) for number in sums]
+        return [{"statistic": "", "mean": rounded[0], "max": rounded[1]}]
+    return [_error(names[0], mean, largest, manifest)]
+
+
+def _has_cell_stages(manifest: Json) -> bool:
+    """Return whether a mechanism of one cell published every cell, with predicted errors."""
+    return clipping_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages") is not None
+
+
+def _has_unproven_bias(manifest: Json) -> bool:
+    """Return whether a cell's mechanism has no bias proven below the width of its bounds."""
+    return _has_cell_stages(manifest) and any(
+        entry["bias"] >= cell["upper"] - cell["lower"]
+        for cell in manifest["cells"]
+        for entry in cell["noised"]
+    )
+
+
+def _error(name: str, mean: float, largest: float, manifest: Json) -> dict[str, Any]:
+    """Return one planning error, rounded up, with its unit of measure."""
+    unit = manifest["dataset"]["value_unit"]
+    unit = squared(unit) if name == "variance" else unit
+    strategy = clipping_text.get_strategy(manifest["plan"]["privacy_steps"])
+    return {
+        "statistic": noun(name),
+        # Under a private range and in stages of cells errors are predicted; else they are bounds.
+        "predicted": strategy is not None or _has_cell_stages(manifest),
+        "mean": with_unit(format_rounded_up(mean), unit),
+        "max": with_unit(format_rounded_up(largest), unit),
+    }

@@ -1,1 +1,0 @@
-"""The dossier of a release, for a privacy officer to read, complete and sign."""

@@ -229,7 +229,7 @@ def describe_infeasibility(plan: ReleasablePlan) -> str | None:
     if plan.support.beats_constant:
         return None
     with show_progress(USABLE_GRID, SEARCH):
-        return advice(plan).text
+        return advice(plan)
 
 
 def certified(plan: Plan) -> Plan:

@@ -214,7 +214,7 @@ def check_plan(
         check_allocation(allocation, plan, dataset.public.lattice, has_squares=dataset.has_squares)
         # The advice looks for grids, which takes longer than the plan.
         is_useless = not accept_noise and not plan.support.beats_constant
-        useless = advice(plan).text if is_useless else None
+        useless = advice(plan) if is_useless else None
     if useless is not None and not accept_noise:
         raise InputError(
             f"nothing was spent: {useless.removesuffix('.')}; accept_noise=True releases the map "

@@ -288,9 +288,15 @@ def _grids_json(table: Capacity | None, *, all_grids: bool) -> dict[str, Any]:
     """Return the proposal and, if requested, the whole table as JSON data."""
     if table is None:
         return {"proposal": None, "proposed": None, "grids": None}
-    proposed = None if table.proposed is None else asdict(table.proposed)
-    offers = table.to_arrow().to_pylist() if all_grids else None
-    return {"proposal": table.sentence, "proposed": proposed, "grids": offers}
+    offers = table.to_arrow().to_pylist()
+    proposed = next((dict(offer) for offer in offers if offer["proposed"]), None)
+    for name in ("proposed", "kilometres"):  # of the table alone
+        (proposed or {}).pop(name, None)
+    return {
+        "proposal": table.sentence,
+        "proposed": proposed,
+        "grids": offers if all_grids else None,
+    }
 
 
 def file_lines(run: Run, files: Files) -> list[str]:

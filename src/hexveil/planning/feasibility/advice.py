@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import count
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
-from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, parts_of_work, share_of_work
+from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, share_of_work
 from hexveil.model.cells import Cells
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.public_metadata import many_repeats
-from hexveil.planning.feasibility.grid_assessment import grid_in_words
-from hexveil.planning.feasibility.grids import (
-    MIN_CELLS,
-    MIN_HEXAGONS,
-    KeptCounts,
-    grids_to_try,
-    most_cells_of,
-)
+from hexveil.planning.feasibility.grid_assessment import assess, order_by_cells
+from hexveil.planning.feasibility.grids import grids_to_try, most_cells_of, on_each_grid
 from hexveil.planning.feasibility.prediction import (
     MAX_EPSILON,
     UNDER,
@@ -33,20 +25,18 @@ from hexveil.planning.feasibility.prediction import (
     scaled_epsilon,
     two_figures_up,
 )
-from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
-from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.feasibility.grid_assessment import GridAssessment
+    from hexveil.planning.plan import Plan
 
 
 NEAR = 1.01
 """Ratio of two losses at which the search for the one needed ends."""
 USABLE_GRID = "Looking for a usable grid"
 """Name of this work, of which parts are told."""
-PREDICTION_EXCESS = 1.06
-"""Largest ratio of a fast prediction to the error of the plan that is then made."""
 
 
 class GridTooFineWarning(UserWarning):
@@ -70,24 +60,6 @@ def describe_repeats(facts: PublicMetadata | ColumnFacts) -> str | None:
     )
 
 
-@dataclass(frozen=True)
-class Advice:
-    """Advice, and its sentence.
-
-    Attributes
-    ----------
-    epsilon_needed : float or None
-        Loss at which this grid would say more than one constant; None if none would.
-    coarser : Plan or None
-        The coarser grid of most cells that says more at the asked loss, planned.
-    text : str
-    """
-
-    epsilon_needed: float | None
-    coarser: Plan | None
-    text: str
-
-
 def brief_advice(plan: Plan) -> str:
     """Return advice without other grids: records are not counted again."""
     sentence = _text(plan, epsilon_needed(plan), None)
@@ -96,16 +68,15 @@ def brief_advice(plan: Plan) -> str:
     return f"{sentence} hv.capacity or hexveil inspect finds grids that this fleet supports."
 
 
-def advice(plan: Plan) -> Advice:
+def advice(plan: Plan) -> str:
     """Return advice for a plan with too fine a grid; for distributed pairs without a search."""
     if not plan.occupancy.is_local or plan.delta:
-        enough = epsilon_needed(plan)
-        return Advice(enough, None, _text(plan, enough, None))
+        return _text(plan, epsilon_needed(plan), None)
     with share_of_work(USABLE_GRID, 0.0, 0.5, SEARCH):
         needed = epsilon_needed(plan)
-    with share_of_work(USABLE_GRID, 0.5, 1.0, SEARCH):
+    with share_of_work(USABLE_GRID, 0.5, 1.0, SEARCH, COUNTING):
         coarser = finest_useful(plan)
-    return Advice(needed, coarser, _text(plan, needed, coarser))
+    return _text(plan, needed, coarser)
 
 
 def sufficient_epsilon(plan: Plan, error: float) -> float | None:
@@ -192,73 +163,26 @@ def _beats_constant(plan: Plan, loss: float) -> bool:
     return prediction.mean_error < plan.support.baseline_error
 
 
-def regrid(plan: Plan, facts: PublicMetadata) -> Plan:
-    """Return the plan of the same request on other public facts; targets become the loss."""
-    size = facts.occupancy.n_cells
-    lower, upper = np.full(size, plan.lower.min()), np.full(size, plan.upper.max())
-    request = plan.request.within(plan.requested_epsilon)
-    problem = PlanningProblem(facts.occupancy, upper - lower, request, facts)
-    return Plan(
-        occupancy=facts.occupancy,
-        lower=lower,
-        upper=upper,
-        allocation=allocate(problem),
-        request=request,
-        baseline_error=plan.baseline_error,
-        facts=facts,
-    )
-
-
-def finest_useful(plan: Plan) -> Plan | None:
-    """Return the plan of the coarser grid of most cells that says more than one constant."""
+def finest_useful(plan: Plan) -> GridAssessment | None:
+    """Return the coarser grid of most cells that says more than one constant."""
     facts = plan.facts
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
         return None
-    grids = grids_to_try(facts, most_cells=most_cells_of(plan))
-    # Kept by whoever reads a run already, or here: all are looked at for their numbers of cells.
-    kept = facts.recount if isinstance(facts.recount, KeptCounts) else KeptCounts(facts.recount)
-    with share_of_work(USABLE_GRID, 0.0, 0.5, COUNTING):
-        counts = kept(grids, facts.privacy_unit)
+
+    def assessed(_: object, counts: PublicMetadata | None) -> GridAssessment | None:
         # The same number of cells would be the same map by another name, or a finer one.
-        cells = [
-            0
-            if metadata is None or not _is_coarser(metadata, facts)
-            else metadata.occupancy.n_cells
-            for metadata in counts
-        ]
-    # Finest first: the first that is useful is the answer, and coarse ones are never planned.
-    finest_first = sorted(range(len(grids)), key=lambda number: -cells[number])
-    with share_of_work(USABLE_GRID, 0.5, 1.0):
-        for number in parts_of_work(USABLE_GRID, finest_first):
-            if cells[number] < MIN_CELLS:
-                break  # no map, and neither are the coarser grids that follow
-            (candidate,) = kept((grids[number],), facts.privacy_unit)
-            assert candidate is not None  # noqa: S101  it has cells
-            if (made := _useful(plan, candidate)) is not None:
-                return made
-    return None
+        is_coarser = counts is not None and counts.occupancy.n_cells < facts.occupancy.n_cells
+        return assess(plan, counts) if counts is not None and is_coarser else None
+
+    grids = grids_to_try(facts, most_cells=most_cells_of(plan))
+    offers = on_each_grid(
+        facts, grids, facts.privacy_unit, assessed, every=False, activity=USABLE_GRID
+    )
+    usable = (one for one in offers if one is not None and one.is_map and one.beats_constant)
+    return max(usable, key=order_by_cells, default=None)
 
 
-def _is_coarser(counts: PublicMetadata, facts: PublicMetadata) -> bool:
-    """Return whether counts are of a map with fewer cells than a data set's own."""
-    places = counts.cells.n_places or 0
-    return places >= MIN_HEXAGONS and counts.occupancy.n_cells < facts.occupancy.n_cells
-
-
-def _useful(plan: Plan, candidate: PublicMetadata) -> Plan | None:
-    """Return the plan of a grid if it says more than one constant."""
-    predictor, requested = ErrorPredictor(plan, candidate), plan.requested_epsilon
-    miss = predictor.baseline_error
-    # The bound takes no search, and rules out most grids of a fleet that is too small.
-    if predictor.error_lower_bound(float(requested)) >= miss:
-        return None
-    if predictor.is_fast and predictor.predict(requested).mean_error >= PREDICTION_EXCESS * miss:
-        return None
-    made = regrid(plan, candidate)
-    return made if made.support.mean_error < miss else None
-
-
-def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
+def _text(plan: Plan, needed: float | None, coarser: GridAssessment | None) -> str:
     cells = plan.support.cells
     sentence = (
         "this grid is too fine for this fleet: its expected error is "
@@ -267,13 +191,7 @@ def _text(plan: Plan, needed: float | None, coarser: Plan | None) -> str:
     )
     options = []
     if coarser is not None:
-        options.append(f"{_described(coarser)}, the finest usable grid")
+        options.append(f"{coarser.description} ({coarser.cells:,} cells), the finest usable grid")
     if needed is not None:
         options.append(f"this grid with epsilon {needed:g}")
     return sentence + ("; use " + ", or ".join(options) if options else "") + "."
-
-
-def _described(plan: Plan) -> str:
-    assert plan.facts is not None  # noqa: S101  a coarser grid comes from public facts
-    cells = "1 cell" if plan.support.cells == 1 else f"{plan.support.cells:,} cells"
-    return f"{grid_in_words(plan.facts.cells.grid)} ({cells})"

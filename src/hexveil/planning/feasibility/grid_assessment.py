@@ -270,11 +270,11 @@ WEAKER_UNITS: dict[Unit, tuple[Unit, ...]] = {
 def recommend(offers: Iterable[GridAssessment], unit: Unit) -> GridAssessment | None:
     """Return the offer of most cells that halves one constant's error; of equals, the better."""
     halved = (one for one in offers if one.privacy_unit == unit and one.halved and one.is_map)
-    return max(halved, key=_by_cells, default=None)
+    return max(halved, key=order_by_cells, default=None)
 
 
-def _by_cells(offer: GridAssessment) -> tuple[float, float, tuple[float, ...]]:
-    """Return the order of offers; errors as printed: a last digit decides nothing."""
+def order_by_cells(offer: GridAssessment) -> tuple[float, float, tuple[float, ...]]:
+    """Return the order of grids; errors as printed: a last digit decides nothing."""
     return offer.cells, -offer.printed_error, offer.fineness
 
 
@@ -344,7 +344,7 @@ def _nothing(offers: tuple[GridAssessment, ...], unit: Unit, epsilon: float) -> 
         sentence += ", nor at ten times that."
     else:
         sentence += f"; {would.description} ({would.cells:,} cells) needs epsilon {_loss(would)}."
-    usable = max((one for one in maps if one.beats_constant), key=_by_cells, default=None)
+    usable = max((one for one in maps if one.beats_constant), key=order_by_cells, default=None)
     return (
         sentence if usable is None else f"{sentence} The finest usable grid is {_figures(usable)}."
     )

@@ -210,6 +210,7 @@ def on_each_grid(
     *,
     every: bool,
     part: tuple[float, float] = (0.0, 1.0),
+    activity: str = OTHER_GRIDS,
 ) -> Iterator[T]:
     """Yield the result of some work on the public facts of each grid: the one loop over grids.
 
@@ -227,6 +228,7 @@ def on_each_grid(
         before them: places far apart have as many hexagons at several resolutions.
     part : pair of float
         Begin and end of this work in the activity that is shown.
+    activity : str
     """
     own_grid = facts.cells.grid if unit == facts.privacy_unit else None
     map_names = set() if every or own_grid is None else {_map_of(facts)}
@@ -235,7 +237,7 @@ def on_each_grid(
     shares[0] = 0.0
     ends = part[0] + (part[1] - part[0]) * shares
     for number, grid in enumerate(grids):
-        with share_of_work(OTHER_GRIDS, float(ends[number]), float(ends[number + 1]), COUNTING):
+        with share_of_work(activity, float(ends[number]), float(ends[number + 1]), COUNTING):
             metadata = next(one_by_one)
             name = None if metadata is None or every else _map_of(metadata)
             is_new = name is None or grid == own_grid or name not in map_names

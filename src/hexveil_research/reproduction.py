@@ -38,38 +38,38 @@ MIN_TRIALS = 2
 """Trials: one has no standard error."""
 
 
-def reproduce(run: Run, asked: ReproduceOptions) -> None:
+def reproduce(run: Run, options: ReproduceOptions) -> None:
     """Reproduce the papers' figures and claims, and report which claims hold."""
-    from hexveil_research.papers import running  # noqa: PLC0415  loads asked.every study
+    from hexveil_research.papers import running  # noqa: PLC0415  loads every study
     from hexveil_research.papers.catalogue import STUDIES  # noqa: PLC0415
 
-    if asked.list_only:
-        echo([listing(study) for study in STUDIES], listing_lines(STUDIES), as_json=asked.as_json)
+    if options.list_only:
+        echo([listing(study) for study in STUDIES], listing_lines(STUDIES), as_json=options.as_json)
         return
-    check_names(asked.names or [], every=asked.every)
-    check(asked.trials, asked.seed, asked.jobs)
+    check_names(options.names or [], every=options.every)
+    check(options.trials, options.seed, options.jobs)
     setting = setting_of(
         run,
-        asked.cell,
-        counts=asked.counts,
-        built_in=asked.built_in,
-        values=None if asked.values is None else value_distributions.values(asked.values),
+        options.cell,
+        counts=options.counts,
+        built_in=options.built_in,
+        values=None if options.values is None else value_distributions.values(options.values),
         bounds=run.values.bounds,
         epsilons=None
-        if asked.epsilon is None
-        else [e for text in asked.epsilon for e in text.split(",")],
-        gamma=asked.gamma,
-        q=asked.q,
-        scale=asked.scale,
-        trials=asked.trials,
-        seed=asked.seed,
+        if options.epsilon is None
+        else [e for text in options.epsilon for e in text.split(",")],
+        gamma=options.gamma,
+        q=options.q,
+        scale=options.scale,
+        trials=options.trials,
+        seed=options.seed,
     )
-    studies = chosen_studies(STUDIES, asked.names or [], setting)
-    place = asked.out or Path(FOLDERS[not setting.is_papers])
+    studies = chosen_studies(STUDIES, options.names or [], setting)
+    place = options.out or Path(FOLDERS[not setting.is_papers])
     with progress_bar.progress_bar("Reproducing") as tell:
         # The number of cores is unknown on some systems.
         reports = running.run(
-            studies, setting, place, jobs=asked.jobs or os.cpu_count() or 1, tell=tell
+            studies, setting, place, jobs=options.jobs or os.cpu_count() or 1, tell=tell
         )
     private = any(study.is_private(setting) for study in studies)
     output = {
@@ -83,7 +83,7 @@ def reproduce(run: Run, asked: ReproduceOptions) -> None:
     echo(
         ({"private": stamp} if private else {}) | output,
         ([stamp, ""] if private else []) + text,
-        as_json=asked.as_json,
+        as_json=options.as_json,
     )
 
 

@@ -115,8 +115,8 @@ def help_page(words: Sequence[str]) -> str | None:
     The parser would check the options of every group on the way, with a library that takes longer
     to load than all else here.
     """
-    *path, last = words or ["--help"]
-    if last != "--help" or "_HEXVEIL_COMPLETE" in os.environ:
+    *path, flag = words or ["--help"]
+    if flag != "--help" or "_HEXVEIL_COMPLETE" in os.environ:
         return None
     command: Any = typer.main.get_command(app)
     context = typer.Context(command, info_name="hexveil")

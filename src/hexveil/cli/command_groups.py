@@ -45,17 +45,17 @@ class CommandGroup(NamedTuple):
             group = self
 
         # A pretty traceback prints local variables, and these hold values.
-        made = typer.Typer(
+        app = typer.Typer(
             name=name,
             cls=OfPanels,
             rich_markup_mode=None,
             pretty_exceptions_enable=False,
             add_completion=callback is not None,
         )
-        made.callback(
+        app.callback(
             invoke_without_command=True, help=self.purpose, epilog=f"Example:  {self.example}"
         )(callback or _show_help)
-        return made
+        return app
 
 
 AnyCommand: TypeAlias = "type[Declaration] | InstalledCommand | CommandGroup"
@@ -81,11 +81,11 @@ def _built(name: str, command: AnyCommand) -> TyperCommand | TyperGroup:
         (point,) = entry_points(group="hexveil.commands", name=name)
         # By entry point: this package imports nothing of research.
         command = cast("type[Declaration]", import_module(point.module).DECLARED)
-    made = typer.Typer(add_completion=False, rich_markup_mode=None)
-    made.command(name, cls=_PanelCommand, epilog=f"Example:  {command.example}")(
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name, cls=_PanelCommand, epilog=f"Example:  {command.example}")(
         command_of(name.replace("-", "_"), command)
     )
-    return cast("TyperCommand", typer.main.get_command(made))
+    return cast("TyperCommand", typer.main.get_command(app))
 
 
 class _PanelCommand(TyperCommand):

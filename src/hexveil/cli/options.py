@@ -91,27 +91,27 @@ def command_of(name: str, declared: type[Declaration]) -> Callable[..., int | No
     takes_run = issubclass(declared, RunDeclaration)
     hints = typing.get_type_hints(declared, include_extras=True)
     # What is common to all commands comes last.
-    own = [
+    command_parameters = [
         _parameter(
-            one.name,
-            hints[one.name],
-            inspect.Parameter.empty if one.default is dataclasses.MISSING else one.default,
+            field.name,
+            hints[field.name],
+            inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
         )
-        for one in sorted(dataclasses.fields(declared), key=lambda one: one.name == "as_json")
+        for field in sorted(dataclasses.fields(declared), key=lambda field: field.name == "as_json")
     ]
-    parameters = [*own, *_run_parameters(declared)]
+    parameters = [*command_parameters, *_run_parameters(declared)]
 
     def command(**options: Any) -> int | None:  # noqa: ANN401  options of every kind
         body = getattr(import_module(declared.home), name)
-        asked = declared(**{one.name: options.pop(one.name) for one in own})
+        values = declared(**{field.name: options.pop(field.name) for field in command_parameters})
         if not takes_run:
-            return typing.cast("int | None", body(asked))
+            return typing.cast("int | None", body(values))
         from hexveil.config import load  # noqa: PLC0415  checks load a library, help must not wait
 
         run = load(options.pop("source"), _overrides(options))
         # Paths of a run are relative to its file.
         with contextlib.chdir(run.folder):
-            return typing.cast("int | None", body(run, asked))
+            return typing.cast("int | None", body(run, values))
 
     # The parser reads signature, name and documentation of a function, and calls it by keywords.
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -178,19 +178,19 @@ def assignments(texts: tuple[str, ...] | list[str]) -> dict[Key, object]:
     >>> assignments(["plan.method=per-cell", "cells.one_cell=true"])
     {('plan', 'method'): 'per-cell', ('cells', 'one_cell'): True}
     """
-    found: dict[Key, object] = {}
+    fields: dict[Key, object] = {}
     for text in texts:
         name, sign, value = text.partition("=")
         key = _key_of(name.strip())
         if not sign:
             raise InputError(f"--set {name} names no value; write --set {name}=VALUE.")
         if FIELDS[key].is_repeated:
-            found[key] = [*typing.cast("list[str]", found.get(key, [])), value]
+            fields[key] = [*typing.cast("list[str]", fields.get(key, [])), value]
             continue
-        if key in found:
+        if key in fields:
             raise InputError(f"--set {name} is given twice; give it once.")
-        found[key] = _value_of(key, value)
-    return found
+        fields[key] = _value_of(key, value)
+    return fields
 
 
 def _key_of(name: str) -> Key:
@@ -199,9 +199,9 @@ def _key_of(name: str) -> Key:
     if (section, field) in FIELDS:
         return section, field
     names = [field_name(*key) for key in FIELDS]
-    near = [one for one in names if one.rpartition(".")[2] == field]
-    near = near or difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    matches = [candidate for candidate in names if candidate.rpartition(".")[2] == field]
+    matches = matches or difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {' or '.join(matches)}? " if matches else ""
     raise InputError(f"--set: there is no field {name!r}; {hint}hexveil help fields lists all.")
 
 

@@ -79,8 +79,8 @@ def option(section: str, name: str) -> str:
     >>> option("plan", "epsilon"), option("read", "repeats")
     ('--epsilon', '--set read.repeats')
     """
-    own = OPTIONS.get((section, name))
-    return own[0] if own else f"--set {field_name(section, name)}"
+    typed = OPTIONS.get((section, name))
+    return typed[0] if typed else f"--set {field_name(section, name)}"
 
 
 def field_name(section: str, name: str) -> str:

@@ -97,8 +97,8 @@ def describe(manifest: Json, table: pa.Table | None, checksum: str) -> DocumentS
         is_open = sum(table["is_open"].to_pylist())
         return document("presence/dossier.md", common | {"open_cells": is_open})
     is_distribution = manifest.get("kind") == KIND
-    own = _of_distribution(manifest) if is_distribution else _of_moments(manifest)
-    return document("dossier.md", common | _public_presence(manifest) | own)
+    specific = _of_distribution(manifest) if is_distribution else _of_moments(manifest)
+    return document("dossier.md", common | _public_presence(manifest) | specific)
 
 
 def _of_columns(folder: Path) -> DocumentSection:

@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from hexveil.publishing.derived.release_comparison import ReleaseComparison
 
 
-def compare(asked: declarations.CompareOptions) -> None:
+def compare(options: declarations.CompareOptions) -> None:
     """Compare two release folders cell by cell, from their noisy numbers alone."""
-    check_output(asked.out, asked.context)
-    grid = requested_grid(asked)
-    releases: list[Any] = [asked.before, asked.after]
+    check_output(options.out, options.context)
+    grid = requested_grid(options)
+    releases: list[Any] = [options.before, options.after]
     with show_progress("Comparing releases", FOLDER_CHECK):
         if grid is not None:
             releases = [
-                roll_up_release(folder, grid, statistic=asked.statistic, key=asked.key)
-                for folder in parts_of_work(FOLDER_CHECK, (asked.before, asked.after))
+                roll_up_release(folder, grid, statistic=options.statistic, key=options.key)
+                for folder in parts_of_work(FOLDER_CHECK, (options.before, options.after))
             ]
         comparison = compare_releases(
             *releases,
-            statistic=asked.statistic,
-            slots=asked.slots,
-            false_discovery_rate=asked.false_discovery_rate,
-            key=asked.key,
+            statistic=options.statistic,
+            slots=options.slots,
+            false_discovery_rate=options.false_discovery_rate,
+            key=options.key,
         )
-    if asked.out is not None:
+    if options.out is not None:
         with show_progress(WRITING):
-            comparison.write(asked.out, context=asked.context)
-    show_derived(comparison, lines, asked.out, as_json=asked.as_json)
+            comparison.write(options.out, context=options.context)
+    show_derived(comparison, lines, options.out, as_json=options.as_json)
 
 
 def lines(comparison: ReleaseComparison) -> list[str]:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from hexveil.config import Run
 
 
-def demo(asked: declarations.DemoOptions) -> None:
+def demo(options: declarations.DemoOptions) -> None:
     """Create a private map of real flights in a new folder under ./demo-out."""
-    if asked.city:
+    if options.city:
         from hexveil.cli.demos.city_demo import SHOW  # noqa: PLC0415  only one of them is shown
     else:
         from hexveil.cli.demos.flights_demo import SHOW  # noqa: PLC0415
@@ -43,7 +43,7 @@ def demo(asked: declarations.DemoOptions) -> None:
         published = release_command.publish(run, dataset, plan, book)
         written = release_command.write(run, published, folder)
     findings = summary_lines(published.to_arrow(), place_name, arguments.value_unit_of(run))
-    if asked.as_json:
+    if options.as_json:
         text = release_command.release_json(run, plan, published, written, book.spend())
         text |= {"found": findings}
         typer.echo(json.dumps(text, indent=2))

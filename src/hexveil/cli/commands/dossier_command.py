@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from hexveil.cli import declarations
 
 
-def dossier(asked: declarations.DossierOptions) -> None:
+def dossier(options: declarations.DossierOptions) -> None:
     """Write the document that a privacy officer reads, completes and signs, as Markdown."""
-    document = made_of(asked.folder)
+    document = made_of(options.folder)
     text = document.to_markdown() + "\n"
-    if asked.out is not None:
-        check_out(asked.out, asked.folder)
-        write(asked.out, text)
-    if asked.as_json:
+    if options.out is not None:
+        check_out(options.out, options.folder)
+        write(options.out, text)
+    if options.as_json:
         typer.echo(json.dumps(document.to_data(), indent=2))
-    elif asked.out is None:
+    elif options.out is None:
         typer.echo(text, nl=False)
     else:
-        typer.echo("\n".join(formatting.wrapped("Written", str(asked.out))))
+        typer.echo("\n".join(formatting.wrapped("Written", str(options.out))))
 
 
 def check_out(out: Path, folder: Path) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Results = list[tuple[CellStudy, pa.Table]]
 
 LEFT_OUT = ("plan", "release", "publish", "ledger")
-"""Sections of a run without options here: an evaluation books and releases nothing."""
+"""Sections of a run without settings here: an evaluation books and releases nothing."""
 
 COLUMN = 17
 """Width of a line, and of a column of the table, in characters."""
@@ -40,28 +40,30 @@ COLUMN = 17
 _PATH = {"resolve_path": True}  # the command stands in the run file's folder when it is read
 
 
-def evaluate(run: Run, asked: declarations.EvaluateOptions) -> None:
+def evaluate(run: Run, options: declarations.EvaluateOptions) -> None:
     """Compare mechanisms on one cell by simulation; nothing is released or spent."""
-    if asked.out is not None:
+    if options.out is not None:
         # Before the simulation, which may take minutes.
-        private_study_output.check_folder(asked.out)
+        private_study_output.check_folder(options.out)
         figure_style.check_installed()
-    options: dict[str, Any] = {
-        "mechanisms": [value_distributions.mechanism(text) for text in asked.mechanism or REGISTRY],
-        "values": None if asked.values is None else value_distributions.values(asked.values),
-        "trials": asked.trials,
-        "seed": asked.seed,
+    settings: dict[str, Any] = {
+        "mechanisms": [
+            value_distributions.mechanism(text) for text in options.mechanism or REGISTRY
+        ],
+        "values": None if options.values is None else value_distributions.values(options.values),
+        "trials": options.trials,
+        "seed": options.seed,
     }
-    studies = studies_of(run, asked.epsilon, asked.counts, asked.cell, asked.values)
+    studies = studies_of(run, options.epsilon, options.counts, options.cell, options.values)
     tables = []
     with progress_bar.progress_bar("Comparing") as tell:
         for number, study in enumerate(studies):
-            options["progress"] = partial(_tell_part, tell, number, len(studies))
-            table = compare(epsilons=study.epsilons, **options, **study.arguments)
+            settings["progress"] = partial(_tell_part, tell, number, len(studies))
+            table = compare(epsilons=study.epsilons, **settings, **study.arguments)
             tables.append(study.with_totals(table))
     results = list(zip(studies, tables, strict=True))
-    files = [] if asked.out is None else write(results, asked.out, asked.values or "")
-    if asked.as_json:
+    files = [] if options.out is None else write(results, options.out, options.values or "")
+    if options.as_json:
         typer.echo(json.dumps(results_json(results, files), indent=2))
         return
     text = [*lines(tables[0], studies[0])]

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from hexveil.cli.declarations import HelpOptions
 
 
-def help(asked: HelpOptions) -> None:  # noqa: A001  the command's name
+def help(options: HelpOptions) -> None:  # noqa: A001  the command's name
     """Print the help of a command, or the fields of a run file."""
-    topic = asked.topic or []
+    topic = options.topic or []
     if topic[:1] == ["fields"]:
-        _show_fields(topic[1:], as_json=asked.as_json)
+        _show_fields(topic[1:], as_json=options.as_json)
         return
     from hexveil.cli.app import help_page  # noqa: PLC0415  the commands' home
 
@@ -31,25 +31,25 @@ def help(asked: HelpOptions) -> None:  # noqa: A001  the command's name
 
 def _show_fields(sections: list[str], *, as_json: bool) -> None:
     """Print the fields of all sections, or of some."""
-    known = list(dict.fromkeys(section for section, _ in FIELDS))
+    names = list(dict.fromkeys(section for section, _ in FIELDS))
     for section in sections:
-        if section not in known:
+        if section not in names:
             raise InputError(
-                f"there is no section {section!r}; a run file has {', '.join(filter(None, known))}."
+                f"there is no section {section!r}; a run file has {', '.join(filter(None, names))}."
             )
-    chosen = {key: field for key, field in FIELDS.items() if not sections or key[0] in sections}
+    fields = {key: field for key, field in FIELDS.items() if not sections or key[0] in sections}
     if as_json:
         content = {
             field_name(*key): {"option": option(*key)} | field._asdict()
-            for key, field in chosen.items()
+            for key, field in fields.items()
         }
         typer.echo(json.dumps(content, indent=2))
         return
     lines = []
-    for section in dict.fromkeys(section for section, _ in chosen):
+    for section in dict.fromkeys(section for section, _ in fields):
         lines += ["", f"[{section}]"] if section else []
-        for (of, name), field in chosen.items():
-            if of == section:
+        for (home, name), field in fields.items():
+            if home == section:
                 lines += wrapped(
                     name, f"{field.shape.rstrip('+')}. {field.full_description}", indent=32
                 )

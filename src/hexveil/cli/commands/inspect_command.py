@@ -27,46 +27,48 @@ COMPARED_AT = "1"
 DEFAULT_CHOICE: Choice = "balanced"
 
 
-def inspect(run: Run, asked: declarations.InspectOptions) -> None:
+def inspect(run: Run, options: declarations.InspectOptions) -> None:
     """Show public metadata of the records, the grids that this fleet supports, and three runs."""
-    if asked.init:
+    if options.init:
         # The draft ends its last line itself, because it goes into a file.
         typer.echo(
-            draft(run, alone=not asked.as_json and asked.sql is None, trust=asked.trust_header),
+            draft(
+                run, alone=not options.as_json and options.sql is None, trust=options.trust_header
+            ),
             nl=False,
         )
         return
-    if asked.trust_header:
+    if options.trust_header:
         raise InputError("--trust-header requires --init: otherwise the run names the columns.")
-    if asked.sql is not None:
-        typer.echo(shared_steps.build_query(run, asked.sql))
+    if options.sql is not None:
+        typer.echo(shared_steps.build_query(run, options.sql))
         return
-    if arguments.is_presence_private(run) and not asked.check_values:
+    if arguments.is_presence_private(run) and not options.check_values:
         from hexveil.cli.presence import declared_column_grids, declared_plan  # noqa: PLC0415  these alone
 
         if len(arguments.value_columns_of(run)) > 1:
-            check_choice(asked.propose, asked.choice)
+            check_choice(options.propose, options.choice)
             declared_column_grids.inspect_declared_columns(
                 run,
-                asked.propose,
-                asked.choice or DEFAULT_CHOICE,
-                from_records=asked.from_records,
-                as_json=asked.as_json,
+                options.propose,
+                options.choice or DEFAULT_CHOICE,
+                from_records=options.from_records,
+                as_json=options.as_json,
             )
             return
-        unused = {"--propose": asked.propose is not None, "--choice": asked.choice is not None}
+        unused = {"--propose": options.propose is not None, "--choice": options.choice is not None}
         declared_plan.inspect_declared(
-            run, unused=unused, from_records=asked.from_records, as_json=asked.as_json
+            run, unused=unused, from_records=options.from_records, as_json=options.as_json
         )
         return
-    if asked.from_records:
+    if options.from_records:
         raise InputError('--from-records belongs to protect = "presence".')
-    if asked.check_values:
-        others = {"--json": asked.as_json, "--propose": asked.propose is not None}
+    if options.check_values:
+        others = {"--json": options.as_json, "--propose": options.propose is not None}
         typer.echo("\n".join(private_lines(run, [name for name, used in others.items() if used])))
         return
-    check_choice(asked.propose, asked.choice)
-    report(run, asked.propose, asked.choice or DEFAULT_CHOICE, as_json=asked.as_json)
+    check_choice(options.propose, options.choice)
+    report(run, options.propose, options.choice or DEFAULT_CHOICE, as_json=options.as_json)
 
 
 def report(run: Run, propose: Path | None, choice: str, *, as_json: bool) -> None:

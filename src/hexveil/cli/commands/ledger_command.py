@@ -63,31 +63,33 @@ def echo(lines: list[str], json_data: object, *, as_json: bool) -> None:
     typer.echo(json.dumps(json_data, indent=2) if as_json else "\n".join(lines))
 
 
-def init(asked: ledger_declarations.LedgerInitOptions) -> None:
+def init(options: ledger_declarations.LedgerInitOptions) -> None:
     """Open the account of a data set; creates the ledger and its key if necessary."""
     run = run_for(
-        asked.location,
-        dataset=asked.dataset,
-        budget=asked.budget,
-        window=asked.window,
-        key=asked.key,
-        account=asked.account,
+        options.location,
+        dataset=options.dataset,
+        budget=options.budget,
+        window=options.window,
+        key=options.key,
+        account=options.account,
     )
     with contextlib.chdir(run.folder):
         given = arguments.ledger_arguments(run, Ledger)
-        book = Ledger(**given | ({} if asked.delta is None else {"delta": asked.delta}))
+        book = Ledger(**given | ({} if options.delta is None else {"delta": options.delta}))
     opened = (
         book.account,
         book.dataset,
         ledger_text.relative_path(book.address),
         ledger_text.relative_path(str(book.key_file)),
     )
-    echo(ledger_text.opened_lines(*opened), ledger_text.opened_json(*opened), as_json=asked.as_json)
+    echo(
+        ledger_text.opened_lines(*opened), ledger_text.opened_json(*opened), as_json=options.as_json
+    )
 
 
-def show(asked: ledger_declarations.LedgerShowOptions) -> None:
+def show(options: ledger_declarations.LedgerShowOptions) -> None:
     """Show the spent and the remaining budget, of all accounts or of one data set."""
-    run = run_for(asked.location, dataset=asked.dataset)
+    run = run_for(options.location, dataset=options.dataset)
     engine = engine_of(run)
     summary, name = (
         inspection.overview(engine, run.ledger.dataset),
@@ -96,63 +98,65 @@ def show(asked: ledger_declarations.LedgerShowOptions) -> None:
     echo(
         ledger_text.overview_lines(summary, name),
         ledger_text.overview_json(summary, name),
-        as_json=asked.as_json,
+        as_json=options.as_json,
     )
 
 
-def history(asked: ledger_declarations.LedgerHistoryOptions) -> None:
+def history(options: ledger_declarations.LedgerHistoryOptions) -> None:
     """List the events, oldest first; public metadata only."""
-    run = run_for(asked.location, dataset=asked.dataset)
-    events = inspection.history(engine_of(run), run.ledger.dataset, limit=asked.limit)
+    run = run_for(options.location, dataset=options.dataset)
+    events = inspection.history(engine_of(run), run.ledger.dataset, limit=options.limit)
     lines = [ledger_text.event_line(event) for event in events] or ["No events yet."]
-    echo(lines, [exporting.event_row(event) for event in events], as_json=asked.as_json)
+    echo(lines, [exporting.event_row(event) for event in events], as_json=options.as_json)
 
 
-def set_budget(asked: ledger_declarations.LedgerSetBudgetOptions) -> None:
+def set_budget(options: ledger_declarations.LedgerSetBudgetOptions) -> None:
     """Change a budget; the old one and the new one stay on record."""
-    run = run_for(asked.location, dataset=asked.dataset, key=asked.key)
+    run = run_for(options.location, dataset=options.dataset, key=options.key)
     book = open_ledger(run, run.ledger.dataset)
     old_account = book.account
-    book.set_budget(asked.budget)
+    book.set_budget(options.budget)
     new_account, spend = book.account, book.spend()
     json_data = ledger_text.account_json(new_account) | {
         "before": ledger_text.account_json(old_account)["budget"]
     }
     echo(
-        ledger_text.changed_lines(old_account, new_account, spend), json_data, as_json=asked.as_json
+        ledger_text.changed_lines(old_account, new_account, spend),
+        json_data,
+        as_json=options.as_json,
     )
 
 
-def verify(asked: ledger_declarations.LedgerVerifyOptions) -> int:
+def verify(options: ledger_declarations.LedgerVerifyOptions) -> int:
     """Check that the ledger is consistent: its hash chain, its events, every sum."""
-    engine = engine_of(run_for(asked.location))
+    engine = engine_of(run_for(options.location))
     with show_progress(LEDGER_CHECK):
         verdict = verified(engine)
-    # The chain alone cannot reveal an older copy; a later asked.receipt can.
-    problems = [*verdict.problems, *receipts.find_problems(engine, asked.receipt or ())]
+    # The chain alone cannot reveal an older copy; a later options.receipt can.
+    problems = [*verdict.problems, *receipts.find_problems(engine, options.receipt or ())]
     text = f"{verdict.entries:,} events are consistent; the last has hash {verdict.head}."
     lines = formatting.wrapped("Checked", text)
     if problems:
         lines = ["The ledger is inconsistent:", *(f"  {problem}" for problem in problems)]
     json_data = {"entries": verdict.entries, "chain": verdict.head, "problems": problems}
-    echo(lines, json_data, as_json=asked.as_json)
+    echo(lines, json_data, as_json=options.as_json)
     return 2 if problems else 0
 
 
-def resolve(asked: ledger_declarations.LedgerResolveOptions) -> None:
+def resolve(options: ledger_declarations.LedgerResolveOptions) -> None:
     """List unfinished releases; give back or abandon one."""
-    if asked.give_back is not None and asked.abandon is not None:
+    if options.give_back is not None and options.abandon is not None:
         raise InputError("--give-back and --abandon cannot be combined: name one request.")
-    run = run_for(asked.location, dataset=asked.dataset, key=asked.key)
+    run = run_for(options.location, dataset=options.dataset, key=options.key)
     waiting = inspection.unresolved(engine_of(run), run.ledger.dataset)
-    start = asked.give_back if asked.abandon is None else asked.abandon
+    start = options.give_back if options.abandon is None else options.abandon
     if start is None:
         rows = [exporting.event_row(event) for event in waiting]
-        echo(ledger_text.waiting_lines(waiting), rows, as_json=asked.as_json)
+        echo(ledger_text.waiting_lines(waiting), rows, as_json=options.as_json)
         return
     event = matching_release(waiting, start)
     book = open_ledger(run, event.dataset)
-    if asked.abandon is None:
+    if options.abandon is None:
         book.cancel(event.request)
         state, outcome = "returned", "given back: it costs nothing"
     else:
@@ -162,7 +166,7 @@ def resolve(asked: ledger_declarations.LedgerResolveOptions) -> None:
     echo(
         formatting.wrapped("Release", f"{event.request[:16]} is {outcome}."),
         json_data,
-        as_json=asked.as_json,
+        as_json=options.as_json,
     )
 
 
@@ -177,13 +181,13 @@ def matching_release(waiting: tuple[Event, ...], start: str) -> Event:
     return matches[0]
 
 
-def keygen(asked: ledger_declarations.LedgerKeygenOptions) -> None:
+def keygen(options: ledger_declarations.LedgerKeygenOptions) -> None:
     """Create a key pair for signing release folders."""
-    public = signing.generate_key_pair(asked.file)
+    public = signing.generate_key_pair(options.file)
     fingerprint = signing.read_verification_key(public).fingerprint
     lines = [
         *formatting.wrapped(
-            "Private key", f"{asked.file}: keep it secret, and store a copy elsewhere."
+            "Private key", f"{options.file}: keep it secret, and store a copy elsewhere."
         ),
         *formatting.wrapped("Public key", f"{public}: give it to the recipients of releases."),
         *formatting.wrapped(
@@ -191,24 +195,24 @@ def keygen(asked: ledger_declarations.LedgerKeygenOptions) -> None:
         ),
     ]
     json_data = {
-        "private_key": str(asked.file),
+        "private_key": str(options.file),
         "public_key": str(public),
         "fingerprint": fingerprint,
     }
-    echo(lines, json_data, as_json=asked.as_json)
+    echo(lines, json_data, as_json=options.as_json)
 
 
-def export(asked: ledger_declarations.LedgerExportOptions) -> None:
+def export(options: ledger_declarations.LedgerExportOptions) -> None:
     """Write every event to a file, without the losses of single units."""
-    engine = engine_of(run_for(asked.location))
+    engine = engine_of(run_for(options.location))
     with show_progress("Reading the ledger"):
         events = inspection.history(engine)
     exporting.write(
-        asked.file, events, results=inspection.results(engine) if asked.numbers else None
+        options.file, events, results=inspection.results(engine) if options.numbers else None
     )
-    json_data = {"file": str(asked.file), "events": len(events)}
+    json_data = {"file": str(options.file), "events": len(events)}
     echo(
-        formatting.wrapped("Written", f"{asked.file}: {len(events):,} events."),
+        formatting.wrapped("Written", f"{options.file}: {len(events):,} events."),
         json_data,
-        as_json=asked.as_json,
+        as_json=options.as_json,
     )

@@ -36,26 +36,26 @@ if TYPE_CHECKING:
 _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
 
 
-def plan(run: Run, asked: declarations.PlanOptions) -> None:
+def plan(run: Run, options: declarations.PlanOptions) -> None:
     """Show the price and the expected error of a release; nothing is spent."""
-    curve = asked.curve
-    others = {"--compare": asked.compare, "--grids": bool(asked.grids)}
-    others |= {"--curve": curve is not None, "--save": asked.save is not None}
-    if asked.first_day is not None or asked.last_day is not None:
+    curve = options.curve
+    others = {"--compare": options.compare, "--grids": bool(options.grids)}
+    others |= {"--curve": curve is not None, "--save": options.save is not None}
+    if options.first_day is not None or options.last_day is not None:
         _plan_series(
             run,
-            requested_days(None, asked.first_day, asked.last_day),
+            requested_days(None, options.first_day, options.last_day),
             others,
-            as_json=asked.as_json,
+            as_json=options.as_json,
         )
         return
     if arguments.is_presence_private(run):
         from hexveil.cli.presence import declared_plan  # noqa: PLC0415  a plan of its own
 
-        declared_plan.plan_on_paper(run, unused=others, as_json=asked.as_json)
+        declared_plan.plan_on_paper(run, unused=others, as_json=options.as_json)
         return
     shared_steps.check_plan_options(run)
-    _refuse_comparison_with_delta(run, compare_methods=asked.compare, grids=bool(asked.grids))
+    _refuse_comparison_with_delta(run, compare_methods=options.compare, grids=bool(options.grids))
     if curve is not None:
         from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
 
@@ -63,19 +63,23 @@ def plan(run: Run, asked: declarations.PlanOptions) -> None:
         curve = shared_steps.to_run_path(curve)
         error_curve.check(curve)
     if len(arguments.value_columns_of(run)) > 1 or has_distribution(run.plan.statistics or ()):
-        _plan_in_parts(run, asked.compare, asked.grids, curve, asked.save, as_json=asked.as_json)
+        _plan_in_parts(
+            run, options.compare, options.grids, curve, options.save, as_json=options.as_json
+        )
         return
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
     assert isinstance(plan, Plan)  # noqa: S101  the other kind was planned above
-    files = _write(plan, facts, curve, asked.save)
-    comparison = _compare(plan) if asked.compare else None
+    files = _write(plan, facts, curve, options.save)
+    comparison = _compare(plan) if options.compare else None
     # The comparison is long enough without a recommendation.
-    wants_grids = asked.grids or (asked.grids is None and comparison is None and not plan.delta)
-    table = shared_steps.compare_grids(run, plan, weaker=bool(asked.grids)) if wants_grids else None
-    if asked.as_json:
+    wants_grids = options.grids or (options.grids is None and comparison is None and not plan.delta)
+    table = (
+        shared_steps.compare_grids(run, plan, weaker=bool(options.grids)) if wants_grids else None
+    )
+    if options.as_json:
         output = _json(run, plan, facts, comparison, files) | _grids_json(
-            table, all_grids=bool(asked.grids)
+            table, all_grids=bool(options.grids)
         )
         typer.echo(json.dumps(output, indent=2))
         return
@@ -88,7 +92,7 @@ def plan(run: Run, asked: declarations.PlanOptions) -> None:
             shared_steps.describe_infeasibility(plan),
         )
         typer.echo("\n".join(map_lines(plan, facts, coarse, warning)))
-    if table is not None and asked.grids:
+    if table is not None and options.grids:
         typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
         from hexveil.cli.output import grid_table  # noqa: PLC0415  for the whole table alone
 

@@ -85,9 +85,9 @@ class Outcome:
     code: int = 0
 
 
-def publish(run: Run, asked: declarations.PublishOptions) -> int:
+def publish(run: Run, options: declarations.PublishOptions) -> int:
     """Publish the maps of local days, each in its own folder below `out`."""
-    days = requested_days(asked.date, asked.first_day, asked.last_day)
+    days = requested_days(options.date, options.first_day, options.last_day)
     run = series_run(run)
     if run.release.out is None:
         raise InputError(
@@ -102,24 +102,24 @@ def publish(run: Run, asked: declarations.PublishOptions) -> int:
     folder_options.folder_extras(run)
     place = open_archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
-    revise = asked.revise or run.publish.late == "revise"
+    revise = options.revise or run.publish.late == "revise"
     outcomes: list[Outcome] = []
     began = time.monotonic()
     for number, day_date in enumerate(days):
         interrupts.stop_if_asked()
         with show_progress(work_of_day(day_date, number, len(days), began)):
             outcomes.append(
-                attempt(run, day_date, place, ready, revise=revise, dry_run=asked.dry_run)
+                attempt(run, day_date, place, ready, revise=revise, dry_run=options.dry_run)
             )
-        if not asked.as_json:
+        if not options.as_json:
             typer.echo(
                 "\n".join(formatting.wrapped(day_date.isoformat(), outcome_text(outcomes[-1])))
             )
         if outcomes[-1].code == BudgetError.exit_code:
             break  # later days cost as much
     with show_progress("Listing the days"):
-        listed = 0 if asked.dry_run else place.update_catalogue()
-    if asked.as_json:
+        listed = 0 if options.dry_run else place.update_catalogue()
+    if options.as_json:
         typer.echo(json.dumps([asdict(day_date) for day_date in outcomes], indent=2))
     elif listed:
         days_text = f"{listed:,} {'day' if listed == 1 else 'days'}"

@@ -44,13 +44,13 @@ BOOKED = (
 )
 
 
-def release(run: Run, asked: declarations.ReleaseOptions) -> None:
+def release(run: Run, options: declarations.ReleaseOptions) -> None:
     """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
     if arguments.is_presence_private(run):
-        declared_plan.refuse_unused({"--from-plan": asked.from_plan is not None})
-        declared_release.release_declared(run, dry_run=asked.dry_run, as_json=asked.as_json)
+        declared_plan.refuse_unused({"--from-plan": options.from_plan is not None})
+        declared_release.release_declared(run, dry_run=options.dry_run, as_json=options.as_json)
         return
-    saved = None if asked.from_plan is None else shared_steps.to_run_path(asked.from_plan)
+    saved = None if options.from_plan is None else shared_steps.to_run_path(options.from_plan)
     # Mistakes in the plan and the run are reported before the records are read.
     needs_records = saved is not None and plan_folder.needs_records(saved)
     reviewed: ReleasablePlan | None = None
@@ -61,15 +61,15 @@ def release(run: Run, asked: declarations.ReleaseOptions) -> None:
     if saved is not None and needs_records:
         reviewed = load_reviewed(saved, dataset)
     plan, warning = select_plan(run, dataset, reviewed)
-    if asked.dry_run:
-        release_preview.show(run, dataset, plan, account, warning, as_json=asked.as_json)
+    if options.dry_run:
+        release_preview.show(run, dataset, plan, account, warning, as_json=options.as_json)
         return
     # Opened only now, because it registers the data set: a run refused above leaves no trace.
     book = Ledger(**account)
     opened = new_account_lines(book)
     # A repeated request keeps its first plan: solvers differ in late digits between machines.
     booked = booked_plan(dataset, plan, book)
-    if not asked.as_json:
+    if not options.as_json:
         notes = [] if warning is None else formatting.wrapped("Warning", warning)
         if booked is not None:
             notes += formatting.wrapped("Plan", BOOKED)
@@ -85,7 +85,7 @@ def release(run: Run, asked: declarations.ReleaseOptions) -> None:
     plan = booked or plan
     published = publish(run, dataset, plan, book)
     written = write(run, published, folder)
-    if asked.as_json:
+    if options.as_json:
         text = release_json(run, plan, published, written, book.spend())
         typer.echo(json.dumps(text, indent=2))
         return

@@ -30,16 +30,18 @@ MAX_LINES = 10
 """Averages that are printed; the folder has all."""
 
 
-def roll_up(asked: declarations.RollUpOptions) -> None:
+def roll_up(options: declarations.RollUpOptions) -> None:
     """Average a release folder over coarser cells, from its noisy numbers alone."""
-    check_output(asked.out, asked.context)
-    grid = requested_grid(asked) or CoarserGrid()
+    check_output(options.out, options.context)
+    grid = requested_grid(options) or CoarserGrid()
     with show_progress("Rolling up", FOLDER_CHECK):
-        averages = roll_up_release(asked.folder, grid, statistic=asked.statistic, key=asked.key)
-    if asked.out is not None:
+        averages = roll_up_release(
+            options.folder, grid, statistic=options.statistic, key=options.key
+        )
+    if options.out is not None:
         with show_progress(WRITING):
-            averages.write(asked.out, context=asked.context)
-    show_derived(averages, lines, asked.out, as_json=asked.as_json)
+            averages.write(options.out, context=options.context)
+    show_derived(averages, lines, options.out, as_json=options.as_json)
 
 
 def show_derived(
@@ -84,7 +86,7 @@ def check_output(out: Path | None, context: Path | None) -> None:
         raise InputError("--context draws on the page of a folder; name one (--out FOLDER).")
 
 
-def requested_grid(asked: declarations.CoarserOptions) -> CoarserGrid | None:
+def requested_grid(options: declarations.CoarserOptions) -> CoarserGrid | None:
     """Return the coarser grid that options request; None without any.
 
     Raises
@@ -93,10 +95,12 @@ def requested_grid(asked: declarations.CoarserOptions) -> CoarserGrid | None:
         If the resolution is neither a number nor "all".
     """
     grid = CoarserGrid(
-        _resolution(asked.resolution),
-        asked.timeslot,
-        None if asked.columns is None else tuple(name.strip() for name in asked.columns.split(",")),
-        asked.one_cell,
+        _resolution(options.resolution),
+        options.timeslot,
+        None
+        if options.columns is None
+        else tuple(name.strip() for name in options.columns.split(",")),
+        options.one_cell,
     )
     return None if grid.is_empty else grid
 

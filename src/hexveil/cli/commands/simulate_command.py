@@ -40,19 +40,19 @@ DEFAULT_SIZE = {"buses": (300, 7), "cars": (10_000, 1)}
 """Vehicles and days without options."""
 
 
-def simulate(asked: declarations.SimulateOptions) -> None:
+def simulate(options: declarations.SimulateOptions) -> None:
     """Write records of buses or private cars in an invented city."""
-    default = DEFAULT_SIZE[asked.vehicles]
-    users = default[0] if asked.users is None else asked.users
-    days = default[1] if asked.days is None else asked.days
-    out, seed, start, streets = asked.out, asked.seed, asked.start, asked.streets
-    if asked.vehicles is Vehicles.CARS:
-        simulate_cars(out, users, days, seed, start, streets, as_json=asked.as_json)
+    default = DEFAULT_SIZE[options.vehicles]
+    users = default[0] if options.users is None else options.users
+    days = default[1] if options.days is None else options.days
+    out, seed, start, streets = options.out, options.seed, options.start, options.streets
+    if options.vehicles is Vehicles.CARS:
+        simulate_cars(out, users, days, seed, start, streets, as_json=options.as_json)
         return
     # Routes are found by scipy, which the other commands do not wait for.
     from hexveil.simulation.city import City  # noqa: PLC0415
 
-    city = City(users=users, days=days, seed=seed, start=start, interval=asked.interval)
+    city = City(users=users, days=days, seed=seed, start=start, interval=options.interval)
     if streets is not None:
         # Before the simulation, which may take minutes.
         check_streets(streets, out)
@@ -61,7 +61,7 @@ def simulate(asked: declarations.SimulateOptions) -> None:
     if streets is not None:
         write_streets(city, streets)
     summary = report(city, records, out, streets)
-    typer.echo(json.dumps(summary, indent=2) if asked.as_json else "\n".join(lines(summary)))
+    typer.echo(json.dumps(summary, indent=2) if options.as_json else "\n".join(lines(summary)))
 
 
 def simulate_cars(

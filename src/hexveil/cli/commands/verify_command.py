@@ -27,16 +27,16 @@ CHECKED = "manifest, checksums, columns, cells, bounds and grid; all files hold 
 HOLDER = "The holder can check the chain hash in receipt.json."
 
 
-def verify(asked: declarations.VerifyOptions) -> int:
+def verify(options: declarations.VerifyOptions) -> int:
     """Check the files, tables, losses and signature of a release folder against each other."""
-    if is_archive(asked.folder):
-        return _verify_archive(asked.folder, key=asked.key, as_json=asked.as_json)
+    if is_archive(options.folder):
+        return _verify_archive(options.folder, key=options.key, as_json=options.as_json)
     with show_progress(FOLDER_CHECK):
-        verdict = check_folder(asked.folder, key=asked.key)
-    if asked.as_json:
-        typer.echo(json.dumps({"folder": str(asked.folder)} | asdict(verdict), indent=2))
+        verdict = check_folder(options.folder, key=options.key)
+    if options.as_json:
+        typer.echo(json.dumps({"folder": str(options.folder)} | asdict(verdict), indent=2))
     else:
-        typer.echo("\n".join(lines(asked.folder, verdict)))
+        typer.echo("\n".join(lines(options.folder, verdict)))
     # Bad input, not a failure of the machine.
     return 2 if verdict.problems else 0
 

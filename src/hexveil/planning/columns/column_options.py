@@ -14,7 +14,6 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning.distribution.plan_distribution import plan_distribution
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_options import MomentOptions, check_edition
 from hexveil.planning.plan_moments import plan_moments
@@ -110,6 +109,10 @@ class ColumnOptions:
     ) -> SingleColumnPlan:
         """Return the plan of one column within its part of ε or its targets, as if alone."""
         if self.statistics is not None and self.has_distribution:
+            from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  if used
+                plan_distribution,
+            )
+
             return plan_distribution(
                 facts,
                 statistics=self.statistics,

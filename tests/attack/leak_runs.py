@@ -99,7 +99,8 @@ def commands(group=None, stem=""):
     """Return the names of all commands that there are, those of groups in two words."""
     known = typer.main.get_command(cli.app) if group is None else group
     found = set()
-    for name, one in known.commands.items():
+    for name in known.commands:
+        one = known.get_command(typer.Context(known), name)
         inside = commands(one, f"{stem}{name} ") if hasattr(one, "commands") else set()
         found |= inside or {stem + name}
     return found

@@ -19,6 +19,7 @@ from hexveil import config
 from hexveil.base.errors import InputError, StorageError
 from hexveil.cli import app
 from hexveil.config import arguments
+from hexveil.config.fields import FIELDS
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +74,7 @@ values = st.recursive(
     ),
     max_leaves=6,
 )
-keys = st.one_of(st.sampled_from([*config.FIELDS, ("", "sources"), ("colums", "user")]))
+keys = st.one_of(st.sampled_from([*FIELDS, ("", "sources"), ("colums", "user")]))
 fields = st.dictionaries(keys, values, max_size=6)
 
 
@@ -151,7 +152,7 @@ def test_any_fields_are_a_run_or_a_sentence_that_names_them(tmp_path_factory, fi
 
 
 @examples(MANY // 2)
-@given(st.dictionaries(st.sampled_from([*config.FIELDS]), values, max_size=2))
+@given(st.dictionaries(st.sampled_from([*FIELDS]), values, max_size=2))
 def test_good_runs_with_odd_fields_reach_the_library_or_a_sentence(tmp_path_factory, odd):
     """A run that works, with two fields replaced, works or is refused in one clear sentence."""
     file = tmp_path_factory.getbasetemp() / "odd-run.toml"

@@ -188,9 +188,9 @@ def test_simulated_values_at_own_counts_are_public(own, here, capsys):
     [
         (["wc:claims", "--gamma", "3"], "wc:claims is of the papers' own settings"),
         (["iot", "--cell", "17"], "--cell needs --records"),
-        (["iot", "--set", "delhi"], "no built-in set 'delhi'"),
+        (["iot", "--built-in", "delhi"], "no built-in set 'delhi'"),
         (["iot", "--counts", "none.csv"], "no file"),
-        (["iot", "--records", "buses.csv", "--set", "itms"], "--set and --records"),
+        (["iot", "--records", "buses.csv", "--built-in", "itms"], "--built-in and --records"),
         (["iot", "--records", "buses.csv"], "user"),
     ],
 )

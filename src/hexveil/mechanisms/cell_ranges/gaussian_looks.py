@@ -199,6 +199,7 @@ def weighted_sum(first: Ints, second: Ints, share: Fraction) -> Ints:
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> weighted_sum(np.array([10]), np.array([20]), Fraction(3, 10))
     array([17])
     """

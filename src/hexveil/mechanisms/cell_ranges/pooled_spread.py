@@ -69,7 +69,7 @@ class PooledMeans(ReadOnlyArrays):
     ----------
     histogram : PooledHistogram
         Without its decisions.
-    noise : LaplaceBins or Squares
+    noise : NoiseLaw
     total : int
         Votes of all users. Public.
     lattice_steps : int
@@ -89,8 +89,8 @@ class PooledMeans(ReadOnlyArrays):
         ----------
         weight : Weights
         lattice_steps : int
-        noise : LaplaceBins or Squares
-            With the loss of a user of all votes.
+        promise : Pure or Squares
+            The loss of a user of all votes.
         """
         values = WeightedVotes(weight)
         user_votes = values.user_votes

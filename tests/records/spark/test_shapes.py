@@ -20,7 +20,8 @@ def arguments(options):
     """Return the arguments of Python for options of the command."""
     found = {}
     for option, value in zip(options[::2], options[1::2], strict=True):
-        found.setdefault(option[2:].replace("-", "_"), []).append(value)
+        name, _, field = value.partition("=") if option == "--set" else (option[2:], "", value)
+        found.setdefault(name.rpartition(".")[2].replace("-", "_"), []).append(field)
     found = {name: one[0] if len(one) == 1 else one for name, one in found.items()}
     declared = {name: found.pop(name) for name in FORMATS if name in found}
     return found | {"format": RecordFormat(**declared)}

@@ -151,7 +151,7 @@ def test_a_set_is_compared_with_its_true_averages(work):
 def test_the_script_of_hexveil_publishes_every_cell(work, tmp_path):
     """A script writes an average within the bounds for each cell, setting and repeat."""
     out = tmp_path / "out.parquet"
-    told = ["--settings", '[{"clipping_range": "bounds"}]', "--set", "read.repeats=2"]
+    told = ["--settings", '[{"clipping_range": "bounds"}]', "--repeats", "2"]
     subprocess.run([sys.executable, PEERS / "by_hexveil.py", work, out, *told], check=True)
     table = pq.read_table(out)
     assert table["cell"].to_pylist() == [0, 1, 2, 3] * 2

@@ -80,7 +80,7 @@ def cluster(folder):
                 f"worker-{number}",
                 r"(Successfully registered with master)",
                 f"{deploy}.worker.Worker",
-                *(*asked, "--cores", "1", "--set", "read.memory=1g", address),
+                *(*asked, "--cores", "1", "--memory", "1g", address),
             )
             workers.append(stack.enter_context(one)[0])
         yield address, workers

@@ -1,10 +1,10 @@
 """Private quantiles over all (cell, user) pairs of a map, such as of distances within cells.
 
-The proof is that of mechanisms/private_quantile.py: all pairs of a user have at most GRAIN votes
+The proof is that of mechanisms/private_quantile.py: all pairs of a user have at most PARTS votes
 together, so that it moves every cost by at most so many, however many cells it is in. Points are
 whole quanta. Means are compared exactly: s / m <= point as ceil(s / m) <= point, in integers.
 
-Loss: a choice has scale 2 GRAIN / ε', rounded up, so that it costs each user at most ε'; it is
+Loss: a choice has scale 2 PARTS / ε', rounded up, so that it costs each user at most ε'; it is
 charged to all users of the map, those who do not vote too.
 Source: IOT section III-E for quantiles; ERRATA 12 for costs and scale.
 """

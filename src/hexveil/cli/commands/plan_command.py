@@ -84,6 +84,14 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
         typer.echo(json.dumps(output, indent=2))
         return
     typer.echo("\n".join([*price_lines(plan, facts), *explain_missing_range(run, plan)]))
+    _show_map(run, plan, facts, comparison)
+    _show_grids(table, facts, whole=bool(options.grids))
+    for line in file_lines(run, files):
+        typer.echo(line)
+
+
+def _show_map(run: Run, plan: Plan, facts: PublicMetadata, comparison: Comparison | None) -> None:
+    """Print what the map would be like, or a comparison of plans in its place."""
     if comparison is not None:
         _show_comparison(plan, comparison, facts.value_unit)
     else:
@@ -92,15 +100,17 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
             shared_steps.describe_infeasibility(plan),
         )
         typer.echo("\n".join(map_lines(plan, facts, coarse, warning)))
-    if table is not None and options.grids:
+
+
+def _show_grids(table: Capacity | None, facts: PublicMetadata, *, whole: bool) -> None:
+    """Print the table of other grids, or the proposed one."""
+    if table is not None and whole:
         typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
         from hexveil.cli.output import grid_table  # noqa: PLC0415  for the whole table alone
 
         grid_table.show(table, facts.value_unit)
     elif table is not None:
         typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
-    for line in file_lines(run, files):
-        typer.echo(line)
 
 
 def _plan_series(

@@ -1,7 +1,7 @@
 """Votes of pairs for their means and their distances, and tallies of them, wherever pairs are.
 
 Three quarters of a user's votes are divided equally among its cells, the rest by its weight, so
-that cells of few users count for more: at most GRAIN for all pairs of a user. Votes and values are
+that cells of few users count for more: at most PARTS for all pairs of a user. Votes and values are
 computed in each block from weights, cells and users. Of each block comes a row of votes per
 candidate, and the rows are added up: whole numbers, the same wherever blocks begin.
 

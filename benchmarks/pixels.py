@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from hexveil.base import hexagons
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
-from hexveil.records.duckdb.packing.packed_records import PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +33,7 @@ LIMITS = {7: 15.0, 8: 33.0, 9: 74.0}
 AREAS = {"Surat": (21.05, 72.65), "Warsaw": (52.1, 20.8)}
 """South and west end of areas of 0.3 by 0.35 degrees."""
 HELD, RUNS = 50, 5
+PLACES = 1 << 15
 
 
 def places(area: str, size: int) -> tuple[Floats, Floats]:

@@ -1,0 +1,484 @@
+"""The fast path to pairs: one 64-bit number a record, sorted, and summed where numbers are equal.
+
+It gives what grouping by the engine gives (`aggregation.create_pairs`), in half of its time or
+less, and nothing depends on it: both functions return None where 64 bits or memory do not suffice,
+and the engine groups. From the highest bits to the lowest a number has the hexagon, the slot (or
+the labels), the user, the day or week if a unit has one, and the value in quanta. Slots and days
+are counted from their least, users and combinations of labels numbered in the order of their
+texts, hexagons as they are met and then in their order. So sorted numbers have the records of a
+pair side by side, and pairs in the order of cells, then of units.
+
+Records are sorted in half of the memory that reading may use; where they are more, parts of them
+are summed to pairs one after another, and pairs of all parts are added up. Cached tables are added
+up in the same way: their rows have counts and sums in place of a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.base import hexagons
+from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
+from hexveil.base.errors import InputError
+from hexveil.base.work_share import READING, tell_share
+from hexveil.model.cells import Cells
+from hexveil.model.pair_bins import PairBins
+from hexveil.records.duckdb.aggregation import FINE_BIN, SQUARES, TOTAL
+from hexveil.records.duckdb.sorted_pairs import SortedPairs
+from hexveil.records.duckdb.validation import INTEGER_KEY_PREFIX, key_column
+from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.utc_offsets import END_OF_TIMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from hexveil.base.arrays import Ints
+    from hexveil.records.duckdb.aggregation import GroupKeys
+    from hexveil.records.duckdb.session import Session
+    from hexveil.records.duckdb.validation import ValidatedRecords
+    from hexveil.records.read_request import Rules
+
+    Numbers = NDArray[np.uint64]
+
+MIN_RECORDS = 100_000
+"""Records below which the engine's own grouping is as quick."""
+BITS = 64
+"""Of a number."""
+HEXAGON_BITS = 16
+"""Bits that are left for hexagons at least; each more doubles how many there may be."""
+BYTES_OF_PAIR = 48
+"""Memory of a pair while those of several parts are added up."""
+PAIRS_ALWAYS_HELD = 2 * 10**9
+"""Bytes of pairs that are kept, however small the memory."""
+USERS, LABELS = "numbered_users", "numbered_labels"
+"""Tables of the session: texts in their order, with their numbers."""
+CLOCKED = ("slot", "day", "week")
+"""Keys that are times, and have a range; the others are numbered."""
+_BLOCK = 1 << 15
+"""Numbers of which something is made at once: they stay in a processor's own memory."""
+_MIN_TABLE = 100_000
+"""Numbers of units that may be tabled, however few pairs there are."""
+_CHANGED = "source: the records changed while they were read; run again once they are written."
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A part of a number: how many steps a whole number is above the lowest."""
+
+    expression: str
+    lowest: int
+    highest: int
+    step: int = 1
+
+    @property
+    def bits(self) -> int:
+        """Number of bits of the largest value."""
+        return ((self.highest - self.lowest) // self.step).bit_length()
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Fields below the hexagon, high to low: of the cell, of the unit, and a value or bin."""
+
+    cell: Mapping[str, _Field]
+    unit: Mapping[str, _Field]
+    last: _Field
+
+    @property
+    def unit_bits(self) -> int:
+        """Bits of a unit."""
+        return sum(field.bits for field in self.unit.values())
+
+    @property
+    def bits(self) -> int:
+        """Bits below the hexagon."""
+        return sum(f.bits for f in self.cell.values()) + self.unit_bits + self.last.bits
+
+    def query(self, rows: str, joins: str, more: Sequence[str]) -> str:
+        """Return the query of numbers, `below`: minus the reason of records that are left out.
+
+        Null if a column is out of its range, as it is only if records change after their ranges
+        were read: a number that its bits cannot hold would be taken for a neighbour's.
+        """
+        number, tests, columns = "CAST(0 AS BIGINT)", [], []
+        fields = (*self.cell.values(), *self.unit.values(), self.last)
+        for i, field in enumerate(fields):
+            steps = f"(part{i} - ({field.lowest}))"
+            steps = f"({steps} // {field.step})" if field.step > 1 else steps
+            number = f"({number} * {1 << field.bits} + {steps})"
+            tests.append(f"part{i} BETWEEN {field.lowest} AND {field.highest}")
+            columns.append(f"{field.expression} AS part{i}")
+        return (
+            f"SELECT {''.join(f'{name}, ' for name in more)}CASE WHEN reject_reason <> 0 THEN "
+            f"-CAST(reject_reason AS BIGINT) WHEN {' AND '.join(tests)} THEN {number} END AS below "
+            f"FROM (SELECT {', '.join(['reject_reason', *more, *columns])} FROM ({rows}){joins})"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class _Sums:
+    """PRIVATE. Distinct numbers of pairs (and bins) in order, with counts and sums."""
+
+    key: Numbers
+    sums: dict[str, Ints]
+
+    @classmethod
+    def added(cls, parts: Sequence[_Sums]) -> _Sums:
+        """Return the sums of all parts, which may be in any order."""
+        key = np.concatenate([part.key for part in parts])
+        # Each table is in order: runs of numbers are merged, sooner than sorted.
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        starts, sums = run_starts(key), {}
+        for name in parts[0].sums:
+            column = np.concatenate([part.sums[name] for part in parts])[order]
+            sums[name] = np.add.reduceat(column, starts)
+        return cls(key[starts], sums)
+
+    @classmethod
+    def of_records(
+        cls, records: Numbers, value_bits: int, *, squares: bool, edges: Ints | None
+    ) -> _Sums:
+        """Return the sums of sorted records, whose room is used up; by bin with edges of bins."""
+        # Room for a row per record, of which the system gives what is written to.
+        names = ("n", TOTAL, SQUARES) if squares else ("n", TOTAL)
+        sums = {name: np.empty(records.size, dtype=np.int64) for name in names}
+        size = start = 0
+        while start < records.size:
+            stop = start + _BLOCK
+            if stop < records.size:
+                # No pair is cut in two: this block ends with all records of its last one.
+                last_of_pair = records[stop - 1] | _mask(value_bits)
+                stop = start + int(np.searchsorted(records[start:], last_of_pair, side="right"))
+            chunk, start = records[start:stop], stop
+            k = (chunk & _mask(value_bits)).view(np.int64)
+            key = chunk >> np.uint64(value_bits)
+            if edges is not None:
+                key <<= np.uint64(_bin_bits(edges))
+                key |= np.searchsorted(edges, k).view(np.uint64)
+            starts = run_starts(key)
+            rows = slice(size, size := size + starts.size)
+            records[rows] = key[starts]
+            sums["n"][rows] = np.diff(starts, append=key.size)
+            # Overflow wraps, silently: sums of so many records are refused by their number alone.
+            np.add.reduceat(k, starts, out=sums[TOTAL][rows])
+            if squares:
+                np.add.reduceat(k * k, starts, out=sums[SQUARES][rows])
+        return cls(records[:size], {name: column[:size] for name, column in sums.items()})
+
+
+def pack(
+    session: Session,
+    source: ValidatedRecords,
+    keys: GroupKeys,
+    rules: Rules,
+    n_records: int | None,
+) -> SortedPairs | None:
+    """Return the pairs of validated records; None if the engine should group them.
+
+    Parameters
+    ----------
+    session : Session
+    source : ValidatedRecords
+    keys : GroupKeys
+    rules : Rules
+    n_records : int or None
+        Records before any check; None where that takes a look at all their columns.
+    """
+    if n_records is None or n_records < MIN_RECORDS:
+        return None
+    user = key_column("user_id", source.twins)
+    labels = {}
+    for i, place in enumerate(source.places if source.labelled else ()):
+        raw = key_column(f"raw_label{i}", source.twins)
+        labels[raw if raw.startswith(INTEGER_KEY_PREFIX) else place] = raw
+    usable = f"({source.clocked}) WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+    last = _Field("quanta", 0, rules.scale.span_quanta)
+    numbered = {USERS: {user: user}, LABELS: labels}
+    layout = _layout(session, source.raw, usable, numbered, keys, rules, last)
+    if layout is None or layout.bits > BITS - (1 if source.labelled else HEXAGON_BITS):
+        return None
+    places = () if source.labelled else source.places
+    packer = _Packer(session, layout, rules, n_records)
+    with session.sharing():
+        if not packer.read(layout.query(source.query, _joins(numbered), places)):
+            return None
+        sums = packer.summed()
+    return sums and _decoded(session, layout, keys, sums, packer.names, rules, packer.left_out)
+
+
+def add_up(
+    session: Session,
+    rows: str,
+    keys: GroupKeys,
+    rules: Rules,
+    sums: Sequence[str],
+    left_out: Mapping[int, int],
+) -> SortedPairs | None:
+    """Return the sum of rows of pairs, or of pairs and bins; None as `pack`.
+
+    See `counting.add_up`.
+    """
+    n_rows = int(str(session.rows(f"SELECT count(*) FROM {rows}")[0][0]))
+    if not MIN_RECORDS <= n_rows <= max(session.memory, PAIRS_ALWAYS_HELD) / BYTES_OF_PAIR:
+        return None
+    users, places = ({n: n for n in one if n not in CLOCKED} for one in (keys.unit, keys.cell))
+    numbered = {USERS: users, LABELS: places}
+    named = replace(keys, cell={n: n for n in keys.cell}, unit={n: n for n in keys.unit})
+    last = _Field("0", 0, 0) if rules.bins is None else _Field(FINE_BIN, 0, rules.bins.n_bins - 1)
+    raw = f"SELECT * FROM {rows}"
+    layout = _layout(session, raw, rows, numbered, named, rules, last)
+    if layout is None or layout.bits >= BITS:
+        return None
+    records = f"SELECT 0 AS reject_reason, * FROM {rows}"
+    table = session.arrow(layout.query(records, _joins(numbered), ("n", *sums)))
+    if table["below"].null_count:
+        raise InputError(_CHANGED)
+    key = to_numpy(table["below"]).view(np.uint64)
+    added = _Sums.added([_Sums(key, {name: to_numpy(table[name]) for name in ("n", *sums)})])
+    return _decoded(session, layout, keys, added, None, rules, left_out)
+
+
+def _layout(
+    session: Session,
+    raw: str,
+    usable: str,
+    numbered: Mapping[str, Mapping[str, str]],
+    keys: GroupKeys,
+    rules: Rules,
+    last: _Field,
+) -> _Layout | None:
+    """Return the layout of rows; None if it needs times and no row has a usable one."""
+    step = (rules.cells.seconds or 1) if isinstance(rules.cells, Cells) else 1
+    fields = {}
+    for table, columns in numbered.items():
+        if columns:
+            most = max(_number(session, raw, table, columns) - 1, 0)
+            fields[table] = _Field(f"{table}_rank", 0, most)
+    for name, sql in ((name, sql) for name, sql in keys.all.items() if name in CLOCKED):
+        ends = session.rows(f"SELECT min({sql}), max({sql}) FROM {usable}")[0]
+        if None in ends:
+            return None
+        lowest, highest = (int(str(end)) for end in ends)
+        fields[name] = _Field(sql, lowest, highest, step if name == "slot" else 1)
+    cell = {name: field for name, field in fields.items() if name in (LABELS, "slot")}
+    return _Layout(cell, {n: f for n, f in fields.items() if n not in cell}, last)
+
+
+def _number(session: Session, raw: str, table: str, columns: Mapping[str, str]) -> int:
+    """Create a table of the distinct texts of raw columns, in order; return how many there are.
+
+    Whole numbers that stand for texts are told apart in place of them.
+    """
+    texts = {
+        f"text{i}": f"CAST({name} AS VARCHAR)" if name.startswith(INTEGER_KEY_PREFIX) else name
+        for i, name in enumerate(columns)
+    }
+    # Over raw records: a user whose records are all rejected gets a number too, and no pair.
+    distinct = ", ".join(f"{column} AS {name}" for name, column in columns.items())
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT *, row_number() OVER (ORDER BY "
+        f"{', '.join(texts)}) - 1 AS {table}_rank FROM (SELECT *, "
+        f"{', '.join(f'{sql} AS {name}' for name, sql in texts.items())} FROM "
+        f"(SELECT DISTINCT {distinct} FROM ({raw})) "
+        f"WHERE {' AND '.join(f'{name} IS NOT NULL' for name in columns)})"
+    )
+    return int(str(session.rows(f"SELECT count(*) FROM {table}")[0][0]))
+
+
+def _joins(numbered: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the joins that give rows the numbers of their texts."""
+    return "".join(
+        f" LEFT JOIN {table} USING ({', '.join(columns)})"
+        for table, columns in numbered.items()
+        if columns
+    )
+
+
+class _Packer:
+    """PRIVATE. Reader of numbered records, which sums them part by part."""
+
+    def __init__(self, session: Session, layout: _Layout, rules: Rules, n_records: int) -> None:
+        self._session, self._layout, self._n_records = session, layout, n_records
+        self._resolution = rules.cells.resolution if isinstance(rules.cells, Cells) else None
+        self._edges = None if rules.bins is None else rules.bins.edges
+        self._squares = squares_fit(1, rules.scale)
+        self._known: dict[int, int] = {}
+        self._parts: list[_Sums] = []
+        # Allocated once and filled: a list of batches would need twice the memory to join.
+        self._records = np.empty(min(n_records, max(session.sortable, 1)), dtype=np.uint64)
+        self._size = 0
+        self.names: Numbers | None = None
+        self.left_out: dict[int, int] = {}
+
+    def read(self, query: str) -> bool:
+        """Read all records; return whether their hexagons and pairs fit."""
+        for batch in self._session.stream(query):
+            packed, done = self._packed(batch), 0
+            while done < packed.size:
+                if self._size == self._records.size:
+                    self._sum_part()
+                part = packed[done : done + self._records.size - self._size]
+                self._records[self._size : self._size + part.size] = part
+                self._size, done = self._size + part.size, done + part.size
+            kept = self.left_out[0] = self.left_out.get(0, 0) + packed.size
+            tell_share(READING, kept / self._n_records)
+            if not self._fit():
+                self._parts = [_Sums.added(self._parts)]
+            # Found only while records are read: then the engine groups them from the start.
+            if not self._fit() or len(self._known) > 1 << (BITS - self._layout.bits):
+                return False
+        return True
+
+    def _fit(self) -> bool:
+        """Return whether so many pairs are held as memory has room for."""
+        room = max(self._session.memory, PAIRS_ALWAYS_HELD)
+        return sum(part.key.size for part in self._parts) * BYTES_OF_PAIR <= room
+
+    def _packed(self, batch: pa.RecordBatch) -> Numbers:
+        """Return kept records as numbers, and count those that are left out."""
+        if batch["below"].null_count:
+            raise InputError(_CHANGED)
+        below, places = to_numpy(batch["below"]), batch.columns[:-1]
+        if below.min(initial=0) < 0:
+            for reason, n in zip(*np.unique(-below[below < 0], return_counts=True), strict=True):
+                self.left_out[int(reason)] = self.left_out.get(int(reason), 0) + int(n)
+            places = [to_arrow(to_numpy(column)[below >= 0]) for column in places]
+            below = below[below >= 0]
+        if self._resolution is None or not below.size:
+            return np.asarray(below.view(np.uint64))
+        # Numbers of hexagons in place of their 64 bits, of which a number has no room.
+        found = hexagons.of_places(*places, self._resolution).dictionary_encode()
+        known = self._known
+        rank = [known.setdefault(name, len(known)) for name in found.dictionary.to_pylist()]
+        number = np.array(rank, dtype=np.int64)[to_numpy(found.indices)]
+        return np.asarray(((number << self._layout.bits) | below).view(np.uint64))
+
+    def _sum_part(self, *, only: bool = False) -> None:
+        """Sum the records that wait; `only` if there are no others."""
+        records, self._size = self._records[: self._size], 0
+        records.sort()
+        part = _Sums.of_records(
+            records, self._layout.last.bits, squares=self._squares, edges=self._edges
+        )
+        if not only:  # the room of the records is for the next ones
+            part = _Sums(part.key.copy(), {n: column.copy() for n, column in part.sums.items()})
+        self._parts.append(part)
+
+    def summed(self) -> _Sums | None:
+        """Return the sums of all records, with hexagons in their order; None without a record."""
+        only, layout = not self._parts, self._layout
+        if self._resolution is not None:
+            names = np.fromiter(self._known, np.uint64, len(self._known))
+            order = np.argsort(names)
+            rank = np.empty(names.size, dtype=np.uint64)
+            rank[order] = np.arange(names.size, dtype=np.uint64)
+            self.names = names[order]
+            _renumber(self._records[: self._size], layout.bits, rank)
+            for part in self._parts:
+                _renumber(part.key, layout.bits - layout.last.bits + _bin_bits(self._edges), rank)
+        if self._size:
+            self._sum_part(only=only)
+        if not self._parts or not self._fit():
+            return None
+        return self._parts[0] if only else _Sums.added(self._parts)
+
+
+def _renumber(numbers: Numbers, below: int, rank: Numbers) -> None:
+    """Put the rank of each hexagon, above some bits, in its number's place."""
+    for block in _blocks(numbers.size):
+        chunk = numbers[block]
+        chunk[:] = rank[chunk >> np.uint64(below)] << np.uint64(below) | chunk & _mask(below)
+
+
+def _decoded(
+    session: Session,
+    layout: _Layout,
+    keys: GroupKeys,
+    summed: _Sums,
+    names: Numbers | None,
+    rules: Rules,
+    left_out: Mapping[int, int],
+) -> SortedPairs:
+    """Return the pairs of numbers, which are used up."""
+    key, sums, bins = summed.key, summed.sums, None
+    if rules.bins is not None:
+        bits = _bin_bits(rules.bins.edges)
+        fine_bin, key = (key & _mask(bits)).view(np.int64), key >> np.uint64(bits)
+        starts = run_starts(key)
+        pair = np.repeat(np.arange(starts.size), np.diff(starts, append=key.size))
+        bins, key = PairBins(pair, fine_bin, sums["n"]), key[starts]
+        sums = {name: np.add.reduceat(column, starts) for name, column in sums.items()}
+    unit, units = _ranked(key, layout.unit_bits)
+    key >>= np.uint64(layout.unit_bits)
+    starts = run_starts(key)
+    cells, hexagon = _columns(session, layout.cell, key[starts], keys.cell)
+    if names is not None:
+        cells["hexagon"] = names[hexagon]
+    cells["users"] = np.diff(starts, append=key.size)
+    cells["records"] = np.add.reduceat(sums["n"], starts)
+    columns, _ = _columns(session, layout.unit, units, keys.unit)
+    return SortedPairs(
+        session, keys, to_table(cells), to_table(columns), unit, sums, left_out, bins
+    )
+
+
+def _columns(
+    session: Session, fields: Mapping[str, _Field], key: Numbers, keys: Iterable[str]
+) -> tuple[dict[str, Any], Numbers]:
+    """Decode the lowest fields of numbers; return the keys that they are, and what is above."""
+    columns: dict[str, Any] = {}
+    for name, field in reversed(fields.items()):
+        steps = (key & _mask(field.bits)).view(np.int64)
+        key = key >> np.uint64(field.bits)
+        if name not in (USERS, LABELS):
+            columns[name] = steps * field.step + field.lowest
+            continue
+        table = session.arrow(f"SELECT * FROM {name} ORDER BY {field.expression}")
+        texts = [one for one in keys if one not in fields]
+        for i, text in enumerate(texts):
+            columns[text] = table[f"text{i}"].take(to_arrow(steps))
+    return columns, key
+
+
+def _ranked(key: Numbers, bits: int) -> tuple[NDArray[Any], Numbers]:
+    """Return the rank of each number's lowest bits among those that occur, and these."""
+    reach = 1 << bits
+    # A table of flags of all possible units, unless it were larger than the pairs themselves.
+    if reach > max(key.size, _MIN_TABLE):
+        distinct, place = np.unique(key & _mask(bits), return_inverse=True)
+        return place.ravel(), distinct
+    occurs = np.zeros(reach, dtype=np.bool_)
+    for block in _blocks(key.size):
+        occurs[key[block] & _mask(bits)] = True
+    place = np.cumsum(occurs) - 1
+    # As narrow as the engine numbers units: written once, and not as a number of 64 bits before.
+    unit: NDArray[Any] = np.empty(key.size, dtype=np.int32 if bits < 32 else np.int64)
+    for block in _blocks(key.size):
+        unit[block] = place[key[block] & _mask(bits)]
+    return unit, np.flatnonzero(occurs).view(np.uint64)
+
+
+def run_starts(ordered: NDArray[Any]) -> Ints:
+    """Return the first position of each distinct value in sorted numbers."""
+    return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    for start in range(0, size, _BLOCK):
+        yield slice(start, start + _BLOCK)
+
+
+def _bin_bits(edges: Ints | None) -> int:
+    """Return the bits of the number of a fine bin."""
+    return 0 if edges is None else (edges.size - 1).bit_length()
+
+
+def _mask(bits: int) -> np.uint64:
+    return np.uint64((1 << bits) - 1)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
-from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
+from hexveil.records.duckdb.hexagon_table import HexagonTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +55,7 @@ def seconds(work: Callable[[], object]) -> float:
 def measure(area: str, resolution: int, size: int) -> bool:
     """Print a line for an area and a resolution; return whether its limit is kept."""
     lat, lon = places(area, size)
-    table = PixelLookup(resolution)
-    table.expected = size
+    table = HexagonTable(resolution, size)
     found = np.empty(size, dtype=np.int32)
 
     def ask() -> None:

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.base import hexagons
 from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING, tell_share
 from hexveil.model.cells import Cells
 from hexveil.model.pair_bins import PairBins
 from hexveil.records.duckdb.aggregation import FINE_BIN, SQUARES, TOTAL
+from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.duckdb.sorted_pairs import SortedPairs
 from hexveil.records.duckdb.validation import INTEGER_KEY_PREFIX, key_column
 from hexveil.records.feasible_sums import squares_fit
@@ -306,10 +306,10 @@ class _Packer:
 
     def __init__(self, session: Session, layout: _Layout, rules: Rules, n_records: int) -> None:
         self._session, self._layout, self._n_records = session, layout, n_records
-        self._resolution = rules.cells.resolution if isinstance(rules.cells, Cells) else None
+        resolution = rules.cells.resolution if isinstance(rules.cells, Cells) else None
+        self._table = None if resolution is None else HexagonTable(resolution, n_records)
         self._edges = None if rules.bins is None else rules.bins.edges
         self._squares = squares_fit(1, rules.scale)
-        self._known: dict[int, int] = {}
         self._parts: list[_Sums] = []
         # Allocated once and filled: a list of batches would need twice the memory to join.
         self._records = np.empty(min(n_records, max(session.sortable, 1)), dtype=np.uint64)
@@ -332,7 +332,8 @@ class _Packer:
             if not self._fit():
                 self._parts = [_Sums.added(self._parts)]
             # Found only while records are read: then the engine groups them from the start.
-            if not self._fit() or len(self._known) > 1 << (BITS - self._layout.bits):
+            most = 1 << (BITS - self._layout.bits)
+            if not self._fit() or (self._table is not None and self._table.names.size > most):
                 return False
         return True
 
@@ -345,20 +346,19 @@ class _Packer:
         """Return kept records as numbers, and count those that are left out."""
         if batch["below"].null_count:
             raise InputError(_CHANGED)
-        below, places = to_numpy(batch["below"]), batch.columns[:-1]
+        *places, below = (to_numpy(column) for column in batch.columns)
         if below.min(initial=0) < 0:
             for reason, n in zip(*np.unique(-below[below < 0], return_counts=True), strict=True):
                 self.left_out[int(reason)] = self.left_out.get(int(reason), 0) + int(n)
-            places = [to_arrow(to_numpy(column)[below >= 0]) for column in places]
+            places = [column[below >= 0] for column in places]
             below = below[below >= 0]
-        if self._resolution is None or not below.size:
+        if self._table is None:
             return np.asarray(below.view(np.uint64))
         # Numbers of hexagons in place of their 64 bits, of which a number has no room.
-        found = hexagons.of_places(*places, self._resolution).dictionary_encode()
-        known = self._known
-        rank = [known.setdefault(name, len(known)) for name in found.dictionary.to_pylist()]
-        number = np.array(rank, dtype=np.int64)[to_numpy(found.indices)]
-        return np.asarray(((number << self._layout.bits) | below).view(np.uint64))
+        number = self._table.numbers(*places).astype(np.int64)
+        number <<= self._layout.bits
+        number |= below
+        return np.asarray(number.view(np.uint64))
 
     def _sum_part(self, *, only: bool = False) -> None:
         """Sum the records that wait; `only` if there are no others."""
@@ -374,8 +374,8 @@ class _Packer:
     def summed(self) -> _Sums | None:
         """Return the sums of all records, with hexagons in their order; None without a record."""
         only, layout = not self._parts, self._layout
-        if self._resolution is not None:
-            names = np.fromiter(self._known, np.uint64, len(self._known))
+        if self._table is not None:
+            names = self._table.names
             order = np.argsort(names)
             rank = np.empty(names.size, dtype=np.uint64)
             rank[order] = np.arange(names.size, dtype=np.uint64)

@@ -250,7 +250,7 @@ def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeyp
     def patched(*given):
         found = given_layout(*given)
         if name == "quanta":
-            return replace(found, last=narrower(found.last))
+            return replace(found, value=narrower(found.value))
         kind, key = ("cell", "slot") if name == "slot" else ("unit", unit.removeprefix("user-"))
         fields = dict(getattr(found, kind))
         return replace(found, **{kind: fields | {key: narrower(fields[key])}})

@@ -15,8 +15,8 @@ up in the same way: their rows have counts and sums in place of a value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.uint64]
 
+T = TypeVar("T", "pa.RecordBatch", "pa.Table")
 MIN_RECORDS = 100_000
 """Records below which the engine's own grouping is as quick."""
 BITS = 64
@@ -88,7 +89,8 @@ class _Layout:
 
     cell: Mapping[str, _Field]
     unit: Mapping[str, _Field]
-    last: _Field
+    value: _Field
+    joins: str
 
     @property
     def unit_bits(self) -> int:
@@ -98,26 +100,24 @@ class _Layout:
     @property
     def bits(self) -> int:
         """Bits below the hexagon."""
-        return sum(f.bits for f in self.cell.values()) + self.unit_bits + self.last.bits
+        return sum(f.bits for f in self.cell.values()) + self.unit_bits + self.value.bits
 
-    def query(self, rows: str, joins: str, more: Sequence[str]) -> str:
+    def query(self, rows: str, columns: Sequence[str]) -> str:
         """Return the query of numbers, `below`: minus the reason of records that are left out.
 
-        Null if a column is out of its range, as it is only if records change after their ranges
+        Null if a field is out of its range, as it is only if records change after their ranges
         were read: a number that its bits cannot hold would be taken for a neighbour's.
         """
-        number, tests, columns = "CAST(0 AS BIGINT)", [], []
-        fields = (*self.cell.values(), *self.unit.values(), self.last)
-        for i, field in enumerate(fields):
-            steps = f"(part{i} - ({field.lowest}))"
-            steps = f"({steps} // {field.step})" if field.step > 1 else steps
-            number = f"({number} * {1 << field.bits} + {steps})"
-            tests.append(f"part{i} BETWEEN {field.lowest} AND {field.highest}")
-            columns.append(f"{field.expression} AS part{i}")
+        number, tests, fields = "CAST(0 AS BIGINT)", [], []
+        for i, field in enumerate((*self.cell.values(), *self.unit.values(), self.value)):
+            number = f"({number} * {1 << field.bits} + (f{i} - ({field.lowest})) // {field.step})"
+            tests.append(f"f{i} BETWEEN {field.lowest} AND {field.highest}")
+            fields.append(f"{field.expression} AS f{i}")
         return (
-            f"SELECT {''.join(f'{name}, ' for name in more)}CASE WHEN reject_reason <> 0 THEN "
+            f"SELECT {''.join(f'{name}, ' for name in columns)}CASE WHEN reject_reason <> 0 THEN "
             f"-CAST(reject_reason AS BIGINT) WHEN {' AND '.join(tests)} THEN {number} END AS below "
-            f"FROM (SELECT {', '.join(['reject_reason', *more, *columns])} FROM ({rows}){joins})"
+            f"FROM (SELECT {', '.join(['reject_reason', *columns, *fields])} "
+            f"FROM ({rows}){self.joins})"
         )
 
 
@@ -135,7 +135,7 @@ class _Sums:
         # Each table is in order: runs of numbers are merged, sooner than sorted.
         order = np.argsort(key, kind="stable")
         key = key[order]
-        starts, sums = run_starts(key), {}
+        starts, sums = _run_starts(key), {}
         for name in parts[0].sums:
             column = np.concatenate([part.sums[name] for part in parts])[order]
             sums[name] = np.add.reduceat(column, starts)
@@ -156,13 +156,11 @@ class _Sums:
                 # No pair is cut in two: this block ends with all records of its last one.
                 last_of_pair = records[stop - 1] | _mask(value_bits)
                 stop = start + int(np.searchsorted(records[start:], last_of_pair, side="right"))
-            chunk, start = records[start:stop], stop
-            k = (chunk & _mask(value_bits)).view(np.int64)
-            key = chunk >> np.uint64(value_bits)
+            block, start = records[start:stop], stop
+            k, key = (block & _mask(value_bits)).view(np.int64), block >> np.uint64(value_bits)
             if edges is not None:
-                key <<= np.uint64(_bin_bits(edges))
-                key |= np.searchsorted(edges, k).view(np.uint64)
-            starts = run_starts(key)
+                key = key << np.uint64(_bin_bits(edges)) | np.searchsorted(edges, k).view(np.uint64)
+            starts = _run_starts(key)
             rows = slice(size, size := size + starts.size)
             records[rows] = key[starts]
             sums["n"][rows] = np.diff(starts, append=key.size)
@@ -199,17 +197,14 @@ def pack(
         raw = key_column(f"raw_label{i}", source.twins)
         labels[raw if raw.startswith(INTEGER_KEY_PREFIX) else place] = raw
     usable = f"({source.clocked}) WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
-    last = _Field("quanta", 0, rules.scale.span_quanta)
+    value = _Field("quanta", 0, rules.scale.span_quanta)
     numbered = {USERS: {user: user}, LABELS: labels}
-    layout = _layout(session, source.raw, usable, numbered, keys, rules, last)
+    layout = _layout(session, f"({source.raw})", usable, numbered, keys.all, rules, value)
     if layout is None or layout.bits > BITS - (1 if source.labelled else HEXAGON_BITS):
         return None
-    places = () if source.labelled else source.places
     packer = _Packer(session, layout, rules, n_records)
     with session.sharing():
-        if not packer.read(layout.query(source.query, _joins(numbered), places)):
-            return None
-        sums = packer.summed()
+        sums = packer.summed(layout.query(source.query, () if source.labelled else source.places))
     return sums and _decoded(session, layout, keys, sums, packer.names, rules, packer.left_out)
 
 
@@ -221,28 +216,28 @@ def add_up(
     sums: Sequence[str],
     left_out: Mapping[int, int],
 ) -> SortedPairs | None:
-    """Return the sum of rows of pairs, or of pairs and bins; None as `pack`.
-
-    See `counting.add_up`.
-    """
+    """Return the sum of rows of pairs, or of pairs and bins, as `counting.add_up`; None as `pack`."""
     n_rows = int(str(session.rows(f"SELECT count(*) FROM {rows}")[0][0]))
     if not MIN_RECORDS <= n_rows <= max(session.memory, PAIRS_ALWAYS_HELD) / BYTES_OF_PAIR:
         return None
-    users, places = ({n: n for n in one if n not in CLOCKED} for one in (keys.unit, keys.cell))
-    numbered = {USERS: users, LABELS: places}
-    named = replace(keys, cell={n: n for n in keys.cell}, unit={n: n for n in keys.unit})
-    last = _Field("0", 0, 0) if rules.bins is None else _Field(FINE_BIN, 0, rules.bins.n_bins - 1)
-    raw = f"SELECT * FROM {rows}"
-    layout = _layout(session, raw, rows, numbered, named, rules, last)
+    users, places = ({n: n for n in some if n not in CLOCKED} for some in (keys.unit, keys.cell))
+    names, numbered = {name: name for name in keys.all}, {USERS: users, LABELS: places}
+    bins = _Field("0", 0, 0) if rules.bins is None else _Field(FINE_BIN, 0, rules.bins.n_bins - 1)
+    layout = _layout(session, rows, rows, numbered, names, rules, bins)
     if layout is None or layout.bits >= BITS:
         return None
-    records = f"SELECT 0 AS reject_reason, * FROM {rows}"
-    table = session.arrow(layout.query(records, _joins(numbered), ("n", *sums)))
+    query = layout.query(f"SELECT 0 AS reject_reason, * FROM {rows}", ("n", *sums))
+    *columns, below = map(to_numpy, _checked(session.arrow(query)).columns)
+    found = dict(zip(("n", *sums), columns, strict=True))
+    added = _Sums.added([_Sums(below.view(np.uint64), found)])
+    return _decoded(session, layout, keys, added, None, rules, left_out)
+
+
+def _checked(table: T) -> T:
+    """Return numbered rows; raise InputError if one has a key that was not there before."""
     if table["below"].null_count:
         raise InputError(_CHANGED)
-    key = to_numpy(table["below"]).view(np.uint64)
-    added = _Sums.added([_Sums(key, {name: to_numpy(table[name]) for name in ("n", *sums)})])
-    return _decoded(session, layout, keys, added, None, rules, left_out)
+    return table
 
 
 def _layout(
@@ -250,25 +245,24 @@ def _layout(
     raw: str,
     usable: str,
     numbered: Mapping[str, Mapping[str, str]],
-    keys: GroupKeys,
+    keys: Mapping[str, str],
     rules: Rules,
-    last: _Field,
+    value: _Field,
 ) -> _Layout | None:
     """Return the layout of rows; None if it needs times and no row has a usable one."""
-    step = (rules.cells.seconds or 1) if isinstance(rules.cells, Cells) else 1
-    fields = {}
-    for table, columns in numbered.items():
-        if columns:
-            most = max(_number(session, raw, table, columns) - 1, 0)
-            fields[table] = _Field(f"{table}_rank", 0, most)
-    for name, sql in ((name, sql) for name, sql in keys.all.items() if name in CLOCKED):
+    joins, fields = "", {}
+    for table, columns in ((table, columns) for table, columns in numbered.items() if columns):
+        highest = max(_number(session, raw, table, columns) - 1, 0)
+        fields[table] = _Field(f"{table}_rank", 0, highest)
+        joins += f" LEFT JOIN {table} USING ({', '.join(columns)})"
+    for name, sql in ((name, sql) for name, sql in keys.items() if name in CLOCKED):
         ends = session.rows(f"SELECT min({sql}), max({sql}) FROM {usable}")[0]
         if None in ends:
             return None
-        lowest, highest = (int(str(end)) for end in ends)
-        fields[name] = _Field(sql, lowest, highest, step if name == "slot" else 1)
-    cell = {name: field for name, field in fields.items() if name in (LABELS, "slot")}
-    return _Layout(cell, {n: f for n, f in fields.items() if n not in cell}, last)
+        step = rules.cells.seconds if name == "slot" and isinstance(rules.cells, Cells) else None
+        fields[name] = _Field(sql, int(str(ends[0])), int(str(ends[1])), step or 1)
+    cell = {name: fields.pop(name) for name in (LABELS, "slot") if name in fields}
+    return _Layout(cell, fields, value, joins)
 
 
 def _number(session: Session, raw: str, table: str, columns: Mapping[str, str]) -> int:
@@ -276,29 +270,20 @@ def _number(session: Session, raw: str, table: str, columns: Mapping[str, str]) 
 
     Whole numbers that stand for texts are told apart in place of them.
     """
-    texts = {
-        f"text{i}": f"CAST({name} AS VARCHAR)" if name.startswith(INTEGER_KEY_PREFIX) else name
-        for i, name in enumerate(columns)
-    }
+    texts = [
+        f"CAST({name} AS VARCHAR)" if name.startswith(INTEGER_KEY_PREFIX) else name
+        for name in columns
+    ]
     # Over raw records: a user whose records are all rejected gets a number too, and no pair.
     distinct = ", ".join(f"{column} AS {name}" for name, column in columns.items())
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT *, row_number() OVER (ORDER BY "
-        f"{', '.join(texts)}) - 1 AS {table}_rank FROM (SELECT *, "
-        f"{', '.join(f'{sql} AS {name}' for name, sql in texts.items())} FROM "
-        f"(SELECT DISTINCT {distinct} FROM ({raw})) "
-        f"WHERE {' AND '.join(f'{name} IS NOT NULL' for name in columns)})"
+        f"{', '.join(texts)}) - 1 AS {table}_rank, "
+        f"{', '.join(f'{text} AS text{i}' for i, text in enumerate(texts))} FROM "
+        f"(SELECT DISTINCT {distinct} FROM {raw}) "
+        f"WHERE {' AND '.join(f'{name} IS NOT NULL' for name in columns)}"
     )
     return int(str(session.rows(f"SELECT count(*) FROM {table}")[0][0]))
-
-
-def _joins(numbered: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the joins that give rows the numbers of their texts."""
-    return "".join(
-        f" LEFT JOIN {table} USING ({', '.join(columns)})"
-        for table, columns in numbered.items()
-        if columns
-    )
 
 
 class _Packer:
@@ -315,86 +300,79 @@ class _Packer:
         self._records = np.empty(min(n_records, max(session.sortable, 1)), dtype=np.uint64)
         self._size = 0
         self.names: Numbers | None = None
-        self.left_out: dict[int, int] = {}
+        self.left_out = {0: 0}
 
-    def read(self, query: str) -> bool:
-        """Read all records; return whether their hexagons and pairs fit."""
+    def summed(self, query: str) -> _Sums | None:
+        """Return the sums of all records; None without one, or if pairs or hexagons do not fit."""
         for batch in self._session.stream(query):
-            packed, done = self._packed(batch), 0
-            while done < packed.size:
-                if self._size == self._records.size:
-                    self._sum_part()
-                part = packed[done : done + self._records.size - self._size]
-                self._records[self._size : self._size + part.size] = part
-                self._size, done = self._size + part.size, done + part.size
-            kept = self.left_out[0] = self.left_out.get(0, 0) + packed.size
-            tell_share(READING, kept / self._n_records)
+            self._add(self._packed(batch))
+            tell_share(READING, self.left_out[0] / self._n_records)
             if not self._fit():
                 self._parts = [_Sums.added(self._parts)]
             # Found only while records are read: then the engine groups them from the start.
             most = 1 << (BITS - self._layout.bits)
             if not self._fit() or (self._table is not None and self._table.names.size > most):
-                return False
-        return True
-
-    def _fit(self) -> bool:
-        """Return whether so many pairs are held as memory has room for."""
-        room = max(self._session.memory, PAIRS_ALWAYS_HELD)
-        return sum(part.key.size for part in self._parts) * BYTES_OF_PAIR <= room
-
-    def _packed(self, batch: pa.RecordBatch) -> Numbers:
-        """Return kept records as numbers, and count those that are left out."""
-        if batch["below"].null_count:
-            raise InputError(_CHANGED)
-        *places, below = (to_numpy(column) for column in batch.columns)
-        if below.min(initial=0) < 0:
-            for reason, n in zip(*np.unique(-below[below < 0], return_counts=True), strict=True):
-                self.left_out[int(reason)] = self.left_out.get(int(reason), 0) + int(n)
-            places = [column[below >= 0] for column in places]
-            below = below[below >= 0]
-        if self._table is None:
-            return np.asarray(below.view(np.uint64))
-        # Numbers of hexagons in place of their 64 bits, of which a number has no room.
-        number = self._table.numbers(*places).astype(np.int64)
-        number <<= self._layout.bits
-        number |= below
-        return np.asarray(number.view(np.uint64))
-
-    def _sum_part(self, *, only: bool = False) -> None:
-        """Sum the records that wait; `only` if there are no others."""
-        records, self._size = self._records[: self._size], 0
-        records.sort()
-        part = _Sums.of_records(
-            records, self._layout.last.bits, squares=self._squares, edges=self._edges
-        )
-        if not only:  # the room of the records is for the next ones
-            part = _Sums(part.key.copy(), {n: column.copy() for n, column in part.sums.items()})
-        self._parts.append(part)
-
-    def summed(self) -> _Sums | None:
-        """Return the sums of all records, with hexagons in their order; None without a record."""
-        only, layout = not self._parts, self._layout
+                return None
+        only = not self._parts
         if self._table is not None:
-            names = self._table.names
-            order = np.argsort(names)
-            rank = np.empty(names.size, dtype=np.uint64)
-            rank[order] = np.arange(names.size, dtype=np.uint64)
-            self.names = names[order]
-            _renumber(self._records[: self._size], layout.bits, rank)
-            for part in self._parts:
-                _renumber(part.key, layout.bits - layout.last.bits + _bin_bits(self._edges), rank)
+            self._order_hexagons(self._table.names)
         if self._size:
             self._sum_part(only=only)
         if not self._parts or not self._fit():
             return None
         return self._parts[0] if only else _Sums.added(self._parts)
 
+    def _packed(self, batch: pa.RecordBatch) -> Numbers:
+        """Return kept records as numbers, and count those that are left out."""
+        *places, below = map(to_numpy, _checked(batch).columns)
+        if below.min(initial=0) < 0:
+            for reason, n in zip(*np.unique(-below[below < 0], return_counts=True), strict=True):
+                self.left_out[int(reason)] = self.left_out.get(int(reason), 0) + int(n)
+            places = [column[below >= 0] for column in places]
+            below = below[below >= 0]
+        self.left_out[0] += below.size
+        if self._table is not None:
+            # Numbers of hexagons in place of their 64 bits, of which a number has no room.
+            below = self._table.numbers(*places).astype(np.int64) << self._layout.bits | below
+        return np.asarray(below.view(np.uint64))
 
-def _renumber(numbers: Numbers, below: int, rank: Numbers) -> None:
-    """Put the rank of each hexagon, above some bits, in its number's place."""
-    for block in _blocks(numbers.size):
-        chunk = numbers[block]
-        chunk[:] = rank[chunk >> np.uint64(below)] << np.uint64(below) | chunk & _mask(below)
+    def _add(self, packed: Numbers) -> None:
+        """Put records beside those that wait, which are summed whenever there is no room."""
+        while packed.size:
+            if self._size == self._records.size:
+                self._sum_part()
+            room = self._records[self._size : self._size + packed.size]
+            room[:], packed = packed[: room.size], packed[room.size :]
+            self._size += room.size
+
+    def _fit(self) -> bool:
+        """Return whether so many pairs are held as memory has room for."""
+        room = max(self._session.memory, PAIRS_ALWAYS_HELD)
+        return sum(part.key.size for part in self._parts) * BYTES_OF_PAIR <= room
+
+    def _sum_part(self, *, only: bool = False) -> None:
+        """Sum the records that wait; `only` if there are no others."""
+        records, self._size = self._records[: self._size], 0
+        records.sort()
+        bits = self._layout.value.bits
+        part = _Sums.of_records(records, bits, squares=self._squares, edges=self._edges)
+        if not only:  # the room of the records is for the next ones
+            part = _Sums(part.key.copy(), {n: column.copy() for n, column in part.sums.items()})
+        self._parts.append(part)
+
+    def _order_hexagons(self, names: Numbers) -> None:
+        """Put the rank of each hexagon in the place of the number that it has in a table."""
+        order, rank = np.argsort(names), np.empty(names.size, dtype=np.uint64)
+        rank[order] = np.arange(names.size, dtype=np.uint64)
+        self.names, bits = names[order], self._layout.bits
+        below_pair = bits - self._layout.value.bits + _bin_bits(self._edges)
+        numbers = [(self._records[: self._size], bits), *((p.key, below_pair) for p in self._parts)]
+        for number, below in numbers:
+            for start in range(0, number.size, _BLOCK):
+                block = number[start : start + _BLOCK]
+                block[:] = rank[block >> np.uint64(below)] << np.uint64(below) | block & _mask(
+                    below
+                )
 
 
 def _decoded(
@@ -411,22 +389,21 @@ def _decoded(
     if rules.bins is not None:
         bits = _bin_bits(rules.bins.edges)
         fine_bin, key = (key & _mask(bits)).view(np.int64), key >> np.uint64(bits)
-        starts = run_starts(key)
+        starts = _run_starts(key)
         pair = np.repeat(np.arange(starts.size), np.diff(starts, append=key.size))
         bins, key = PairBins(pair, fine_bin, sums["n"]), key[starts]
         sums = {name: np.add.reduceat(column, starts) for name, column in sums.items()}
     unit, units = _ranked(key, layout.unit_bits)
     key >>= np.uint64(layout.unit_bits)
-    starts = run_starts(key)
+    starts = _run_starts(key)
     cells, hexagon = _columns(session, layout.cell, key[starts], keys.cell)
     if names is not None:
         cells["hexagon"] = names[hexagon]
     cells["users"] = np.diff(starts, append=key.size)
     cells["records"] = np.add.reduceat(sums["n"], starts)
     columns, _ = _columns(session, layout.unit, units, keys.unit)
-    return SortedPairs(
-        session, keys, to_table(cells), to_table(columns), unit, sums, left_out, bins
-    )
+    tables = to_table(cells), to_table(columns)
+    return SortedPairs(session, keys, *tables, unit, sums, left_out, bins)
 
 
 def _columns(
@@ -437,42 +414,31 @@ def _columns(
     for name, field in reversed(fields.items()):
         steps = (key & _mask(field.bits)).view(np.int64)
         key = key >> np.uint64(field.bits)
-        if name not in (USERS, LABELS):
+        if name in CLOCKED:
             columns[name] = steps * field.step + field.lowest
             continue
         table = session.arrow(f"SELECT * FROM {name} ORDER BY {field.expression}")
-        texts = [one for one in keys if one not in fields]
-        for i, text in enumerate(texts):
+        for i, text in enumerate(one for one in keys if one not in CLOCKED):
             columns[text] = table[f"text{i}"].take(to_arrow(steps))
     return columns, key
 
 
 def _ranked(key: Numbers, bits: int) -> tuple[NDArray[Any], Numbers]:
     """Return the rank of each number's lowest bits among those that occur, and these."""
-    reach = 1 << bits
+    number, reach = key & _mask(bits), 1 << bits
     # A table of flags of all possible units, unless it were larger than the pairs themselves.
     if reach > max(key.size, _MIN_TABLE):
-        distinct, place = np.unique(key & _mask(bits), return_inverse=True)
+        distinct, place = np.unique(number, return_inverse=True)
         return place.ravel(), distinct
     occurs = np.zeros(reach, dtype=np.bool_)
-    for block in _blocks(key.size):
-        occurs[key[block] & _mask(bits)] = True
-    place = np.cumsum(occurs) - 1
-    # As narrow as the engine numbers units: written once, and not as a number of 64 bits before.
-    unit: NDArray[Any] = np.empty(key.size, dtype=np.int32 if bits < 32 else np.int64)
-    for block in _blocks(key.size):
-        unit[block] = place[key[block] & _mask(bits)]
-    return unit, np.flatnonzero(occurs).view(np.uint64)
+    occurs[number] = True
+    place = np.cumsum(occurs, dtype=np.int32 if bits < 32 else np.int64) - 1
+    return place[number], np.flatnonzero(occurs).view(np.uint64)
 
 
-def run_starts(ordered: NDArray[Any]) -> Ints:
+def _run_starts(ordered: NDArray[Any]) -> Ints:
     """Return the first position of each distinct value in sorted numbers."""
     return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-
-
-def _blocks(size: int) -> Iterator[slice]:
-    for start in range(0, size, _BLOCK):
-        yield slice(start, start + _BLOCK)
 
 
 def _bin_bits(edges: Ints | None) -> int:
@@ -481,4 +447,5 @@ def _bin_bits(edges: Ints | None) -> int:
 
 
 def _mask(bits: int) -> np.uint64:
+    """Return a number with so many lowest bits set."""
     return np.uint64((1 << bits) - 1)

@@ -95,8 +95,7 @@ def count_records(
         # cap.
         query, repeats = record_repeats.deduplicate(session, records, n_records)
     rules = request.rules
-    if query != records.query:  # records without repeats have texts alone
-        records = replace(records, query=query, twins=())
+    records = replace(records, query=query)
     pairs: PairStore | None = fast_path.pack(session, records, keys, rules, n_records)
     if pairs is None:
         # If not even one square fits, no sum of squares will: it is not computed at all.

@@ -4,9 +4,9 @@ It gives what grouping by the engine gives (`aggregation.create_pairs`), in half
 less, and nothing depends on it: both functions return None where 64 bits or memory do not suffice,
 and the engine groups. From the highest bits to the lowest a number has the hexagon, the slot (or
 the labels), the user, the day or week if a unit has one, and the value in quanta. Slots and days
-are counted from their least, users and combinations of labels numbered in the order of their
-texts, hexagons as they are met and then in their order. So sorted numbers have the records of a
-pair side by side, and pairs in the order of cells, then of units.
+are counted from their least, users and labels numbered in the order of their texts, hexagons as
+they are met and then in their order. So sorted numbers have the records of a pair side by side,
+and pairs in the order of cells, then of units.
 
 Records are sorted in half of the memory that reading may use; where they are more, parts of them
 are summed to pairs one after another, and pairs of all parts are added up. Cached tables are added
@@ -15,7 +15,7 @@ up in the same way: their rows have counts and sums in place of a value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -28,12 +28,11 @@ from hexveil.model.pair_bins import PairBins
 from hexveil.records.duckdb.aggregation import FINE_BIN, SQUARES, TOTAL
 from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.duckdb.sorted_pairs import SortedPairs
-from hexveil.records.duckdb.validation import INTEGER_KEY_PREFIX, key_column
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -57,10 +56,8 @@ BYTES_OF_PAIR = 48
 """Memory of a pair while those of several parts are added up."""
 PAIRS_ALWAYS_HELD = 2 * 10**9
 """Bytes of pairs that are kept, however small the memory."""
-USERS, LABELS = "numbered_users", "numbered_labels"
-"""Tables of the session: texts in their order, with their numbers."""
-CLOCKED = ("slot", "day", "week")
-"""Keys that are times, and have a range; the others are numbered."""
+RANGED = ("slot", "day", "week", "unit")
+"""Keys that are whole numbers near each other; the others are texts, and numbered."""
 _BLOCK = 1 << 15
 """Numbers of which something is made at once: they stay in a processor's own memory."""
 _MIN_TABLE = 100_000
@@ -70,17 +67,24 @@ _CHANGED = "source: the records changed while they were read; run again once the
 
 @dataclass(frozen=True)
 class _Field:
-    """A part of a number: how many steps a whole number is above the lowest."""
+    """A part of a number: how many steps a whole number is above the lowest, or a text's rank."""
 
     expression: str
     lowest: int
     highest: int
     step: int = 1
+    texts: pa.Array | None = None
 
     @property
     def bits(self) -> int:
         """Number of bits of the largest value."""
         return ((self.highest - self.lowest) // self.step).bit_length()
+
+    def read(self, steps: Ints) -> Any:  # noqa: ANN401  numbers, or the texts that they stand for
+        """Return the keys of numbers."""
+        if self.texts is not None:
+            return self.texts.take(to_arrow(steps))
+        return steps * self.step + self.lowest
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,6 @@ class _Layout:
     cell: Mapping[str, _Field]
     unit: Mapping[str, _Field]
     value: _Field
-    joins: str
 
     @property
     def unit_bits(self) -> int:
@@ -116,8 +119,7 @@ class _Layout:
         return (
             f"SELECT {''.join(f'{name}, ' for name in columns)}CASE WHEN reject_reason <> 0 THEN "
             f"-CAST(reject_reason AS BIGINT) WHEN {' AND '.join(tests)} THEN {number} END AS below "
-            f"FROM (SELECT {', '.join(['reject_reason', *columns, *fields])} "
-            f"FROM ({rows}){self.joins})"
+            f"FROM (SELECT {', '.join(['reject_reason', *columns, *fields])} FROM ({rows}))"
         )
 
 
@@ -191,15 +193,13 @@ def pack(
     """
     if n_records is None or n_records < MIN_RECORDS:
         return None
-    user = key_column("user_id", source.twins)
-    labels = {}
-    for i, place in enumerate(source.places if source.labelled else ()):
-        raw = key_column(f"raw_label{i}", source.twins)
-        labels[raw if raw.startswith(INTEGER_KEY_PREFIX) else place] = raw
     usable = f"({source.clocked}) WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
     value = _Field("quanta", 0, rules.scale.span_quanta)
-    numbered = {USERS: {user: user}, LABELS: labels}
-    layout = _layout(session, f"({source.raw})", usable, numbered, keys.all, rules, value)
+    # Over raw records: a user whose records are all rejected gets a number too, and no pair.
+    labels = {f"label{i}": f"raw_label{i}" for i in range(len(keys.cell))}
+    raw = {"user_id": "user_id", **labels}
+    named = replace(keys, cell={n: sql for n, sql in keys.cell.items() if n != "hexagon"})
+    layout = _layout(session, (f"({source.raw})", usable), raw, named, rules, value)
     if layout is None or layout.bits > BITS - (1 if source.labelled else HEXAGON_BITS):
         return None
     packer = _Packer(session, layout, rules, n_records)
@@ -216,14 +216,15 @@ def add_up(
     sums: Sequence[str],
     left_out: Mapping[int, int],
 ) -> SortedPairs | None:
-    """Return the sum of rows of pairs, or of pairs and bins, as `counting.add_up`; None as `pack`."""
+    """Return the sum of rows of pairs, or of pairs and bins: see `counting.add_up`."""
     n_rows = int(str(session.rows(f"SELECT count(*) FROM {rows}")[0][0]))
     if not MIN_RECORDS <= n_rows <= max(session.memory, PAIRS_ALWAYS_HELD) / BYTES_OF_PAIR:
         return None
-    users, places = ({n: n for n in some if n not in CLOCKED} for some in (keys.unit, keys.cell))
-    names, numbered = {name: name for name in keys.all}, {USERS: users, LABELS: places}
+    raw = {name: name for name in keys.all}
+    cell, unit = ({name: name for name in names} for names in (keys.cell, keys.unit))
+    named = replace(keys, cell=cell, unit=unit)
     bins = _Field("0", 0, 0) if rules.bins is None else _Field(FINE_BIN, 0, rules.bins.n_bins - 1)
-    layout = _layout(session, rows, rows, numbered, names, rules, bins)
+    layout = _layout(session, (rows, rows), raw, named, rules, bins)
     if layout is None or layout.bits >= BITS:
         return None
     query = layout.query(f"SELECT 0 AS reject_reason, * FROM {rows}", ("n", *sums))
@@ -242,48 +243,39 @@ def _checked(table: T) -> T:
 
 def _layout(
     session: Session,
-    raw: str,
-    usable: str,
-    numbered: Mapping[str, Mapping[str, str]],
-    keys: Mapping[str, str],
+    rows: tuple[str, str],
+    raw: Mapping[str, str],
+    keys: GroupKeys,
     rules: Rules,
     value: _Field,
 ) -> _Layout | None:
-    """Return the layout of rows; None if it needs times and no row has a usable one."""
-    joins, fields = "", {}
-    for table, columns in ((table, columns) for table, columns in numbered.items() if columns):
-        highest = max(_number(session, raw, table, columns) - 1, 0)
-        fields[table] = _Field(f"{table}_rank", 0, highest)
-        joins += f" LEFT JOIN {table} USING ({', '.join(columns)})"
-    for name, sql in ((name, sql) for name, sql in keys.items() if name in CLOCKED):
-        ends = session.rows(f"SELECT min({sql}), max({sql}) FROM {usable}")[0]
-        if None in ends:
-            return None
-        step = rules.cells.seconds if name == "slot" and isinstance(rules.cells, Cells) else None
-        fields[name] = _Field(sql, int(str(ends[0])), int(str(ends[1])), step or 1)
-    cell = {name: fields.pop(name) for name in (LABELS, "slot") if name in fields}
-    return _Layout(cell, fields, value, joins)
+    """Return the layout of rows; None if it needs times and no row has a usable one.
 
-
-def _number(session: Session, raw: str, table: str, columns: Mapping[str, str]) -> int:
-    """Create a table of the distinct texts of raw columns, in order; return how many there are.
-
-    Whole numbers that stand for texts are told apart in place of them.
+    `rows` are all of them, with the texts in `raw` columns, and those with usable times.
     """
-    texts = [
-        f"CAST({name} AS VARCHAR)" if name.startswith(INTEGER_KEY_PREFIX) else name
-        for name in columns
-    ]
-    # Over raw records: a user whose records are all rejected gets a number too, and no pair.
-    distinct = ", ".join(f"{column} AS {name}" for name, column in columns.items())
-    session.run(
-        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT *, row_number() OVER (ORDER BY "
-        f"{', '.join(texts)}) - 1 AS {table}_rank, "
-        f"{', '.join(f'{text} AS text{i}' for i, text in enumerate(texts))} FROM "
-        f"(SELECT DISTINCT {distinct} FROM {raw}) "
-        f"WHERE {' AND '.join(f'{name} IS NOT NULL' for name in columns)}"
-    )
-    return int(str(session.rows(f"SELECT count(*) FROM {table}")[0][0]))
+    fields = {}
+    for name, sql in keys.all.items():
+        if name in RANGED:
+            ends = session.rows(f"SELECT min({sql}), max({sql}) FROM {rows[1]}")[0]
+            if None in ends:
+                return None
+            seconds = rules.cells.seconds if isinstance(rules.cells, Cells) else None
+            step = (seconds or 1) if name == "slot" else 1
+            fields[name] = _Field(sql, int(str(ends[0])), int(str(ends[1])), step)
+            continue
+        column, kind = raw[name], f"ranked_{name}"
+        texts = session.arrow(
+            f"SELECT DISTINCT {column} AS text FROM {rows[0]} WHERE {column} IS NOT NULL "
+            "ORDER BY text"
+        )
+        session.register("texts", texts)
+        session.run(f"DROP TYPE IF EXISTS {kind}")
+        session.run(f"CREATE TYPE {kind} AS ENUM (SELECT CAST(text AS VARCHAR) FROM texts)")
+        rank = f"CAST(enum_code(TRY_CAST(CAST({sql} AS VARCHAR) AS {kind})) AS BIGINT)"
+        texts = texts["text"].combine_chunks()
+        fields[name] = _Field(rank, 0, max(len(texts) - 1, 0), texts=texts)
+    unit = {name: fields.pop(name) for name in keys.unit}
+    return _Layout(fields, unit, value)
 
 
 class _Packer:
@@ -396,30 +388,22 @@ def _decoded(
     unit, units = _ranked(key, layout.unit_bits)
     key >>= np.uint64(layout.unit_bits)
     starts = _run_starts(key)
-    cells, hexagon = _columns(session, layout.cell, key[starts], keys.cell)
+    cells, hexagon = _columns(layout.cell, key[starts])
     if names is not None:
         cells["hexagon"] = names[hexagon]
     cells["users"] = np.diff(starts, append=key.size)
     cells["records"] = np.add.reduceat(sums["n"], starts)
-    columns, _ = _columns(session, layout.unit, units, keys.unit)
+    columns, _ = _columns(layout.unit, units)
     tables = to_table(cells), to_table(columns)
     return SortedPairs(session, keys, *tables, unit, sums, left_out, bins)
 
 
-def _columns(
-    session: Session, fields: Mapping[str, _Field], key: Numbers, keys: Iterable[str]
-) -> tuple[dict[str, Any], Numbers]:
+def _columns(fields: Mapping[str, _Field], key: Numbers) -> tuple[dict[str, Any], Numbers]:
     """Decode the lowest fields of numbers; return the keys that they are, and what is above."""
     columns: dict[str, Any] = {}
     for name, field in reversed(fields.items()):
-        steps = (key & _mask(field.bits)).view(np.int64)
+        columns[name] = field.read((key & _mask(field.bits)).view(np.int64))
         key = key >> np.uint64(field.bits)
-        if name in CLOCKED:
-            columns[name] = steps * field.step + field.lowest
-            continue
-        table = session.arrow(f"SELECT * FROM {name} ORDER BY {field.expression}")
-        for i, text in enumerate(one for one in keys if one not in CLOCKED):
-            columns[text] = table[f"text{i}"].take(to_arrow(steps))
     return columns, key
 
 

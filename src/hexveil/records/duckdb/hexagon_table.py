@@ -1,16 +1,15 @@
 """Hexagons of many places by a table of pixels: what `hexagons.of_places` gives, sooner.
 
 A pixel is a rectangle of degrees whose height is an H3 edge / `FINER`. Where its four corners lie
-in one hexagon of six corners, every place in it does that is not within `margin` of its sides. For
-H3 draws an edge of such a hexagon on one face of the icosahedron, as an arc of a great circle, and
-its angles are below 180 degrees. In degrees of latitude and longitude an arc is off its chord by at
-most d = l² tan(lat) / 8 cos(lat) for an edge of l radians. Put a line beside each edge, d outside of
-its chord: the region within all lines is convex and has the four corners, so it has the pixel. A
-place that is farther than 2 d from all sides is the centre of a disc in the pixel, hence in the
-region, so that it is farther than 2 d from each line, and farther than 0 from each arc: it lies in
-the hexagon. Up to `LARGEST_LATITUDE` d is below 0.7 l² (5.1 / 8), and 2 d below 17 l of a pixel's
-height for edges half as long again as their average; `margin` is 64 l, and what H3 and additions
-round, which is below 1e-7 degrees. Other places are computed.
+in one hexagon of six corners, every place in it does that is not within a margin of its sides: H3
+draws an edge of such a hexagon on one face of the icosahedron, as an arc of a great circle, and its
+angles are below 180 degrees. On a map of degrees an arc is off its chord by less than d = 0.65 l²
+for an edge of l radians, up to `LARGEST_LATITUDE`. Shift the line of each chord outwards by d: the
+region within all these lines is convex and has the four corners, so it has the pixel. A place that
+is 2 d or more from all sides is the centre of a disc in the pixel, hence in the region: it is 2 d
+from each line, d from each chord, and so inside of each arc. For edges of twice their average, 2 d
+is 5.2 edge² radians, or 5.2 `FINER` edge pixels; the margin is 5.4, and 1e-7 degrees for what H3
+and additions round (3.5e-8 was the most that was found). Other places are computed.
 
 Tiles of pixels are filled where many places were seen, or are to be expected, within a window
 around the first places. Nothing here depends on values or users.

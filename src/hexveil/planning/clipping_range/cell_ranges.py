@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanErrorModel
-from hexveil.accounting.noise_law import LAPLACE
-from hexveil.accounting.promise import PARTS
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.promise import PARTS, choices_worth, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.base.read_only import ReadOnlyArrays
@@ -49,6 +49,7 @@ from hexveil.planning.clipping_range.user_weights import (
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.pair_columns import Weights
@@ -66,6 +67,12 @@ FEW_VOTES, MANY_VOTES = 160, 480
 """Votes times epsilon of the histogram below which it is rough, and above which it is precise."""
 MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 """Shares of ε for the spread; it is not measured where it would cost more."""
+MAX_SPREAD_SHARES = {LAPLACE: MAX_SPREAD_SHARE, GAUSSIAN: Fraction(1, 20)}
+"""Largest share of the promise for it."""
+CELLS_EXPECTED = {LAPLACE: 0.9, GAUSSIAN: 0.85}
+"""Share of the promise that is expected to be left to the cells."""
+HISTOGRAM_WEIGHTS = 2
+"""A user who changes takes its votes from some bins, and gives them to others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +138,11 @@ class CellRangePlan(ReadOnlyArrays):
     def epsilon(self) -> Fraction:
         """Loss of every user by the stages that look at the whole map, without a δ."""
         return self.histogram_loss + self.spread_epsilon
+
+    def shared(self, delta: Fraction) -> Promise:
+        """Return the loss of every user of the map: whoever is in it may move the histogram."""
+        spread = choices_worth(self.spread_epsilon, delta, 1)
+        return of_amount(self.histogram_loss + spread.amount, delta)
 
     @property
     def measures_spread(self) -> bool:
@@ -223,6 +235,7 @@ def _thousandths_up(share: Fraction) -> Fraction:
 
 def plan_cell_ranges(
     occupancy: Occupancy,
+    promise: Promise,
     epsilon: Fraction,
     share: Fraction | None,
     iterations: int = ITERATIONS,
@@ -232,8 +245,10 @@ def plan_cell_ranges(
     Parameters
     ----------
     occupancy : Occupancy
-    epsilon : Fraction
+    promise : Pure or Squares
         The most that a user may lose, in all.
+    epsilon : Fraction
+        The promise as it was asked for.
     share : Fraction or None
         Part of it for the pooled histogram; default by the votes.
     iterations : int
@@ -244,20 +259,29 @@ def plan_cell_ranges(
     InputError
         If the share leaves nothing for the cells.
     """
-    # What is left for the cells follows from the weights' votes; 10 % less changes weights little.
-    expected_loss = 0.9 * float(epsilon)
+    # What is left for the cells follows from the weights' votes; some less changes weights little.
+    law, delta = promise.law, promise.delta
+    expected = CELLS_EXPECTED[law] * float(promise.amount)
     prior = user_mean_prior(HALF_WIDTH)
-    weights = find_user_weights(occupancy, expected_loss, prior, iterations)
-    pooled = histogram_share(total_votes(weights.weight), epsilon) if share is None else share
-    inside = spread_share(distance_vote_ratio(weights.weight), epsilon)
-    if pooled + inside >= 1:
+    weights = find_user_weights(occupancy, expected, prior, iterations, law=law)
+    if share is None:
+        # Gaussian votes as precise as those of a pure plan of this ε, if they do not cost too much.
+        wanted = epsilon * histogram_share(total_votes(weights.weight), epsilon)
+        most = promise.part(MAX_HISTOGRAM_SHARE).amount
+        pooled = min(promise.laplace_amount(wanted, HISTOGRAM_WEIGHTS), most)
+    else:
+        pooled = promise.part(share).amount
+    inside = epsilon * spread_share(distance_vote_ratio(weights.weight), epsilon)
+    # A pure loss that is too small for a choice finds ranges by luck: no more than a part.
+    inside = min(inside, promise.part(MAX_SPREAD_SHARES[law]).choices(1))
+    plan = CellRangePlan(pooled, inside, FIRST_SHARE, weights.weight)
+    left = promise.amount - plan.shared(delta).amount
+    if left <= 0:
         raise InputError(
-            f"range_share {decimal_text(pooled)} leaves nothing for the cells: the spread of user "
-            f"means within cells takes {decimal_text(inside)} of epsilon."
+            f"range_share {decimal_text(share or Fraction(0))} leaves nothing for the cells: the "
+            f"spread of user means within cells takes {decimal_text(inside / epsilon)} of epsilon."
         )
-    shares = epsilon * pooled, epsilon * inside
-    noise = weights.noise * expected_loss / float(epsilon - sum(shares))
-    return CellRangePlan(*shares, FIRST_SHARE, weights.weight), noise
+    return plan, weights.noise * (expected / float(left)) ** (1.0 / law.power)
 
 
 def mean_error_model(

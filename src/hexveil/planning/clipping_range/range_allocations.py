@@ -1,4 +1,4 @@
-"""Rows of plans under a private interval: weights and noise, fitted to the loss that was asked."""
+"""Rows of plans under private ranges: weights and noise, fitted to the promise that was asked."""
 
 from __future__ import annotations
 
@@ -6,77 +6,57 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.planning.allocation import (
-    PerCellRange,
-    PlanAllocation,
-    PrivateRange,
-    full_factors,
-)
-from hexveil.planning.clipping_range import (
-    cell_ranges,
-    fast_prediction,
-    private_range,
-    variance_range,
-)
-from hexveil.planning.guarantees.plan_losses import max_user_loss
-from hexveil.planning.guarantees.planning_problem import PlanningProblem
+from hexveil.planning.allocation import PerCellRange, PlanAllocation, PrivateRange, full_factors
+from hexveil.planning.calibration import fit_noise
+from hexveil.planning.clipping_range.cell_ranges import plan_cell_ranges
+from hexveil.planning.clipping_range.fast_prediction import RangeSearch
+from hexveil.planning.clipping_range.variance_range import plan_variance_range
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.request import Request
+    from hexveil.planning.guarantees.planning_problem import PlanningProblem
 
 
-def allocate_with_range(
-    occupancy: Occupancy, request: Request, epsilon: Fraction
-) -> PlanAllocation:
+def allocate_with_range(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
     """Return weights and noise under one range, for means, or for variances too."""
+    request = problem.request
+    assert request.epsilon is not None  # noqa: S101  targets are met at an epsilon that is tried
+    search = RangeSearch(problem.occupancy, promise, request.epsilon, request.range_share)
     if "variance" in request.noised:
-        both = variance_range.plan_variance_range(occupancy, request, epsilon)
-        clipping = PrivateRange(both.interval)
-        return _calibrated(occupancy, request, epsilon, clipping, (both.mean, both.variance))
-    share = request.range_share
-    candidates = fast_prediction.candidates_for(occupancy.n_users, epsilon, share)
-    expected, quantized = fast_prediction.select_candidate(occupancy, candidates, epsilon, share)
-    interval, noise = private_range.build_range_plan(
-        occupancy, epsilon, share, expected.ends, begin=quantized
-    )
-    noises = noise, np.zeros_like(noise)
-    return _calibrated(occupancy, request, epsilon, PrivateRange(interval), noises)
+        both = plan_variance_range(search, request)
+        return _fitted(problem, promise, PrivateRange(both.interval), both.mean, both.variance)
+    best, rough = search.rough()
+    interval, weights = search.interval(best, begin=rough.rates)
+    return _fitted(problem, promise, PrivateRange(interval), weights.noise)
 
 
-def allocate_cell_ranges(
-    occupancy: Occupancy, request: Request, epsilon: Fraction
-) -> PlanAllocation:
+def allocate_cell_ranges(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
     """Return weights and noise of cells with ranges of their own."""
-    plan, noise = cell_ranges.plan_cell_ranges(occupancy, epsilon, request.range_share)
-    noises = noise, np.zeros_like(noise)
-    return _calibrated(occupancy, request, epsilon, PerCellRange(plan), noises)
+    request = problem.request
+    assert request.epsilon is not None  # noqa: S101  as above
+    plan, noise = plan_cell_ranges(problem.occupancy, promise, request.epsilon, request.range_share)
+    return _fitted(problem, promise, PerCellRange(plan), noise)
 
 
-def _calibrated(
-    occupancy: Occupancy,
-    request: Request,
-    epsilon: Fraction,
+def _fitted(
+    problem: PlanningProblem,
+    promise: Promise,
     clipping: PrivateRange | PerCellRange,
-    noise: tuple[Floats, Floats],
+    mean: Floats,
+    variance: Floats | None = None,
 ) -> PlanAllocation:
-    """Calibrate noise: the most exposed user loses the requested epsilon, no more."""
+    """Return rows with noise of means for a range of width 1, and of squares for a radius of 1."""
+    occupancy = problem.occupancy
     largest = occupancy.largest_count
-    allocation = PlanAllocation(
+    squares = np.zeros(occupancy.n_cells) if variance is None else variance
+    rows = PlanAllocation(
         mechanism="weights",
         contribution_cap=largest,
-        noise_scale_records=noise[0] * occupancy.records_per_cell,
-        variance_cap=np.where(noise[1] > 0, largest, 0),
-        variance_noise=noise[1],
+        noise_scale_records=mean * occupancy.records_per_cell,
+        variance_cap=np.where(squares > 0, largest, 0),
+        variance_noise=squares,
         contribution_factor=full_factors(occupancy),
         clipping=clipping,
     )
-    flat = np.ones(occupancy.n_cells)  # losses under a range do not depend on the span
-    losses = max_user_loss(PlanningProblem(occupancy, flat, request), allocation)
-    # Noise scales the loss in the cells alone: the range's own loss stays as it is.
-    shared = clipping.shared(request.delta).amount
-    ratio = float((losses - shared) / (epsilon - shared))
-    return allocation.with_noise_scaled(ratio * (1.0 + 2.0**-40))
+    return fit_noise(problem, promise, rows)

@@ -20,7 +20,7 @@ import numpy as np
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record, span_in_quanta
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.calibration import allocate_at_least_epsilon, calibrate_noise
+from hexveil.planning.calibration import ROUNDING, calibrate_noise, least_allocation
 from hexveil.planning.guarantees.plan_losses import max_user_loss
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import JointSolution, minimize_loss, minimize_max_error
@@ -76,7 +76,7 @@ def allocate_within_errors(
                 exposure, at_epsilon, epsilon, float(epsilon) * SAFETY_MARGIN
             )
 
-        return allocate_at_least_epsilon(problem, targets, at)
+        return least_allocation(problem, targets, at)[1]
     requested, aim = (
         relative_targets(targets, problem.span, problem.occupancy, times)
         for times in (1.0, SAFETY_MARGIN)
@@ -140,7 +140,7 @@ def _spend_all(
     loss = max_user_loss(problem, fit)
     # Less noise by the ratio of both losses makes no loss larger than asked: the part that is
     # charged for the lattice of a variance does not grow.
-    quieter = fit.with_noise_scaled(float(loss / epsilon) * (1.0 + 2.0**-40)) if loss else fit
+    quieter = fit.with_noise_scaled(float(loss / epsilon) * ROUNDING) if loss else fit
     return quieter if max_user_loss(problem, quieter) <= epsilon else fit
 
 

@@ -17,9 +17,10 @@ from hexveil.accounting.promise import Pure
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.model.pair_columns import ListedWeights
-from hexveil.planning.allocation import PrivateRange, WithinBounds
 from hexveil.planning.clipping_range import variance_range
+from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.fast_prediction import RangeSearch
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, WITHIN_CELL_SHARE, half_width_sd
 from hexveil.planning.serialization.plan_codec import encode
 from publishing.setting import dataset_of

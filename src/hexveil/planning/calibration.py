@@ -10,9 +10,8 @@ import numpy as np
 
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.errors import InputError
+from hexveil.base.rational import round_up
 from hexveil.base.work_share import SEARCH, part_of_work
-from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
-from hexveil.planning.guarantees.plan_losses import max_user_loss, shared_cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
-    from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.guarantees.planning_problem import PlanningProblem
+    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 
 
 HALVINGS = 40
@@ -69,7 +67,7 @@ def spend_epsilon(
 def _fractional_loss(problem: PlanningProblem, allocation: PlanAllocation) -> Fraction:
     # Whole quanta are never more than the fractions that are charged here: a loss that holds
     # without metadata holds with it, and the plan does not depend on the lattice.
-    return max_user_loss(problem.without_metadata(), allocation)
+    return allocation.most_booked(problem.without_metadata())
 
 
 def _scaled_to(
@@ -97,15 +95,15 @@ def fit_noise(
     What is spent on ranges of the whole map stays as it is; nothing changes where nobody spends
     anything on the cells.
     """
-    shared = Fraction(shared_cost(allocation, promise.delta))
-    booked, room = max_user_loss(problem, allocation), promise.amount - shared
+    shared = Fraction(round_up(allocation.clipping.shared(promise.delta).amount))
+    booked, room = allocation.most_booked(problem), promise.amount - shared
     if booked <= shared:
         return allocation
     while True:
         ratio = float((booked - shared) / room) ** (1.0 / promise.law.power)
         allocation = allocation.with_noise_scaled(ratio * ROUNDING)
         # Rounded contributions and steps of a lattice may keep the ratio from holding exactly.
-        booked = max_user_loss(problem, allocation)
+        booked = allocation.most_booked(problem)
         if booked <= promise.amount:
             return allocation
 
@@ -131,7 +129,7 @@ def least_allocation(
     """
 
     def meets(allocation: PlanAllocation) -> bool:
-        return target_ratio(problem, targets, error_models(problem, allocation)) <= 1.0
+        return target_ratio(problem, targets, allocation.error_models(problem)) <= 1.0
 
     low = high = SMALLEST_EPSILON
     # Most of the way up is quick; the halvings take their time.
@@ -164,7 +162,7 @@ def target_ratio(
     problem: PlanningProblem, targets: Mapping[str, Floats], models: Mapping[str, ErrorModel]
 ) -> float:
     """Return the largest ratio of an error to its target; with objective "mean" the average one."""
-    summed = objective_errors(problem.request, problem.span, models)
+    summed = problem.objective_errors(models)
     ratios = [
         (summed if name == "sum" else models[name].error) / target
         for name, target in targets.items()

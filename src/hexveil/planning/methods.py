@@ -21,12 +21,8 @@ from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.pair_columns import no_pairs
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.calibration import calibrate_noise, least_allocation, spend_epsilon
-from hexveil.planning.clipping_range.range_allocations import (
-    allocate_cell_ranges,
-    allocate_with_range,
-)
-from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
-from hexveil.planning.guarantees.plan_losses import max_user_loss
+from hexveil.planning.clipping_range.cell_ranges import allocate_cell_ranges
+from hexveil.planning.clipping_range.one_range import allocate_with_range
 from hexveil.planning.optimizers import joint, joint_gaussian, per_cell
 from hexveil.planning.optimizers.independent_mean_variance import allocate_independently
 from hexveil.planning.optimizers.printed_clip_user import allocate_printed
@@ -34,8 +30,7 @@ from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErr
 
 if TYPE_CHECKING:
     from hexveil.accounting.promise import Promise
-    from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.guarantees.planning_problem import PlanningProblem
+    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
     from hexveil.planning.request import ErrorKind
 
 HALVINGS = 40
@@ -96,7 +91,7 @@ def _per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     for _ in parts_of_work(SEARCH, range(HALVINGS)):
         middle = Fraction(math.sqrt(low * high))
         allocation = allocate_independently(occupancy, problem.span, request, middle)
-        fits = max_user_loss(problem.without_metadata(), allocation) <= epsilon
+        fits = allocation.most_booked(problem.without_metadata()) <= epsilon
         low, high = (middle, high) if fits else (low, middle)
     allocation = allocate_independently(occupancy, problem.span, request, low)
     return calibrate_noise(problem, epsilon, allocation)
@@ -152,11 +147,11 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         )
         allocations.append(allocation)
         # The ratio of exact loss to cell loss is that of the suppression at hand.
-        cell_loss = cell_loss * epsilon / max_user_loss(problem.without_metadata(), allocation)
+        cell_loss = cell_loss * epsilon / allocation.most_booked(problem.without_metadata())
 
     def max_error(allocation: PlanAllocation) -> float:
-        models = error_models(problem.without_metadata(), allocation)
-        return float(objective_errors(request, span, models).max())
+        models = allocation.error_models(problem.without_metadata())
+        return float(problem.objective_errors(models).max())
 
     candidates = [spend_epsilon(problem, epsilon, allocation) for allocation in allocations]
     return min(candidates, key=max_error)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -29,10 +29,26 @@ from hexveil.accounting.promise import PARTS, choices_worth, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.cell_range_allocation import ReleasedCellRanges
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
+    CellRangeAllocation,
+    PosteriorRangeSelection,
+    ReleasedCellRanges,
+)
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
+from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
 from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE, distance_vote_ratio
+from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+from hexveil.planning.allocation import weighted_rows
+from hexveil.planning.calibration import fit_noise
+from hexveil.planning.clipping_range.clipping import (
+    Clipping,
+    StatedLosses,
+    check_weights,
+    lattice_of,
+    misfit,
+    weighted_losses,
+)
 from hexveil.planning.clipping_range.private_range import (
     MIN_RANK_PRECISION,
     PRIOR_SD,
@@ -46,13 +62,21 @@ from hexveil.planning.clipping_range.user_weights import (
     find_user_weights,
     max_bias,
 )
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 
 if TYPE_CHECKING:
+    from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.pair_columns import Weights
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
+    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
+    from hexveil.planning.plan import Plan
+    from hexveil.planning.request import Request
 
 
 FIRST_SHARE = Fraction(3, 10)
@@ -320,3 +344,102 @@ def mean_error_model(
         expected_bias=np.hypot(by_weights, expected_clipping_error(HALF_WIDTH)),
         law=law,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class PerCellRange(Clipping):
+    """User means are clipped to ranges of their cells, which depend on a first look."""
+
+    plan: CellRangePlan
+    mode: ClassVar[Literal["per-cell"]] = "per-cell"
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether its weights are those of these cells and users."""
+        return self.plan.weight.fits(occupancy)
+
+    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+        """Refuse weights, noise or statistics that no such plan has."""
+        check_weights(self.plan.weight, rows)
+        if request.noised != ("mean",):
+            raise misfit()
+
+    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
+        """Return the error model of the means."""
+        noise = rows.mean_noise(problem)
+        return mean_error_model(problem.span, self.plan, noise, problem.request.law)
+
+    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
+        """Refuse variances."""
+        raise InputError('clipping_range "per-cell" publishes the mean alone.')
+
+    def shared(self, delta: Fraction) -> Promise:
+        """Return the loss of every user of the map: whoever is in it may move the histogram."""
+        return self.plan.shared(delta)
+
+    def losses(
+        self,
+        problem: PlanningProblem,
+        rows: PlanAllocation,
+        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
+    ) -> StatedLosses:
+        """Return the losses of the plan."""
+        noise, shared = rows.mean_noise(problem), self.shared(problem.request.delta)
+        return weighted_losses(problem.occupancy, self.plan.weight, (noise,), shared)
+
+    def stages(self, plan: Plan, scale: ValueLattice) -> CellRangeAllocation:
+        """Return histogram, spread and looks at cells, on the lattice of the records."""
+        decided, lattice, steps = self.plan, lattice_of(plan, scale), scale.span_quanta
+        lower = float(lattice.lower_value[0])
+        selection = PosteriorRangeSelection(
+            CellDesign.of(decided.weight),
+            plan.mean_noise,
+            float(decided.first_share),
+            (lower, lower + lattice.quantum * steps),
+            is_gaussian=bool(plan.delta),
+        )
+        allocation = (GaussianCellRanges if plan.delta else CellRangeAllocation)(
+            of_amount(decided.histogram_loss, plan.delta),
+            decided.spread_epsilon,
+            decided.first_share,
+            WeightedMean(plan.occupancy, decided.weight, plan.mean_noise),
+            lattice,
+            steps,
+            selection,
+            _PlannedErrors(plan, self, steps),
+            plan.booked_losses,
+        )
+        allocation.check()
+        return allocation
+
+    def with_outputs(self, stages: ReleaseAllocation, outputs: Outputs) -> PerCellRange:
+        """Return the same with the ranges that a release chose."""
+        assert isinstance(stages, CellRangeAllocation)  # noqa: S101  made by `stages`
+        return self.with_ranges(stages.released(outputs), stages.lattice_steps)
+
+    def with_ranges(self, released: ReleasedCellRanges, lattice_steps: int) -> PerCellRange:
+        """Return the same with ranges in quanta of bounds of so many steps."""
+        outputs = CellRangeOutputs(**vars(released), span_quanta=lattice_steps)
+        return PerCellRange(self.plan.with_outputs(outputs))
+
+
+@dataclass(frozen=True, eq=False)
+class _PlannedErrors:
+    """Error model of a plan with released ranges."""
+
+    plan: Plan
+    clipping: PerCellRange
+    lattice_steps: int
+
+    def __call__(self, released: ReleasedCellRanges) -> ErrorModel:
+        """Return the error model for these ranges."""
+        found = self.clipping.with_ranges(released, self.lattice_steps)
+        return found.mean_error(self.plan.problem, self.plan.allocation)
+
+
+def allocate_cell_ranges(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
+    """Return weights and noise of cells with ranges of their own."""
+    request = problem.request
+    assert request.epsilon is not None  # noqa: S101  targets are met at an epsilon that is tried
+    share = request.range_share
+    plan, noise = plan_cell_ranges(problem.occupancy, promise, request.epsilon, share)
+    return fit_noise(problem, promise, weighted_rows(problem.occupancy, PerCellRange(plan), noise))

@@ -41,8 +41,9 @@ from hexveil.planning.distribution.distribution_components import (
     predicted_share_error,
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
-from hexveil.planning.guarantees.plan_losses import PartsBooking
+from hexveil.planning.parts_booking import PartsBooking
 from hexveil.planning.plan_moments import public_side
+from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
@@ -356,14 +357,10 @@ class DistributionPlan(PartsBooking):
     def _moments(self) -> list[Component]:
         if self.moment_plan is None:
             return []
-        from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415  as below
-
         return [Component(MOMENTS, allocation_of(self.moment_plan, self.facts.lattice))]
 
     def _distribution(self) -> list[Component]:
         # Loaded with the stages of a release, not with every plan: it loads the noise library.
-        from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415
-
         assert self.facts.bins is not None  # noqa: S101  see plan_distribution
         edges, occupancy = self.facts.bins.edges, self.occupancy
         match self.component:

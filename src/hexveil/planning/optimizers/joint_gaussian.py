@@ -45,8 +45,6 @@ from hexveil.planning.calibration import (
     least_allocation,
     target_ratio,
 )
-from hexveil.planning.guarantees.plan_errors import error_models
-from hexveil.planning.guarantees.plan_losses import booked_per_user
 from hexveil.planning.optimizers.joint import bounded_rows, relative_targets
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import JointSolution
@@ -61,8 +59,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.guarantees.planning_problem import PlanningProblem
+    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
     from hexveil.planning.target_errors import Targets
 
 
@@ -216,7 +213,7 @@ def _meet_each_target(
         if found is None:
             return math.inf, None
         rows = bounded_rows(occupancy, found, rounding=np.floor)
-        return float(booked_per_user(problem, rows).max(initial=0.0)), rows
+        return float(rows.most_booked(problem)), rows
 
     centre, step, (cost, best) = 1.0, FIRST_STEP, tried(1.0)
     for _ in range(MOST_LIMITS // 2):
@@ -260,8 +257,7 @@ def _meet_average_targets(
         if scaled is None:  # bias alone is too large
             tried *= 2.0
             continue
-        booked = Fraction(float(booked_per_user(problem, scaled).max(initial=0.0)))
-        own = square_epsilon(booked, delta)
+        own = square_epsilon(scaled.most_booked(problem), delta)
         is_second, better = found is not None, own < cost
         if better:
             found, cost = scaled, own
@@ -280,7 +276,7 @@ def _with_targets_met(
     problem: PlanningProblem, targets: Mapping[str, Floats], rows: PlanAllocation
 ) -> PlanAllocation | None:
     """Return the rows with the most noise that meets the targets; None if none does."""
-    models = error_models(problem, rows)
+    models = rows.error_models(problem)
 
     def ratio(times: float) -> float:
         scaled = {name: replace(one, noise=one.noise * times) for name, one in models.items()}

@@ -142,7 +142,7 @@ def test_a_plan_chooses_what_is_predicted_to_be_best(users, epsilon):
     errors = []
     for one in search.candidates:
         interval, weights = search.interval(one)
-        assert search.left(one) == float(epsilon - interval.epsilon)
+        assert search.remaining(one) == float(epsilon - interval.epsilon)
         errors.append(interval.width * float((weights.noise + interval.expected_bias()).mean()))
     assert made.expected_error <= 1.1 * min(errors)
 

@@ -84,7 +84,7 @@ class HasDeclaredColumns(Protocol):
         """All that a plan may see."""
 
 
-class PlanOptions(TypedDict, total=False):
+class PlanArguments(TypedDict, total=False):
     """Options of `plan` but the statistics, for overloads: see there."""
 
     epsilon: Number | None
@@ -116,7 +116,7 @@ def plan(
     source: DeclaredColumns | HasDeclaredColumns,
     *,
     statistics: Sequence[str] | str | None = ...,
-    **options: Unpack[PlanOptions],
+    **options: Unpack[PlanArguments],
 ) -> DeclaredColumnPlans: ...
 
 
@@ -125,7 +125,7 @@ def plan(
     source: ColumnFacts | HasColumnFacts,
     *,
     statistics: Sequence[str] | str | None = ...,
-    **options: Unpack[PlanOptions],
+    **options: Unpack[PlanArguments],
 ) -> ColumnPlans: ...
 
 
@@ -134,7 +134,7 @@ def plan(
     source: DeclaredFacts | HasDeclaredFacts,
     *,
     statistics: Sequence[str] | str | None = ...,
-    **options: Unpack[PlanOptions],
+    **options: Unpack[PlanArguments],
 ) -> PresencePlan: ...
 
 
@@ -143,7 +143,7 @@ def plan(
     source: Occupancy | PublicMetadata | HasPublicMetadata,
     *,
     statistics: Sequence[Moment] | Moment | None = ...,
-    **options: Unpack[PlanOptions],
+    **options: Unpack[PlanArguments],
 ) -> Plan: ...
 
 
@@ -152,7 +152,7 @@ def plan(
     source: Occupancy | PublicMetadata | HasPublicMetadata,
     *,
     statistics: Sequence[str] | str,
-    **options: Unpack[PlanOptions],
+    **options: Unpack[PlanArguments],
 ) -> Plan | DistributionPlan: ...
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
-    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
+    from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.plan_rows import PlanningProblem
 
 
 HALVINGS = 40

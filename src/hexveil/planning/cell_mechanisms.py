@@ -30,8 +30,9 @@ from hexveil.mechanisms.published_cells import PublishedCells
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
 from hexveil.mechanisms.single_cell.cell_allocation import STUDY_SPAN, CellAllocation, MapProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan
-from hexveil.planning.allocation import MAX_ERROR, PlanAllocation, full_factors, refuse_rows
-from hexveil.planning.clipping_range.clipping import Clipping
+from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.clipping_range.clipping import ClippingKind
+from hexveil.planning.plan_rows import MAX_ERROR, full_factors, refuse_rows
 from hexveil.planning.request import no_variances
 
 if TYPE_CHECKING:
@@ -46,10 +47,9 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.allocation import PlanningProblem
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocation
     from hexveil.planning.plan_data import PlanData
+    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
     from hexveil.planning.request import Request
 
 
@@ -68,7 +68,7 @@ ROUNDING_MARGIN = 1 - Fraction(1, 2**30)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class CellMechanisms(Clipping):
+class CellMechanisms(ClippingKind):
     """Every cell's mean is published by a mechanism of one cell, in stages of its own.
 
     Attributes
@@ -91,7 +91,7 @@ class CellMechanisms(Clipping):
         """Return whether its predictions are those of these cells."""
         return self.predicted_error.size == occupancy.n_cells
 
-    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
         """Refuse predictions, or statistics, that no such plan has."""
         predicted = self.predicted_error
         sane = (predicted >= 0) & (predicted < MAX_ERROR)
@@ -99,7 +99,7 @@ class CellMechanisms(Clipping):
         if request.noised != ("mean",):
             raise InputError("it has a cell without noise for its variance.")
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
         """Return the error model of the cells' means."""
         figures = self.cells.figures
         return CellMechanismErrorModel(
@@ -115,25 +115,25 @@ class CellMechanisms(Clipping):
             error_bound95=figures.bound95,
         )
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
         """Refuse variances."""
         raise no_variances()
 
     def losses(
         self,
         problem: PlanningProblem,  # noqa: ARG002  as of other kinds
-        rows: PlanAllocation,  # noqa: ARG002
+        rows: PlanRows,  # noqa: ARG002
         variance: ErrorModel | None = None,  # noqa: ARG002
     ) -> CellLosses:
         """Return the losses of the stages of all cells."""
         return CellLosses(self.cells)
 
-    def stages(self, plan: Plan, scale: ValueLattice) -> PublishedCells:
+    def stages(self, plan: Decisions, scale: ValueLattice) -> PublishedCells:
         """Return the stages of all cells; refuse those of other records or bounds."""
         planned = self.cells.problem
         lattice = planned.lower, planned.quantum, planned.span
         if (
-            planned.occupancy.fingerprint != plan.occupancy.fingerprint
+            planned.occupancy.fingerprint != plan.problem.occupancy.fingerprint
             or lattice != (scale.lower, scale.quantum, scale.span_quanta)
             or (plan.lower != float(scale.lower)).any()
             or (plan.upper != float(scale.upper)).any()
@@ -142,7 +142,7 @@ class CellMechanisms(Clipping):
                 "the stages of the plan are those of other records or bounds; plan these records "
                 "again."
             )
-        return PublishedCells(self.cells, plan.error_models["mean"])
+        return PublishedCells(self.cells, plan.models["mean"])
 
     def with_outputs(self, stages: ReleaseAllocation, outputs: Outputs) -> CellMechanisms:
         """Return the same with the ranges that cells chose."""

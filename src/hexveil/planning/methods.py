@@ -30,7 +30,8 @@ from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErr
 
 if TYPE_CHECKING:
     from hexveil.accounting.promise import Promise
-    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
+    from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.request import ErrorKind
 
 HALVINGS = 40

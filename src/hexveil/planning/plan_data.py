@@ -25,8 +25,8 @@ import pyarrow as pa
 from hexveil.accounting.promise import of_amount, promised
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.planning.allocation import PlanningProblem
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
+from hexveil.planning.plan_rows import PlanningProblem
 from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErrors
 
 if TYPE_CHECKING:

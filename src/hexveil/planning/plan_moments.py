@@ -14,12 +14,12 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_bounds
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.allocation import PlanningProblem
 from hexveil.planning.feasibility.advice import GridTooFineWarning, brief_advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import allocate
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan import Plan
+from hexveil.planning.plan_rows import PlanningProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,24 +28,24 @@ from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ClippedMean
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.mapped_moves import MappedMoves
-from hexveil.planning.clipping_range.clipping import Clipping, StatedLosses, lattice_of
+from hexveil.planning.clipping_range.clipping import ClippingKind, StatedLosses, lattice_of
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Bools, Floats
     from hexveil.mechanisms.clipped.clipped_allocation import ClippedStatistic
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.clipping_range.clipping import Decisions
+    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
 
 
 @dataclass(frozen=True)
-class WithinBounds(Clipping):
+class WithinBounds(ClippingKind):
     """Values are clipped to the public bounds alone."""
 
     mode: ClassVar[Literal["bounds"]] = "bounds"
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the means."""
         span, noise = problem.span, rows.mean_noise(problem)
         if rows.normaliser == "contributions":
@@ -57,7 +57,7 @@ class WithinBounds(Clipping):
         )
         return ErrorModel("mean", span, noise, share, constant, law=problem.request.law)
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the variances."""
         unit, noise, occupancy = problem.span**2, rows.variance_noise, problem.occupancy
         if rows.normaliser == "contributions":
@@ -75,7 +75,7 @@ class WithinBounds(Clipping):
         return ErrorModel("variance", unit, noise, share, constant, law=problem.request.law)
 
     def losses(
-        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
+        self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None = None
     ) -> StatedLosses:
         """Return the losses of the plan."""
         statistics = []
@@ -88,19 +88,19 @@ class WithinBounds(Clipping):
         moves = PairMoves(problem.occupancy, tuple(statistics), factors, rows.suppressed)
         return StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
 
-    def stages(self, plan: Plan, scale: ValueLattice) -> ClippedAllocation:
+    def stages(self, plan: Decisions, scale: ValueLattice) -> ClippedAllocation:
         """Return the one stage of the plan on the lattice of the records."""
         _check_rows(plan)
-        lattice, rows, models = lattice_of(plan, scale), plan.allocation, plan.error_models
+        lattice, rows, models = lattice_of(plan, scale), plan.rows, plan.models
         statistics: list[ClippedStatistic] = []
         if "mean" in models:
             mean = _mean(plan, lattice)
             # 64-bit overflow would wrap around silently, and with it the sensitivity.
-            mean.check(scale.span_quanta, float(plan.requested_epsilon), has_squares=False)
+            mean.check(scale.span_quanta, plan.epsilon, has_squares=False)
             statistics.append(mean)
         if "variance" in models:
             variance = ClippedVariance(
-                plan.occupancy,
+                plan.problem.occupancy,
                 lattice,
                 rows.variance_noise,
                 rows.variance_cap,
@@ -114,26 +114,26 @@ class WithinBounds(Clipping):
         # The meter adds the losses up again from the integers of these very statistics.
         moves = tuple(statistic.moves for statistic in statistics)
         report = MappedMoves(
-            PairMoves(plan.occupancy, moves, (rows.contribution_factor,), rows.suppressed)
+            PairMoves(plan.problem.occupancy, moves, (rows.contribution_factor,), rows.suppressed)
         )
-        stage = ClippedStage(tuple(statistics), report, law=plan.request.law)
-        return ClippedAllocation(stage, plan.booked_losses)
+        stage = ClippedStage(tuple(statistics), report, law=plan.problem.request.law)
+        return ClippedAllocation(stage, plan.booked)
 
 
-def _mean(plan: Plan, lattice: CellLattice) -> ClippedMean | RenormalisedMean:
+def _mean(plan: Decisions, lattice: CellLattice) -> ClippedMean | RenormalisedMean:
     """Return the means of a plan."""
-    rows, error = plan.allocation, plan.error_models["mean"]
+    rows, error = plan.rows, plan.models["mean"]
     # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
     noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
     if rows.normaliser == "contributions":
         kept = rows.contribution_cap, rows.suppressed, rows.divisors(plan.problem)
-        return RenormalisedMean(plan.occupancy, lattice, noise, *kept, error)
+        return RenormalisedMean(plan.problem.occupancy, lattice, noise, *kept, error)
     caps = rows.caps_and_quanta(plan.problem, "mean")
     users = rows.contribution_factor, rows.suppressed
-    return ClippedMean(plan.occupancy, lattice, noise, *caps, *users, error)
+    return ClippedMean(plan.problem.occupancy, lattice, noise, *caps, *users, error)
 
 
-def _lost(problem: PlanningProblem, rows: PlanAllocation) -> Floats:
+def _lost(problem: PlanningProblem, rows: PlanRows) -> Floats:
     """Return the share of each cell that those who are left out can move."""
     cells = problem.occupancy.records_per_cell, rows.divisors(problem)
     lost: Floats = rows.map_contributions(problem, lost_shares, cells)
@@ -148,7 +148,7 @@ def _renormalised(
     return RenormalisedErrorModel(statistic, unit, noise, nothing, nothing, max_bias=max_bias)
 
 
-def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMoves:
+def _mean_moves(problem: PlanningProblem, rows: PlanRows) -> StatisticMoves:
     """Return how far each pair moves its cell's mean."""
     cap, quanta = rows.caps_and_quanta(problem, "mean")
     noise = rows.noise_scale_records
@@ -158,9 +158,7 @@ def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMove
     return clipped_mean.mean_moves(width, cap, quanta, clipped_mean.laplace_scales(width, noise))
 
 
-def _unclipped(
-    problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None
-) -> Bools:
+def _unclipped(problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None) -> Bools:
     """Return in which cells each user contributes all of its samples, or none and is left out."""
     if rows.normaliser == "contributions":
         wholly: Bools = rows.map_contributions(problem, contributes_wholly)
@@ -169,16 +167,16 @@ def _unclipped(
     return np.equal(known, 0.0)
 
 
-def _check_rows(plan: Plan) -> None:
+def _check_rows(plan: Decisions) -> None:
     """Refuse rows under which the loss that the plan states would not hold."""
-    noise, caps = plan.noise_scale_records, plan.contribution_cap
+    noise, caps = plan.rows.noise_scale_records, plan.rows.contribution_cap
     # A stranger may have built the plan: its stated loss holds only if its arrays are sane.
     if not (np.isfinite(noise) & np.where(caps > 0, noise > 0, noise >= 0)).all():
         raise InputError("the plan has a cell that keeps records without noise; plan again.")
-    if (caps < 0).any() or (plan.allocation.variance_cap < 0).any():
+    if (caps < 0).any() or (plan.rows.variance_cap < 0).any():
         raise InputError("the plan has a cell that keeps fewer than no records; plan again.")
     # Exact in doubles, so that kept records are exact integers in units of 2^-30.
-    parts = plan.allocation.contribution_factor * GRAIN
+    parts = plan.rows.contribution_factor * GRAIN
     if not ((parts >= 0) & (parts <= GRAIN) & (parts == np.floor(parts))).all():
         raise InputError(
             "the plan has a factor that is not a multiple of 2^-30 from 0 to 1; plan again."

@@ -1,4 +1,4 @@
-"""Clipping ranges of single cells: shares of ε for each stage, weights and noise.
+"""ClippingKind ranges of single cells: shares of ε for each stage, weights and noise.
 
 One range for the whole map cuts off cells that differ much from the others. Here a histogram of all
 user means gives the range of a first look at every cell, at the share `FIRST_SHARE` of what is left
@@ -42,7 +42,7 @@ from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.planning.allocation import weighted_rows
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.clipping_range.clipping import (
-    Clipping,
+    ClippingKind,
     StatedLosses,
     check_weights,
     lattice_of,
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.pair_columns import Weights
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocation
+    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
     from hexveil.planning.request import Request
 
 
@@ -347,7 +347,7 @@ def mean_error_model(
 
 
 @dataclass(frozen=True, eq=False)
-class PerCellRange(Clipping):
+class PerCellRange(ClippingKind):
     """User means are clipped to ranges of their cells, which depend on a first look."""
 
     plan: CellRangePlan
@@ -357,18 +357,18 @@ class PerCellRange(Clipping):
         """Return whether its weights are those of these cells and users."""
         return self.plan.weight.fits(occupancy)
 
-    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
         """Refuse weights, noise or statistics that no such plan has."""
         check_weights(self.plan.weight, rows)
         if request.noised != ("mean",):
             raise misfit()
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the means."""
         noise = rows.mean_noise(problem)
         return mean_error_model(problem.span, self.plan, noise, problem.request.law)
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:  # noqa: ARG002
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
         """Refuse variances."""
         raise InputError('clipping_range "per-cell" publishes the mean alone.')
 
@@ -379,34 +379,35 @@ class PerCellRange(Clipping):
     def losses(
         self,
         problem: PlanningProblem,
-        rows: PlanAllocation,
+        rows: PlanRows,
         variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
     ) -> StatedLosses:
         """Return the losses of the plan."""
         noise, shared = rows.mean_noise(problem), self.shared(problem.request.delta)
         return weighted_losses(problem.occupancy, self.plan.weight, (noise,), shared)
 
-    def stages(self, plan: Plan, scale: ValueLattice) -> CellRangeAllocation:
+    def stages(self, plan: Decisions, scale: ValueLattice) -> CellRangeAllocation:
         """Return histogram, spread and looks at cells, on the lattice of the records."""
         decided, lattice, steps = self.plan, lattice_of(plan, scale), scale.span_quanta
+        delta, noise = plan.problem.request.delta, plan.rows.mean_noise(plan.problem)
         lower = float(lattice.lower_value[0])
         selection = PosteriorRangeSelection(
             CellDesign.of(decided.weight),
-            plan.mean_noise,
+            noise,
             float(decided.first_share),
             (lower, lower + lattice.quantum * steps),
-            is_gaussian=bool(plan.delta),
+            is_gaussian=bool(delta),
         )
-        allocation = (GaussianCellRanges if plan.delta else CellRangeAllocation)(
-            of_amount(decided.histogram_loss, plan.delta),
+        allocation = (GaussianCellRanges if delta else CellRangeAllocation)(
+            of_amount(decided.histogram_loss, delta),
             decided.spread_epsilon,
             decided.first_share,
-            WeightedMean(plan.occupancy, decided.weight, plan.mean_noise),
+            WeightedMean(plan.problem.occupancy, decided.weight, noise),
             lattice,
             steps,
             selection,
-            _PlannedErrors(plan, self, steps),
-            plan.booked_losses,
+            _CellErrors(plan, self, steps),
+            plan.booked,
         )
         allocation.check()
         return allocation
@@ -423,17 +424,17 @@ class PerCellRange(Clipping):
 
 
 @dataclass(frozen=True, eq=False)
-class _PlannedErrors:
+class _CellErrors:
     """Error model of a plan with released ranges."""
 
-    plan: Plan
+    plan: Decisions
     clipping: PerCellRange
     lattice_steps: int
 
     def __call__(self, released: ReleasedCellRanges) -> ErrorModel:
         """Return the error model for these ranges."""
         found = self.clipping.with_ranges(released, self.lattice_steps)
-        return found.mean_error(self.plan.problem, self.plan.allocation)
+        return found.mean_error(self.plan.problem, self.plan.rows)
 
 
 def allocate_cell_ranges(problem: PlanningProblem, promise: Promise) -> PlanAllocation:

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.pair_columns import Weights
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
     from hexveil.planning.request import Request
 
 
@@ -72,7 +71,32 @@ class ReleaseAllocation(Protocol):
         """Return where published numbers can lie, by statistic."""
 
 
-class Clipping(ReadOnlyArrays):
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """What a plan has decided, of which stages are made.
+
+    Attributes
+    ----------
+    problem : PlanningProblem
+    rows : PlanRows
+    lower, upper : ndarray of float, shape (n_cells,)
+        Bounds of each cell.
+    models : mapping of statistic to ErrorModel
+    booked : ndarray of float, shape (n_users,)
+    epsilon : float
+        As asked for, to be named by refusals.
+    """
+
+    problem: PlanningProblem
+    rows: PlanRows
+    lower: Floats
+    upper: Floats
+    models: Mapping[str, ErrorModel]
+    booked: Floats
+    epsilon: float
+
+
+class ClippingKind(ReadOnlyArrays):
     """Base of what values are clipped to."""
 
     mode: ClassVar[Literal["bounds", "private", "per-cell"]]
@@ -83,7 +107,7 @@ class Clipping(ReadOnlyArrays):
         """Return whether its arrays are those of these cells and users."""
         return True
 
-    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:
+    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:
         """Refuse numbers that no such plan has: a stranger may have written them.
 
         Raises
@@ -91,16 +115,16 @@ class Clipping(ReadOnlyArrays):
         InputError
         """
 
-    def error_models(self, problem: PlanningProblem, rows: PlanAllocation) -> dict[str, ErrorModel]:
+    def error_models(self, problem: PlanningProblem, rows: PlanRows) -> dict[str, ErrorModel]:
         """Return the error model of each noised statistic, by its name."""
         models = {"mean": self.mean_error, "variance": self.variance_error}
         return {name: models[name](problem, rows) for name in problem.request.noised}
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the means."""
         raise NotImplementedError
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the variances."""
         raise NotImplementedError
 
@@ -109,7 +133,7 @@ class Clipping(ReadOnlyArrays):
         return of_amount(Fraction(0), delta)
 
     def losses(
-        self, problem: PlanningProblem, rows: PlanAllocation, variance: ErrorModel | None = None
+        self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None = None
     ) -> MapLosses:
         """Return the losses of the plan.
 
@@ -117,7 +141,7 @@ class Clipping(ReadOnlyArrays):
         """
         raise NotImplementedError
 
-    def stages(self, plan: Plan, scale: ValueLattice) -> ReleaseAllocation:
+    def stages(self, plan: Decisions, scale: ValueLattice) -> ReleaseAllocation:
         """Return the stages of the plan on the lattice of the records.
 
         Raises
@@ -201,7 +225,7 @@ def weighted_losses(
     return StatedLosses(PairMoves(occupancy, numbers, weight=weight), shared)
 
 
-def check_weights(weight: Weights, rows: PlanAllocation) -> None:
+def check_weights(weight: Weights, rows: PlanRows) -> None:
     """Refuse cells without weights or noise, and weights that leave 64 bits with sums."""
     if not weight.is_sound():
         raise InputError("it has weights that no plan has, or a cell without weights.")
@@ -214,7 +238,7 @@ def misfit() -> InputError:
     return InputError("its interval and its request do not fit together.")
 
 
-def lattice_of(plan: Plan, scale: ValueLattice) -> CellLattice:
+def lattice_of(plan: Decisions, scale: ValueLattice) -> CellLattice:
     """Return where the plan's cells stand on the lattice of the records.
 
     Raises
@@ -222,7 +246,7 @@ def lattice_of(plan: Plan, scale: ValueLattice) -> CellLattice:
     InputError
         If a bound of the plan is off the lattice, or a sum could leave 64 bits.
     """
-    most = int(plan.occupancy.records_per_cell.max())
+    most = int(plan.problem.occupancy.records_per_cell.max())
     # Sums are counted in half quanta, and noise needs room beside them.
     if 4 * scale.span_quanta * most >= ROOM:
         raise InputError(

@@ -134,18 +134,18 @@ class RangeSearch:
     epsilon: Fraction
     share: Fraction | None
 
-    def epsilon_of(self, one: RangeCandidate) -> Fraction:
+    def epsilon_of(self, candidate: RangeCandidate) -> Fraction:
         """Return the pure loss of every user by an interval."""
         if self.share is not None:
             return self.promise.part(self.share).choices()
         users, most = self.occupancy.n_users, self.promise.part(private_range.MAX_RANGE_SHARE)
-        usual = private_range.range_epsilon_share(one.quantile, users, self.epsilon)
+        usual = private_range.range_epsilon_share(candidate.quantile, users, self.epsilon)
         # A choice of small pure loss ε costs 1.57 ε² as a square: often as much as without a δ.
         return min(self.epsilon * usual, most.choices())
 
-    def left(self, one: RangeCandidate) -> float:
+    def remaining(self, candidate: RangeCandidate) -> float:
         """Return what an interval leaves to the cells: it is charged to everybody in full."""
-        cost = choices_worth(self.epsilon_of(one), self.promise.delta)
+        cost = choices_worth(self.epsilon_of(candidate), self.promise.delta)
         return float(self.promise.amount - cost.amount)
 
     @cached_property
@@ -153,14 +153,21 @@ class RangeSearch:
         """Intervals to choose from: each precise quantile, the most precise also widened."""
         alone = [RangeCandidate(q, Fraction(1)) for q in private_range.QUANTILES]
         users, precision = self.occupancy.n_users, private_range.MIN_RANK_PRECISION
-        sure = [one for one in alone if one.quantile * users * self.epsilon_of(one) >= precision]
+        sure = [
+            candidate
+            for candidate in alone
+            if candidate.quantile * users * self.epsilon_of(candidate) >= precision
+        ]
         # If none is precise the innermost is the least imprecise.
         *others, last = sure or alone[-1:]
-        return [*others, *(RangeCandidate(last.quantile, one) for one in private_range.WIDENINGS)]
+        return [
+            *others,
+            *(RangeCandidate(last.quantile, widening) for widening in private_range.WIDENINGS),
+        ]
 
     def interval(
         self,
-        one: RangeCandidate,
+        candidate: RangeCandidate,
         iterations: int = user_weights.ITERATIONS,
         begin: Floats | None = None,
         *,
@@ -171,7 +178,7 @@ class RangeSearch:
 
         Parameters
         ----------
-        one : RangeCandidate
+        candidate : RangeCandidate
         iterations : int
             Of the search for weights; fewer are good enough for a prediction.
         begin : ndarray of float, shape (n_cells,), optional
@@ -184,38 +191,40 @@ class RangeSearch:
         """
         law = self.promise.law
         occupancy, sampled = users or (self.occupancy, 1.0)
-        limit = self.left(one) / sampled**law.power * part
-        found = find_user_weights(occupancy, limit, one.prior, iterations, begin, law=law)
-        found = replace(found, noise=found.noise * part ** (1.0 / law.power))
+        limit = self.remaining(candidate) / sampled**law.power * part
+        weights = find_user_weights(occupancy, limit, candidate.prior, iterations, begin, law=law)
+        weights = replace(weights, noise=weights.noise * part ** (1.0 / law.power))
         interval = PrivateClippingRange(
-            self.epsilon_of(one),
-            (one.quantile, 1 - one.quantile),
-            one.widening,
-            one.width,
-            private_range.expected_clipping_error(one.half_width_sd),
-            found.weight,
+            self.epsilon_of(candidate),
+            (candidate.quantile, 1 - candidate.quantile),
+            candidate.widening,
+            candidate.width,
+            private_range.expected_clipping_error(candidate.half_width_sd),
+            weights.weight,
         )
-        return interval, found
+        return interval, weights
 
     def rough(self) -> tuple[RangeCandidate, UserWeights]:
         """Return the candidate of least predicted error by the weights of the widest, and these."""
         widest = self.candidates[-1]
         weights = self.interval(widest, ITERATIONS)[1]
-        by_error = {one: self.predict(weights, widest, one) for one in self.candidates}
-        return min(self.candidates, key=lambda one: by_error[one].mean_error), weights
+        by_error = {
+            candidate: self.predict(weights, widest, candidate) for candidate in self.candidates
+        }
+        return min(self.candidates, key=lambda candidate: by_error[candidate].mean_error), weights
 
     def predict(
-        self, weights: UserWeights, weighed: RangeCandidate, one: RangeCandidate
+        self, weights: UserWeights, weighed: RangeCandidate, candidate: RangeCandidate
     ) -> ErrorPrediction:
         """Predict errors in an interval by the weights of another one, for bounds of width 1."""
-        law, prior = self.promise.law, one.prior
+        law, prior = self.promise.law, candidate.prior
         length, distance = weight_distances(weights.weight)
         bias = prior.within_cell_sd * MEAN_ABS_NORMAL * length
         bias += prior.weight_confounding * distance / 2.0
-        times = (self.left(weighed) / self.left(one)) ** (1.0 / law.power)
-        noise = one.width * law.mean_absolute * weights.noise * times
+        times = (self.remaining(weighed) / self.remaining(candidate)) ** (1.0 / law.power)
+        noise = candidate.width * law.mean_absolute * weights.noise * times
         # Weights and clipping err independently by the prior: their sizes add as squares.
-        return ErrorPrediction(noise, np.hypot(one.width * bias, one.clipping_error))
+        return ErrorPrediction(noise, np.hypot(candidate.width * bias, candidate.clipping_error))
 
 
 def predict_without_range(

@@ -18,10 +18,10 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
-from hexveil.planning.allocation import PlanAllocation, weighted_rows
+from hexveil.planning.allocation import weighted_rows
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.clipping_range.clipping import (
-    Clipping,
+    ClippingKind,
     StatedLosses,
     check_weights,
     lattice_of,
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.allocation import PlanningProblem
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
+    from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocation
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
     from hexveil.planning.request import Request
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateRange(Clipping):
+class PrivateRange(ClippingKind):
     """User means are clipped to a range that a release finds privately."""
 
     range: PrivateClippingRange
@@ -60,7 +60,7 @@ class PrivateRange(Clipping):
         """Return whether its weights are those of these cells and users."""
         return self.range.weight.fits(occupancy)
 
-    def check_plan(self, rows: PlanAllocation, occupancy: Occupancy, request: Request) -> None:
+    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:
         """Refuse weights, noise or a radius that no such plan has."""
         check_weights(self.range.weight, rows)
         has_variance = "variance" in request.noised
@@ -69,7 +69,7 @@ class PrivateRange(Clipping):
         if has_variance and ((rows.variance_noise > 0) == has_single_record(occupancy)).any():
             raise InputError("it has a cell without noise for its variance.")
 
-    def mean_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the means."""
         noise = rows.mean_noise(problem)
         return WeightedMeanErrorModel(
@@ -83,7 +83,7 @@ class PrivateRange(Clipping):
             law=problem.request.law,
         )
 
-    def variance_error(self, problem: PlanningProblem, rows: PlanAllocation) -> ErrorModel:
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the variances."""
         noises = rows.mean_noise(problem), rows.variance_noise
         facts = problem.occupancy, problem.span
@@ -96,7 +96,7 @@ class PrivateRange(Clipping):
     def losses(
         self,
         problem: PlanningProblem,
-        rows: PlanAllocation,
+        rows: PlanRows,
         variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
     ) -> StatedLosses:
         """Return the losses of the plan."""
@@ -106,28 +106,29 @@ class PrivateRange(Clipping):
         shared = self.shared(problem.request.delta)
         return weighted_losses(problem.occupancy, self.range.weight, drawn, shared)
 
-    def stages(self, plan: Plan, scale: ValueLattice) -> WeightedAllocation:
+    def stages(self, plan: Decisions, scale: ValueLattice) -> WeightedAllocation:
         """Return the pooled histogram and the cells' numbers, on the lattice of the records."""
-        interval, law = self.range, plan.request.law
-        mean = WeightedMean(plan.occupancy, interval.weight, plan.mean_noise)
+        interval, request = self.range, plan.problem.request
+        occupancy, noise = plan.problem.occupancy, plan.rows.mean_noise(plan.problem)
+        mean = WeightedMean(occupancy, interval.weight, noise)
         mean.check()
         variances: tuple[WeightedVariance, ...] = ()
-        if "variance" in plan.error_models:
+        if "variance" in plan.models:
             # A range for means alone has no radius; the squares are then those within the range.
-            radius, noise = Fraction(interval.radius or 1), plan.allocation.variance_noise
-            variances = (WeightedVariance(mean, noise, radius, law),)
+            radius, noise = Fraction(interval.radius or 1), plan.rows.variance_noise
+            variances = (WeightedVariance(mean, noise, radius, request.law),)
         return WeightedAllocation(
-            self.shared(plan.delta),
+            self.shared(request.delta),
             interval.quantiles,
             interval.widening,
             mean,
             variances,
-            tuple(plan.error_models),
+            tuple(plan.models),
             lattice_of(plan, scale),
             scale.span_quanta,
-            plan.booked_losses,
-            _PlannedErrors(plan, scale.span_quanta),
-            law=law,
+            plan.booked,
+            _FoundRangeErrors(plan, self, scale.span_quanta),
+            law=request.law,
         )
 
     def with_outputs(self, stages: ReleaseAllocation, outputs: Outputs) -> PrivateRange:
@@ -139,18 +140,17 @@ class PrivateRange(Clipping):
 
 
 @dataclass(frozen=True, eq=False)
-class _PlannedErrors:
+class _FoundRangeErrors:
     """Error models of a plan with a released range."""
 
-    plan: Plan
+    plan: Decisions
+    clipping: PrivateRange
     lattice_steps: int
 
     def __call__(self, ends: tuple[int, int]) -> Mapping[str, ErrorModel]:
         """Return the error model of each statistic for this range, in quanta."""
-        rows = self.plan.allocation
-        assert isinstance(rows.clipping, PrivateRange)  # noqa: S101  made by its `stages`
-        found = PrivateRange(rows.clipping.range.with_ends(ends, self.lattice_steps))
-        return found.error_models(self.plan.problem, replace(rows, clipping=found))
+        found = PrivateRange(self.clipping.range.with_ends(ends, self.lattice_steps))
+        return found.error_models(self.plan.problem, self.plan.rows)
 
 
 def allocate_with_range(problem: PlanningProblem, promise: Promise) -> PlanAllocation:

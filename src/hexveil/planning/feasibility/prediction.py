@@ -31,12 +31,12 @@ import numpy as np
 from hexveil.accounting.error_model import span_in_quanta
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.work_share import SEARCH, part_of_work
-from hexveil.planning.allocation import PlanningProblem
 from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import ClippingProblem
+from hexveil.planning.plan_rows import PlanningProblem
 from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.allocation import PlanningProblem
+    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.request import Request
 
 

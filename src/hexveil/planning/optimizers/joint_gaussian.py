@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
+    from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.target_errors import Targets
 
 

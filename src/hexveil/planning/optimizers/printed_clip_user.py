@@ -30,10 +30,11 @@ from hexveil.accounting.suppression.heavy_users import SuppressionSource
 from hexveil.accounting.suppression.residual_cap import caps_of_remaining
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
-from hexveil.planning.allocation import PlanAllocation, full_factors
+from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.plan_rows import full_factors
 
 if TYPE_CHECKING:
-    from hexveil.planning.allocation import PlanningProblem
+    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.request import Request
 
 LOSSES_PER_CELL = 24

@@ -57,7 +57,7 @@ _ALIASES = {
     "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray,
     "Weights": FactoredWeights | ListedWeights,
     "Suppressed": Bools | SuppressedPairs, "Term": statistic_terms.Term,
-    "Clipping": WithinBounds | PrivateRange | PerCellRange | SavedStages,
+    "ClippingKind": WithinBounds | PrivateRange | PerCellRange | SavedStages,
     "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
     "SingleColumnPlan": Plan | DistributionPlan, "ErrorModel": Any,
     "DistributionComponent": distribution_components.DistributionComponent,

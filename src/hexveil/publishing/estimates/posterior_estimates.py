@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.clipping import Clipping, ReleaseAllocation
+    from hexveil.planning.clipping_range.clipping import ClippingKind, ReleaseAllocation
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.smoothing import Smoothed
     from hexveil.smoothing.cell_groupings import RandomEffect
@@ -191,7 +191,7 @@ def best_estimates(posterior: PosteriorEstimates, smoothed: Smoothed) -> Posteri
 
 
 def adopt_intervals(
-    smoothed: Smoothed, posterior: PosteriorEstimates, clipping: Clipping
+    smoothed: Smoothed, posterior: PosteriorEstimates, clipping: ClippingKind
 ) -> Smoothed:
     """Return smoothed means within the posterior's intervals: a cell has one interval.
 

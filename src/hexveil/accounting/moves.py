@@ -19,32 +19,24 @@ Rounding: of each term by a few correctly rounded operations, which `ROUNDING` c
 the direction that is asked for.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.gaussian_composition import LATTICE
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import read_only
-from hexveil.model.occupancy import BLOCK_PAIRS
-from hexveil.model.pair_blocks import CellSlice
+from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, Pairs, Partition, WholeGroup
+from hexveil.model.pair_columns import Suppressed, Weights
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.pair_columns import Suppressed, Weights
-
-    Moved = Iterable[tuple[Ints | Floats, Floats]]
-    Terms = tuple[Floats, ...]
-    Currency = Callable[[Moved], Terms]
+Moved: TypeAlias = Iterable[tuple[Ints | Floats, Floats]]
+Terms: TypeAlias = tuple[Floats, ...]
+Currency: TypeAlias = Callable[[Moved], Terms]
 
 FINE = 2.0**40
 """Steps of bounds whose lattice is not known; a power of two, so that products are exact."""
@@ -123,7 +115,7 @@ class StatisticMoves:
     @classmethod
     def of(
         cls, moved_by: Callable[..., Ints | Floats], cells: tuple[NDArray[Any], ...], scale: Floats
-    ) -> StatisticMoves:
+    ) -> Self:
         """Return the same, of scales that are 0 where a cell publishes a constant."""
         arrays = tuple(map(read_only, cells))
         return cls(moved_by, arrays, read_only(np.where(scale == 0, np.inf, scale)))
@@ -151,7 +143,7 @@ class PairMoves:
     suppressed: tuple[Suppressed, ...] = ()
     weight: Weights | None = None
 
-    def at(self, scales: Sequence[Floats]) -> PairMoves:
+    def at(self, scales: Sequence[Floats]) -> Self:
         """Return the same moves under other noise: of each statistic, in the order of cells.
 
         A cell that publishes a constant has no entry.
@@ -165,107 +157,97 @@ class PairMoves:
 
     def per_user(self, currency: Currency, *, up: bool) -> Floats:
         """Return what each user loses, rounded up or down."""
-        work = partial(_user_sums, reading=self._reading(currency), up=up)
-        return np.asarray(self._map("users", work))
+        return np.asarray(self._map("users", partial(_user_sums, up=up), currency))
 
     def per_pair(self, currency: Currency) -> Floats:
         """Return what each pair at hand adds to its user's loss, not rounded up."""
-        work = partial(_pair_terms, reading=self._reading(currency))
-        return np.asarray(self._map("users", work))
+        return np.asarray(self._map("users", _pair_terms, currency))
 
     def claimed(self, currency: Currency) -> Floats:
         """Return what each user loses if each of its cells costs what it costs at most."""
-        claims = self._map("cells", partial(_largest, reading=self._reading(currency)))
+        claims = self._map("cells", _largest, currency)
         # Columns of one array come back as the array.
         claims = claims if isinstance(claims, tuple) else (claims,)
-        work = partial(_claimed, reading=self._reading(currency, len(claims)))
-        return np.asarray(self._map("users", work, claims))
+        return np.asarray(self._map("users", _claimed, currency, claims))
 
     def charged_cells(self) -> Ints:
         """Return in how many cells each user moves anything."""
-        work = partial(_charged_cells, reading=self._reading(losses))
-        return np.asarray(self._map("users", work))
+        return np.asarray(self._map("users", _charged_cells, losses))
 
-    def _reading(self, currency: Currency, claims: int = 0) -> _Reading:
-        works = tuple((one.moved_by, len(one.cells)) for one in self.statistics)
-        weights = 0 if self.weight is None else 1
-        return _Reading(works, currency, weights, claims, len(self.suppressed))
-
-    def _map(self, whole: str, work: Callable[..., Any], claims: Sequence[Floats] = ()) -> Any:  # noqa: ANN401  what the work returns
-        cells: list[NDArray[Any]] = [*claims]
-        for one in self.statistics:
-            cells += [one.scale, *one.cells]
-        weight, occupancy = self.weight, self.occupancy
-        if weight is not None:
-            mapped = weight.map_cells if whole == "cells" else weight.map_users
-            return mapped(work, cells, self.users)
-        mapped = occupancy.map_cells if whole == "cells" else occupancy.map_users
-        return mapped(work, cells, self.users, self.suppressed)
-
-
-@dataclass(frozen=True)
-class _Reading:
-    """How a block reads its arrays: weights, claims, scales and cells, users, columns of pairs."""
-
-    works: tuple[tuple[Callable[..., Ints | Floats], int], ...]
-    currency: Currency
-    weights: int
-    claims: int
-    columns: int
-
-    def terms(self, pairs: Pairs, given: tuple[NDArray[Any], ...]) -> Terms:
-        """Return the terms of all pairs, computed in parts that fit a processor's cache."""
-        end = len(given) - self.columns
-        found = []
-        for begin in range(0, max(pairs.n.size, 1), BLOCK_PAIRS):
-            rows = slice(begin, begin + BLOCK_PAIRS)
-            columns = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
-            start = np.zeros(0, dtype=np.int64)
-            part = CellSlice(*columns, pairs.n_cells, pairs.n_users, start=start)
-            weights = [one[rows] for one in given[: self.weights]]
-            suppressed = [one[rows] for one in given[end:]]
-            cells = given[self.weights + self.claims : end]
-            found.append(self.currency(self._moved(part, weights, cells, suppressed)))
-        return tuple(map(np.concatenate, zip(*found, strict=True)))
-
-    def _moved(
+    def _map(
         self,
-        pairs: Pairs,
-        weights: list[NDArray[Any]],
-        cells: tuple[NDArray[Any], ...],
-        suppressed: list[NDArray[Any]],
-    ) -> Iterator[tuple[Ints | Floats, Floats]]:
-        users, at = cells[sum(1 + size for _, size in self.works) :], 0
-        for work, size in self.works:
-            own = cells[at + 1 : at + 1 + size]
-            by = work(pairs, *weights, *own, *users, *suppressed)
-            yield by, cells[at][pairs.cell]
-            at += 1 + size
+        whole: WholeGroup,
+        work: Callable[..., Any],
+        currency: Currency,
+        claims: tuple[Floats, ...] = (),
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function of pairs, their terms and claims, wherever the pairs are."""
+        moved_by = tuple(one.moved_by for one in self.statistics)
+        asked = partial(_asked, work=work, moved_by=moved_by, currency=currency)
+        cells = claims, tuple((one.scale, *one.cells) for one in self.statistics)
+        if self.weight is None:
+            return self.occupancy.map(whole, asked, (cells,), (self.users,), self.suppressed)
+        weighed = partial(_weighed, work=asked)
+        return self.weight.map(whole, weighed, (cells,), (self.users,))
 
 
-def _user_sums(pairs: Pairs, *given: NDArray[Any], reading: _Reading, up: bool) -> Floats:
-    return add_up(pairs.user, reading.terms(pairs, given), pairs.n_users, up=up)
+Statistics = tuple[tuple[NDArray[Any], ...], ...]
+"""Scales of cells and the other arrays of cells, of each statistic."""
 
 
-def _pair_terms(pairs: Pairs, *given: NDArray[Any], reading: _Reading) -> Floats:
-    return reading.terms(pairs, given)[0]
+def _weighed(
+    pairs: Pairs,
+    weight: Ints,
+    *given: object,
+    work: Callable[..., Any],
+) -> Any:  # noqa: ANN401  what the work returns
+    return work(pairs, *given, before=(weight,))
 
 
-def _largest(pairs: Pairs, *given: NDArray[Any], reading: _Reading) -> Terms:
-    begin = pairs.start[:-1]
-    return tuple(np.maximum.reduceat(one, begin) for one in reading.terms(pairs, given))
+def _asked(
+    pairs: Pairs,
+    cells: tuple[Terms, Statistics],
+    users: tuple[Floats, ...],
+    *suppressed: Bools,
+    work: Callable[..., Any],
+    moved_by: tuple[Callable[..., Ints | Floats], ...],
+    currency: Currency,
+    before: tuple[Ints, ...] = (),
+) -> Any:  # noqa: ANN401  what the work returns
+    """Apply the work to pairs, their terms, and claims; terms in parts that fit a cache."""
+    (claims, statistics), found = cells, []
+    for begin in range(0, max(pairs.n.size, 1), BLOCK_PAIRS):
+        rows = slice(begin, begin + BLOCK_PAIRS)
+        cell, user, n = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
+        part = Partition("users", 0, cell, user, n, pairs.n_cells, pairs.n_users)
+        weight, dropped = ([one[rows] for one in columns] for columns in (before, suppressed))
+        moved = (
+            (by(part, *weight, *own, *users, *dropped), scale[cell])
+            for by, (scale, *own) in zip(moved_by, statistics, strict=True)
+        )
+        found.append(currency(moved))
+    return work(pairs, tuple(map(np.concatenate, zip(*found, strict=True))), claims)
 
 
-def _claimed(pairs: Pairs, *given: NDArray[Any], reading: _Reading) -> Floats:
-    claims = given[reading.weights : reading.weights + reading.claims]
-    own = reading.terms(pairs, given)
+def _user_sums(pairs: Pairs, terms: Terms, _: Terms, *, up: bool) -> Floats:
+    return add_up(pairs.user, terms, pairs.n_users, up=up)
+
+
+def _pair_terms(_: Pairs, terms: Terms, __: Terms) -> Floats:
+    return terms[0]
+
+
+def _largest(pairs: Pairs, terms: Terms, _: Terms) -> Terms:
+    return tuple(np.maximum.reduceat(one, pairs.start[:-1]) for one in terms)
+
+
+def _claimed(pairs: Pairs, own: Terms, claims: Terms) -> Floats:
     # A user who moves nothing in a cell is not charged there, whatever the others lose.
-    terms = (
+    terms = tuple(
         np.where(mine > 0, claim[pairs.cell], 0.0) for mine, claim in zip(own, claims, strict=True)
     )
-    return add_up(pairs.user, tuple(terms), pairs.n_users, up=True)
+    return add_up(pairs.user, terms, pairs.n_users, up=True)
 
 
-def _charged_cells(pairs: Pairs, *given: NDArray[Any], reading: _Reading) -> Ints:
-    (terms,) = reading.terms(pairs, given)
-    return np.bincount(pairs.user[terms > 0], minlength=pairs.n_users)
+def _charged_cells(pairs: Pairs, terms: Terms, _: Terms) -> Ints:
+    return np.bincount(pairs.user[terms[0] > 0], minlength=pairs.n_users)

@@ -12,21 +12,15 @@ Symbols: m samples per user, N their sum, Γ contributed samples of a user, n th
 U the width of the bounds, a and b the ends of clipping intervals above the lower bound.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hexveil.accounting.sensitivity import check_counts
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Floats, Ints
-
 
 Offset = Literal["best"] | None
 

@@ -30,12 +30,9 @@ fixed before each draw by what came before.
 Rounding: μ² and ε up, calibrated numbers down.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,12 +43,9 @@ from hexveil.accounting.gaussian_loss import (
     calibrated_mu,
     check_delta,
 )
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, round_up, to_positive_fraction
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-
 
 LATTICE = Fraction(1, 2**9)
 """Lattice term of a stage of Gaussian noise, per unit of its μ²; see the module's head."""

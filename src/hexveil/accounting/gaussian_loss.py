@@ -34,17 +34,11 @@ themselves, far more than what the errors of the library's erfc and exp, and of 
 up to.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 MARGIN = 1e-11
 """Relative error that is allowed for in each term of a profile."""

@@ -9,21 +9,14 @@ The exponent e follows from public numbers, the loss of a cell and the most cell
 reaches 2^61, and a part is below 2^-58 of the largest sum.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hexveil.base.arrays import Floats, Ints
-
 
 SUM_BITS = 61
 """Sums of parts stay below 2 to this power."""
@@ -46,7 +39,7 @@ class LossParts:
     largest: float
 
     @classmethod
-    def of_cells(cls, cell_epsilon: Fraction, n_cells: int) -> LossParts:
+    def of_cells(cls, cell_epsilon: Fraction, n_cells: int) -> "LossParts":
         """Return the parts for users of at most so many cells, each with this loss.
 
         Examples

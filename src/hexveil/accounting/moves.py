@@ -195,12 +195,7 @@ Statistics = tuple[tuple[NDArray[Any], ...], ...]
 """Scales of cells and the other arrays of cells, of each statistic."""
 
 
-def _weighed(
-    pairs: Pairs,
-    weight: Ints,
-    *given: object,
-    work: Callable[..., Any],
-) -> Any:  # noqa: ANN401  what the work returns
+def _weighed(pairs: Pairs, weight: Ints, *given: object, work: Callable[..., Any]) -> Any:  # noqa: ANN401  what the work returns
     return work(pairs, *given, before=(weight,))
 
 

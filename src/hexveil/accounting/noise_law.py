@@ -21,17 +21,14 @@ by sums over k of t^|k| t^|z-k|; the tests compare it with brute force. Its tail
 that of one number by a factor near T / 2b.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
+from hexveil.base.arrays import Floats
 
 FAR = 700.0
 """Beyond it the tail is no normal double."""

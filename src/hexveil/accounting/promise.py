@@ -15,12 +15,11 @@ Rounding: amounts are exact and parts of a whole add up to it; an ε to be plann
 down, one that is stated up.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -35,15 +34,10 @@ from hexveil.accounting.gaussian_composition import (
     square_of_pure,
 )
 from hexveil.accounting.gaussian_loss import MIN_DEVIATION, check_delta
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Gaussian, Laplace
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Gaussian, Laplace, NoiseLaw
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats
 
 PARTS = 2**20
 """Whole-number parts of a unit's full weight, of all its votes, and of the span of the bounds."""

@@ -6,19 +6,14 @@ Neighbours: one user's values all change within the bounds; users and counts are
 Symbols: m samples per user, N their sum, U the width of the bounds.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
-
-def check_counts(counts: ArrayLike) -> NDArray[np.int64]:
+def check_counts(counts: ArrayLike) -> Ints:
     """Return counts as int64; raise InputError unless there is at least one and all are >= 1."""
     array = np.asarray(counts)
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iu" or array.min() < 1:
@@ -26,7 +21,7 @@ def check_counts(counts: ArrayLike) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def user_mean_sensitivity(counts: ArrayLike, span: float) -> NDArray[np.float64]:
+def user_mean_sensitivity(counts: ArrayLike, span: float) -> Floats:
     """Largest change of the cell's mean when one user's values change, per user.
 
     U m / N (COMP eq. (5) with the user's own count).
@@ -63,7 +58,7 @@ def mean_sensitivity(counts: ArrayLike, span: float) -> float:
     return float(user_mean_sensitivity(counts, span).max())
 
 
-def user_variance_sensitivity(counts: ArrayLike, span: float) -> NDArray[np.float64]:
+def user_variance_sensitivity(counts: ArrayLike, span: float) -> Floats:
     """Largest change of the cell's population variance when one user's values change, per user.
 
     U² m (N - m) / N² where 2 m < N; else U²/4, for odd N times (1 - 1/N²)
@@ -90,7 +85,7 @@ def user_variance_sensitivity(counts: ArrayLike, span: float) -> NDArray[np.floa
     return np.asarray(span**2 * variance_share(m, np.full(m.size, m.sum())), dtype=np.float64)
 
 
-def variance_share(m: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.float64]:
+def variance_share(m: Ints, total: Ints) -> Floats:
     """Sensitivity of the variance for bounds of width 1, per (count, cell total)."""
     minority_share = m * (total - m) / total.astype(np.float64) ** 2
     many = 0.25 * (1.0 - (total % 2) / total.astype(np.float64) ** 2)

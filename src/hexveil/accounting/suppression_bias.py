@@ -16,18 +16,11 @@ k (N - k)/N² - δ(1 - δ)/4, with k as near to N/2 as N - n allows. The publish
 middle of the two, the bias half their distance.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hexveil.accounting.bias import check_contributions, linear_bias
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Floats
+from hexveil.base.arrays import Floats
 
 
 def contribution_weights(contributions: ArrayLike, counts: ArrayLike) -> Floats:

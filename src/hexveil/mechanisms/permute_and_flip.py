@@ -12,15 +12,9 @@ of candidates has only as many runs as there are values. With v uniform on [0, 1
 the least v/q wins; the least of n uniforms is 1 - (a uniform)^(1/n).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-
+from hexveil.base.arrays import Floats, Ints
 
 LARGEST_POWER = 600.0
 """Its exponential is far from the largest double."""

@@ -1,15 +1,9 @@
 """Noise for studies: many trials at once in plain numpy, never accepted by a release."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms.permute_and_flip import choose
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
 
 
 class SimulatedNoise:

@@ -19,24 +19,18 @@ the count of the user that may be suppressed next, U the width of the bounds, ε
 mean and variance together, half of it for each.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.sensitivity import variance_share
+from hexveil.accounting.suppression.heavy_users import SuppressionCounts
+from hexveil.base.arrays import Floats, Ints
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hexveil.accounting.suppression.heavy_users import SuppressionCounts
-    from hexveil.base.arrays import Floats, Ints
-
-    Candidate = tuple[int, int, int]  # cell, count, pair
+Candidate = tuple[int, int, int]  # cell, count, pair
 
 
 WIDE = 40
@@ -77,7 +71,7 @@ class SuppressionStage:
 class Narrow:
     """Users of few cells: every cell of a user is evaluated, in plain Python."""
 
-    def __init__(self, cells: RemainingCounts, measure: CellError, limit: float) -> None:
+    def __init__(self, cells: "RemainingCounts", measure: "CellError", limit: float) -> None:
         self._cells, self._measure, self._limit = cells, measure, limit
         # Per cell: what is left, the two largest counts, 1/N, the variance's largest bias.
         self._view = [
@@ -130,7 +124,7 @@ class Narrow:
 class Wide:
     """Users of many cells: one line per cell tells which few cells need evaluating."""
 
-    def __init__(self, cells: RemainingCounts, measure: CellError, limit: float) -> None:
+    def __init__(self, cells: "RemainingCounts", measure: "CellError", limit: float) -> None:
         self._cells, self._measure, self._limit = cells, measure, limit
         state = zip(*(getattr(cells, name) for name in _STATE), strict=True)
         # The last line is that of a pair already suppressed: no such cell is ever chosen.
@@ -193,7 +187,7 @@ class SuppressionRun:
     """One execution: remaining records per user, and the suppressed pairs in order."""
 
     def __init__(
-        self, occupancy: SuppressionCounts, measure: CellError, limit: float, exempt: int | None
+        self, occupancy: SuppressionCounts, measure: "CellError", limit: float, exempt: int | None
     ) -> None:
         self._occupancy, self._cells = occupancy, RemainingCounts(occupancy)
         by_user = np.argsort(occupancy.user, kind="stable")
@@ -270,7 +264,7 @@ class CellError:
     summed: bool
 
     @classmethod
-    def of(cls, span: float, epsilon: float, targets: tuple[float, float] | None) -> CellError:
+    def of(cls, span: float, epsilon: float, targets: tuple[float, float] | None) -> "CellError":
         """Return the measure in km/h + (km/h)², or in shares of the two targets."""
         mean_target, variance_target = targets or (1.0, 1.0)
         # Where every cell has one record the variance is 0 without error, and so is its target.

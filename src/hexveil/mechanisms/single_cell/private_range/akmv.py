@@ -13,15 +13,15 @@ The sums are clipped from above only, so the estimate leans to the lower bound; 
 depends on T, which is random, and has no closed form.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
 
+from hexveil.base.arrays import Ints
 from hexveil.base.rational import Number, to_fraction
+from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.private_quantile import (
     CANDIDATES,
     EvenPoints,
@@ -31,19 +31,13 @@ from hexveil.mechanisms.private_quantile import (
     check_split,
     selection_scale,
 )
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import (
     ClippedRangeMean,
     RangeSum,
 )
 from hexveil.mechanisms.single_cell.pseudo_user_means import UserSums
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 
 
 @dataclass(frozen=True)

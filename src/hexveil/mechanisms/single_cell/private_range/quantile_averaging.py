@@ -9,18 +9,17 @@ Sensitivity and loss: both ends by `private_quantile`, where a user moves one ar
 and two under WRAPAROUND; then `clipped_range_mean`.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction
+from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.private_quantile import (
     CANDIDATES,
     EvenPoints,
@@ -30,6 +29,7 @@ from hexveil.mechanisms.private_quantile import (
     check_split,
     selection_scale,
 )
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import (
     ClippedArrayMean,
@@ -42,11 +42,6 @@ from hexveil.mechanisms.single_cell.pseudo_user_means import (
     check_rules,
     group_users,
 )
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def squares(moved: Moved) -> Terms:
 
 
 def add_up(user: Ints, terms: Terms, n_users: int, *, up: bool) -> Floats:
-    """Return what each unit loses: the sum of its terms, rounded up or down; of two the larger."""
+    """Return each unit's loss: the sum of its terms, rounded up or down; of two the larger."""
     if up:
         sums = [sum_upper_bounds(user, one * ROUNDING, n_users) for one in terms]
     else:
@@ -156,15 +156,15 @@ class PairMoves:
         return replace(self, statistics=tuple(statistics))
 
     def per_user(self, currency: Currency, *, up: bool) -> Floats:
-        """Return what each user loses, rounded up or down."""
+        """Return each user's loss, rounded up or down."""
         return np.asarray(self._map("users", partial(_user_sums, up=up), currency))
 
     def per_pair(self, currency: Currency) -> Floats:
-        """Return what each pair at hand adds to its user's loss, not rounded up."""
+        """Return the part of each pair at hand in its user's loss, not rounded up."""
         return np.asarray(self._map("users", _pair_terms, currency))
 
     def claimed(self, currency: Currency) -> Floats:
-        """Return what each user loses if each of its cells costs what it costs at most."""
+        """Return each user's loss if each of its cells costs as much as it can."""
         claims = self._map("cells", _largest, currency)
         # Columns of one array come back as the array.
         claims = claims if isinstance(claims, tuple) else (claims,)

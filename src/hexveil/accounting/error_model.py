@@ -32,6 +32,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.accounting.sensitivity import variance_sensitivity_bound
 from hexveil.base.arrays import Bools, Floats
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.model.occupancy import Occupancy
@@ -67,14 +68,7 @@ def mean_bias(clipped_share: Floats) -> Floats:
 
 def variance_bias(clipped_share: Floats) -> Floats:
     """Return the worst-case bias of the variance when a share `away` is put at the middle."""
-    half = np.minimum(clipped_share, 0.5)
-    return np.asarray(half * (1.0 - half) / 2.0)
-
-
-def variance_sensitivity_bound(share: Floats) -> Floats:
-    """Return the most that a user of this share can move the variance."""
-    half = np.minimum(share, 0.5)
-    return np.asarray(half * (1.0 - half))
+    return variance_sensitivity_bound(clipped_share) / 2.0
 
 
 def span_in_quanta(span: Floats, facts: PublicMetadata) -> Floats:

@@ -37,8 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hexveil.accounting.contributions import record_shares, sum_terms_per_user
-from hexveil.accounting.error_model import variance_sensitivity_bound
-from hexveil.accounting.sensitivity import variance_share
+from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import sum_upper_bounds

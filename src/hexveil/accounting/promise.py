@@ -25,7 +25,9 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import (
     CHOICES,
+    MIN_DEVIATION,
     calibrated_square,
+    check_delta,
     cut_digits,
     epsilons_of_squares,
     pure_of_square,
@@ -33,7 +35,6 @@ from hexveil.accounting.gaussian_composition import (
     square_epsilon,
     square_of_pure,
 )
-from hexveil.accounting.gaussian_loss import MIN_DEVIATION, check_delta
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Gaussian, Laplace, NoiseLaw
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError

@@ -17,9 +17,8 @@ from hexveil.accounting.error_model import (
     RenormalisedErrorModel,
     WeightedMeanErrorModel,
     constant_error,
-    variance_sensitivity_bound,
 )
-from hexveil.accounting.sensitivity import variance_share
+from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import (
     CellMechanisms,

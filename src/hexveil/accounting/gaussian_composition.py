@@ -45,13 +45,14 @@ Loss of a stage, as μ²:
 Loss of all: (ε, δ) with δ = δ_μ(ε - M LATTICE), μ² = M.
 
 Proof. A stage with μ² and s has a profile of at most δ_μ(ε - s) at every ε of any sign, in both
-directions. That is the profile of the pair P = N(μ, 1), Q = e^-s N(0, 1) with the rest of Q on a point that P never yields. By Blackwell's theorem the stage is a randomised function
-of a draw from that pair (Dong, Roth and Su, Theorem 2.10). Draw N(μ, 1) or N(0, 1) as the increment
-of a Brownian motion with or without drift over a time of μ²; then all stages together, later ones
-chosen by the outcomes of earlier ones, are a function of one motion over a time of at most M, and
-of lost points, whose chance under Q is at most 1 - exp(-M LATTICE) however the path was chosen.
-Prolonging the motion to M exactly, and losing more, only helps to tell the pairs apart. The pair
-N(√M, 1), exp(-M LATTICE) N(0, 1) has the profile above.
+directions. That is the profile of the pair P = N(μ, 1), Q = e^-s N(0, 1) with the rest of Q on a
+point that P never yields. By Blackwell's theorem the stage is a randomised function of a draw from
+that pair (Dong, Roth and Su, Theorem 2.10). Draw N(μ, 1) or N(0, 1) as the increment of a Brownian
+motion with or without drift over a time of μ²; then all stages together, later ones chosen by the
+outcomes of earlier ones, are a function of one motion over a time of at most M, and of lost points,
+whose chance under Q is at most 1 - exp(-M LATTICE) however the path was chosen. Prolonging the
+motion to M exactly, and losing more, only helps to tell the pairs apart. The pair N(√M, 1), exp(-M
+LATTICE) N(0, 1) has the profile above.
 This is the fully adaptive composition of Gaussian privacy (Smith and Thakurta, 2022), with losses
 fixed before each draw by what came before.
 """

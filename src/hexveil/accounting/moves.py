@@ -81,9 +81,9 @@ def squares(moved: Moved) -> Terms:
 def add_up(user: Ints, terms: Terms, n_users: int, *, up: bool) -> Floats:
     """Return each unit's loss: the sum of its terms, rounded up or down; of two the larger."""
     if up:
-        sums = [sum_upper_bounds(user, one * ROUNDING, n_users) for one in terms]
+        sums = [sum_upper_bounds(user, term * ROUNDING, n_users) for term in terms]
     else:
-        sums = [sum_lower_bound(user, one, n_users) for one in terms]
+        sums = [sum_lower_bound(user, term, n_users) for term in terms]
     return np.asarray(np.max(sums, axis=0))
 
 
@@ -184,19 +184,19 @@ class PairMoves:
 
     def _map(
         self,
-        whole: WholeGroup,
+        group: WholeGroup,
         work: Callable[..., Any],
         currency: Currency,
         claims: tuple[Floats, ...] = (),
     ) -> Any:  # noqa: ANN401  what the work returns
         """Apply a function of pairs, their terms and claims, wherever the pairs are."""
-        moved_by = tuple(one.moved_by for one in self.statistics)
-        asked = partial(_asked, work=work, moved_by=moved_by, currency=currency)
-        cells = claims, tuple((one.scale, *one.cells) for one in self.statistics)
+        moved_by = tuple(statistic.moved_by for statistic in self.statistics)
+        kernel = partial(_asked, work=work, moved_by=moved_by, currency=currency)
+        cells = claims, tuple((statistic.scale, *statistic.cells) for statistic in self.statistics)
         if self.weight is None:
-            return self.occupancy.map(whole, asked, (cells,), (self.users,), self.suppressed)
-        weighed = partial(_weighed, work=asked)
-        return self.weight.map(whole, weighed, (cells,), (self.users,))
+            return self.occupancy.map(group, kernel, (cells,), (self.users,), self.suppressed)
+        weighed = partial(_weighed, work=kernel)
+        return self.weight.map(group, weighed, (cells,), (self.users,))
 
 
 Statistics = tuple[tuple[NDArray[Any], ...], ...]
@@ -204,7 +204,7 @@ Statistics = tuple[tuple[NDArray[Any], ...], ...]
 
 
 def _weighed(pairs: Pairs, weight: Ints, *given: object, work: Callable[..., Any]) -> Any:  # noqa: ANN401  what the work returns
-    return work(pairs, *given, before=(weight,))
+    return work(pairs, *given, weights=(weight,))
 
 
 def _asked(
@@ -215,21 +215,23 @@ def _asked(
     work: Callable[..., Any],
     moved_by: tuple[Callable[..., Ints | Floats], ...],
     currency: Currency,
-    before: tuple[Ints, ...] = (),
+    weights: tuple[Ints, ...] = (),
 ) -> Any:  # noqa: ANN401  what the work returns
     """Apply the work to pairs, their terms, and claims; terms in parts that fit a cache."""
-    (claims, statistics), found = cells, []
+    (claims, statistics), terms = cells, []
     for begin in range(0, max(pairs.n.size, 1), BLOCK_PAIRS):
         rows = slice(begin, begin + BLOCK_PAIRS)
         cell, user, n = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
         part = Partition("users", 0, cell, user, n, pairs.n_cells, pairs.n_users)
-        weight, dropped = ([one[rows] for one in columns] for columns in (before, suppressed))
-        moved = (
-            (by(part, *weight, *own, *users, *dropped), scale[cell])
-            for by, (scale, *own) in zip(moved_by, statistics, strict=True)
+        weight, dropped = (
+            [column[rows] for column in columns] for columns in (weights, suppressed)
         )
-        found.append(currency(moved))
-    return work(pairs, tuple(map(np.concatenate, zip(*found, strict=True))), claims)
+        moved = (
+            (by(part, *weight, *arrays, *users, *dropped), scale[cell])
+            for by, (scale, *arrays) in zip(moved_by, statistics, strict=True)
+        )
+        terms.append(currency(moved))
+    return work(pairs, tuple(map(np.concatenate, zip(*terms, strict=True))), claims)
 
 
 def _user_sums(pairs: Pairs, terms: Terms, _: Terms, *, up: bool) -> Floats:
@@ -241,15 +243,16 @@ def _pair_terms(_: Pairs, terms: Terms, __: Terms) -> Floats:
 
 
 def _largest(pairs: Pairs, terms: Terms, _: Terms) -> Terms:
-    return tuple(np.maximum.reduceat(one, pairs.start[:-1]) for one in terms)
+    return tuple(np.maximum.reduceat(term, pairs.start[:-1]) for term in terms)
 
 
-def _claimed(pairs: Pairs, own: Terms, claims: Terms) -> Floats:
+def _claimed(pairs: Pairs, terms: Terms, claims: Terms) -> Floats:
     # A user who moves nothing in a cell is not charged there, whatever the others lose.
-    terms = tuple(
-        np.where(mine > 0, claim[pairs.cell], 0.0) for mine, claim in zip(own, claims, strict=True)
+    charged = tuple(
+        np.where(term > 0, claim[pairs.cell], 0.0)
+        for term, claim in zip(terms, claims, strict=True)
     )
-    return add_up(pairs.user, terms, pairs.n_users, up=True)
+    return add_up(pairs.user, charged, pairs.n_users, up=True)
 
 
 def _charged_cells(pairs: Pairs, terms: Terms, _: Terms) -> Ints:

@@ -65,7 +65,7 @@ def add_gaussian(values: Ints, deviations: Floats) -> Ints:
     -------
     Neighbours: decided by the caller. Sensitivity: a user who moves entry g by at most d_g
     (integers). Loss: zCDP of rho = Σ d_g² / (2 deviations[g]²), and the (ε, δ) of
-    `accounting.gaussian_composition`; never a pure epsilon. Relies on the caller for the sensitivities,
+    `gaussian_composition`; never a pure epsilon. Relies on the caller for the sensitivities,
     for having booked the loss, and for calling once.
 
     Parameters

@@ -39,7 +39,7 @@ WEIGHT_RESOLUTION = 2**26
 
 
 @dataclass(frozen=True)
-class _Own:
+class _Recipe:
     """How blocks compute weights: a function of pairs, arrays of cells, users and pairs."""
 
     weight: Callable[..., Ints]
@@ -53,7 +53,7 @@ class Weights(ReadOnlyArrays):
 
     occupancy: Occupancy
 
-    def own(self) -> _Own:
+    def recipe(self) -> _Recipe:
         """Return the function by which a block computes its weights, and its arrays."""
         raise NotImplementedError
 
@@ -101,14 +101,14 @@ class Weights(ReadOnlyArrays):
         kept : int or None
             How many of two private columns are handed on to the work; None without them.
         """
-        own = self.own()
-        weigh = partial(_weigh, work=work, weight=own.weight, kept=kept)
-        return weigh, (tuple(cells), own.cells), (tuple(users), own.users), own.pairs
+        recipe = self.recipe()
+        weigh = partial(_weigh, work=work, weight=recipe.weight, kept=kept)
+        return weigh, (tuple(cells), recipe.cells), (tuple(users), recipe.users), recipe.pairs
 
     def of(self, occupancy: LocalOccupancy) -> Ints:
         """Return the weights of the same pairs at hand, shape (n_pairs,)."""
-        own = self.own()
-        return np.asarray(own.weight(occupancy, *own.cells, *own.users, *own.pairs))
+        recipe = self.recipe()
+        return np.asarray(recipe.weight(occupancy, *recipe.cells, *recipe.users, *recipe.pairs))
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return a figure that follows from the weights alone; each is asked of the blocks once."""
@@ -159,9 +159,9 @@ class FactoredWeights(Weights):
     factor: Floats
     total: Floats
 
-    def own(self) -> _Own:
-        """Return how a block computes its weights: see `Weights.own`."""
-        return _Own(whole_weights, (self.occupancy.records_per_cell, self.total), (self.factor,))
+    def recipe(self) -> _Recipe:
+        """Return how a block computes its weights: see `Weights.recipe`."""
+        return _Recipe(whole_weights, (self.occupancy.records_per_cell, self.total), (self.factor,))
 
     def is_sound(self) -> bool:
         """Return whether every cell has a weight, and none is negative or too large."""
@@ -190,9 +190,9 @@ class ListedWeights(Weights):
     occupancy: Occupancy
     weight: Ints
 
-    def own(self) -> _Own:
-        """Return how a block computes its weights: see `Weights.own`."""
-        return _Own(_listed, pairs=(self.weight,))
+    def recipe(self) -> _Recipe:
+        """Return how a block computes its weights: see `Weights.recipe`."""
+        return _Recipe(_listed, pairs=(self.weight,))
 
     def is_sound(self) -> bool:
         """Return whether every cell has a weight, and none is negative or too large."""
@@ -238,8 +238,8 @@ def _weigh(
     made of, arrays of users and those for weights, and columns of pairs for weights.
     """
     cells, own_cells, users, own_users, *own_pairs = given if kept is None else given[2:]
-    own = weight(pairs, *own_cells, *own_users, *own_pairs)
-    return work(pairs, own, *given[: kept or 0], *cells, *users)
+    weights = weight(pairs, *own_cells, *own_users, *own_pairs)
+    return work(pairs, weights, *given[: kept or 0], *cells, *users)
 
 
 def _sums_and_extremes(pairs: Pairs, weight: Ints) -> tuple[Ints, ...]:

@@ -34,6 +34,7 @@ from hexveil.mechanisms.priors import (
     draw_user_means,
     numbers_per_trial,
 )
+from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
 from hexveil.mechanisms.single_cell.cell_allocation import (
     CellAllocation,
     CellProblem,
@@ -41,14 +42,9 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     study_cell,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan, unknown_choice
-from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import Baseline, OptimalClipping
-from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
-from hexveil.mechanisms.single_cell.private_range.levy import Levy
-from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (
-    FixedQuantile,
-    OptimizedQuantile,
-)
+from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
+from hexveil.mechanisms.single_cell.levy import Levy
+from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
 
 PAPERS_MECHANISMS: tuple[CellMechanism, ...] = (
     Baseline(),

@@ -35,7 +35,7 @@ from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wr
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import PrivateSums
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import weighted_share
+from hexveil.mechanisms.single_cell.clipped_user_sums import weighted_share
 
 GroupingRule = Literal["best_fit", "wrap_around"]
 CapRule = Literal[

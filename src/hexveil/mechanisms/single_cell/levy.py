@@ -38,11 +38,7 @@ from hexveil.mechanisms.private_quantile import (
 )
 from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import (
-    ClippedArrayMean,
-    FixedRange,
-    RangeSum,
-)
+from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedArrayMean, FixedRange, RangeSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import (
     CapRule,
     GroupingRule,

@@ -43,7 +43,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     CellProblem,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import LinearSum
+from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import (
     CapRule,
     GroupingRule,

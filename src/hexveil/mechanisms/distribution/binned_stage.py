@@ -52,8 +52,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.contract import Outputs, SensitivityReport
     from hexveil.mechanisms.distribution.priced_weights import PricedWeights
-    from hexveil.model.occupancy import Arrays, Occupancy, Pairs
-    from hexveil.model.pair_blocks import WholeGroup
+    from hexveil.model.occupancy import Arrays, Occupancy, Pairs, WholeGroup
 
 
 MAX_RECORDS = 2**42

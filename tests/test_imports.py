@@ -93,7 +93,7 @@ TABLE = {
             ("scipy", "geography/location.py"),
         ),
     ),
-    "config": Room((*BASE, "mechanisms", "planning", "records"), ("pydantic",)),
+    "config": Room((*BASE, "mechanisms", "planning", "records")),
     "simulation": Room(
         (*BASE, "accounting", "mechanisms", "planning", "records"),
         ("numpy", "pyarrow"),
@@ -105,7 +105,7 @@ TABLE = {
     ),
     "cli": Room(
         (EVERY_ROOM,),
-        ("numpy", "pyarrow", "pydantic", "typer", "rich"),
+        ("numpy", "pyarrow", "typer", "rich"),
         (("matplotlib", "output/error_curve.py"),),
     ),
     "__main__": Room(("cli",)),
@@ -136,7 +136,7 @@ RESEARCH_PACKAGES = {
 """Third-party packages of each folder of the research package, which may import all of hexveil."""
 NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib", "pyogrio"}
 HEAVY = (
-    "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
+    "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "typer",
     "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google", "geopandas",
     "pyogrio",
 )  # fmt: skip

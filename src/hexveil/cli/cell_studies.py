@@ -15,7 +15,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.config import arguments
-from hexveil.config.run_file import Planning
+from hexveil.config.loading import LIMITS
 from hexveil.simulation.cell_selection import (
     read_counts,
     select_cell,
@@ -213,7 +213,5 @@ def _part(plan: ColumnPlans, column: str) -> Fraction:
 def _at_epsilon(run: Run, epsilon: str) -> Run:
     """Return the run within an ε, in place of its own limit."""
     fields = run.plan.explicit_fields()
-    others = {name: fields[name] for name in fields if name not in arguments.LIMITS}
-    fields = others | {"epsilon": epsilon}
-    plan = Planning.model_construct(_fields_set=set(fields), **fields)
-    return run.model_copy(update={"plan": plan})
+    others = {name: fields[name] for name in fields if name not in LIMITS}
+    return run.with_section("plan", others | {"epsilon": epsilon})

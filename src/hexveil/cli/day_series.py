@@ -18,7 +18,7 @@ from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
 from hexveil.cli.output.proposal_text import grid_fields
 from hexveil.config import arguments
-from hexveil.config.run_file_text import toml_lines
+from hexveil.config.run_file import toml_lines
 from hexveil.model.cells import OneCell
 from hexveil.planning.allocation import range_kind
 from hexveil.planning.api import plan as make_plan
@@ -106,8 +106,7 @@ def _judge(run: Run, day: str) -> tuple[JudgedDay, Plan | None]:
 
 def run_of_day(run: Run, day: str) -> Run:
     """Return the run of one local day."""
-    select = run.select.model_copy(update={"dates": (day, day)})
-    return run.model_copy(update={"select": select}).standing_in(run.folder)
+    return run.with_fields("select", dates=(day, day))
 
 
 def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:

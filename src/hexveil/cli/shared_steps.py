@@ -14,7 +14,6 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH, part_of_work
 from hexveil.cli.output.clip_user_text import clip_user_json
 from hexveil.config import arguments
-from hexveil.config.run_file import Grid
 from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID, advice
@@ -61,8 +60,8 @@ def missing_out() -> InputError:
 
 def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -> None:
     """Write a proposed run that can be released as it is: with a folder, a ledger and a budget."""
+    from hexveil.config.run_file import run_file_text  # noqa: PLC0415  as above
     from hexveil.config.run_file_template import dataset_name  # noqa: PLC0415  for proposals alone
-    from hexveil.config.run_file_text import run_file_text  # noqa: PLC0415  as above
 
     epsilon = changes.get(("plan", "epsilon"), run.plan.epsilon)
     folder = os.path.relpath(file.with_name(f"{file.stem}-map"))
@@ -152,7 +151,7 @@ def read_cells_of_columns(run: Run) -> ColumnDatasets:
 def _with_cells(run: Run) -> Run:
     """Return the run with one cell of all records where it has no places and no labels."""
     if not arguments.has_places(run) and not run.cells.explicit_fields():
-        return run.model_copy(update={"cells": Grid(one_cell=True)})
+        return run.with_fields("cells", one_cell=True)
     return run
 
 

@@ -168,8 +168,7 @@ def series_run(run: Run) -> Run:
                 f'series = "fixed" needs one kind of plan for all days: state {follows[0]} (in '
                 "[plan]); hexveil plan with --from and --to proposes a grid and a kind."
             )
-    accepted = run.release.model_copy(update={"accept_noise": True})
-    return run.model_copy(update={"release": accepted}).standing_in(run.folder)
+    return run.with_fields("release", accept_noise=True)
 
 
 def check_plan(run: Run) -> None:

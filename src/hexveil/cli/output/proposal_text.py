@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.hexagons import across
 from hexveil.cli.output import formatting
-from hexveil.config.run_file_text import toml_lines
+from hexveil.config.run_file import toml_lines
 from hexveil.model.cells import Cells
 from hexveil.planning.feasibility.common_grid import DeclaredAssessment
 from hexveil.planning.feasibility.proposals import distinct

@@ -104,11 +104,7 @@ def check_terminal(run: Run, *, as_json: bool) -> None:
 
 def with_epsilon(run: Run) -> Run:
     """Return the run with the epsilon at which grids are compared, if it states none."""
-    if run.plan.epsilon is not None:
-        return run
-    priced = run.model_copy(update={"plan": run.plan.model_copy(update={"epsilon": COMPARED_AT})})
-    priced.plan.model_fields_set.add("epsilon")
-    return priced
+    return run if run.plan.epsilon is not None else run.with_fields("plan", epsilon=COMPARED_AT)
 
 
 def comparable_plans(run: Run) -> Iterator[DeclaredPlan]:

@@ -16,7 +16,7 @@ import typer
 
 import hexveil
 from hexveil.base.errors import HexveilError
-from hexveil.cli import declarations, ledger_declarations
+from hexveil.cli import declarations
 from hexveil.cli.command_groups import AnyCommand, CommandGroup, InstalledCommand
 from hexveil.cli.failures import Failure, remedy
 from hexveil.cli.interrupts import CODE as INTERRUPTED
@@ -41,14 +41,14 @@ LEDGER = CommandGroup(
     "hexveil ledger show buses.toml",
     {
         "Commands": {
-            "init": ledger_declarations.LedgerInitOptions,
-            "show": ledger_declarations.LedgerShowOptions,
-            "history": ledger_declarations.LedgerHistoryOptions,
-            "set-budget": ledger_declarations.LedgerSetBudgetOptions,
-            "verify": ledger_declarations.LedgerVerifyOptions,
-            "resolve": ledger_declarations.LedgerResolveOptions,
-            "keygen": ledger_declarations.LedgerKeygenOptions,
-            "export": ledger_declarations.LedgerExportOptions,
+            "init": declarations.LedgerInitOptions,
+            "show": declarations.LedgerShowOptions,
+            "history": declarations.LedgerHistoryOptions,
+            "set-budget": declarations.LedgerSetBudgetOptions,
+            "verify": declarations.LedgerVerifyOptions,
+            "resolve": declarations.LedgerResolveOptions,
+            "keygen": declarations.LedgerKeygenOptions,
+            "export": declarations.LedgerExportOptions,
         }
     },
 )

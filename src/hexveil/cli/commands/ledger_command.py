@@ -21,7 +21,7 @@ from hexveil.publishing import signing
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
-    from hexveil.cli import ledger_declarations
+    from hexveil.cli import declarations
     from hexveil.config import Run
     from hexveil.ledger.events import Event
 
@@ -63,7 +63,7 @@ def echo(lines: list[str], json_data: object, *, as_json: bool) -> None:
     typer.echo(json.dumps(json_data, indent=2) if as_json else "\n".join(lines))
 
 
-def init(options: ledger_declarations.LedgerInitOptions) -> None:
+def init(options: declarations.LedgerInitOptions) -> None:
     """Open the account of a data set; creates the ledger and its key if necessary."""
     run = run_for(
         options.location,
@@ -87,7 +87,7 @@ def init(options: ledger_declarations.LedgerInitOptions) -> None:
     )
 
 
-def show(options: ledger_declarations.LedgerShowOptions) -> None:
+def show(options: declarations.LedgerShowOptions) -> None:
     """Show the spent and the remaining budget, of all accounts or of one data set."""
     run = run_for(options.location, dataset=options.dataset)
     engine = engine_of(run)
@@ -102,7 +102,7 @@ def show(options: ledger_declarations.LedgerShowOptions) -> None:
     )
 
 
-def history(options: ledger_declarations.LedgerHistoryOptions) -> None:
+def history(options: declarations.LedgerHistoryOptions) -> None:
     """List the events, oldest first; public metadata only."""
     run = run_for(options.location, dataset=options.dataset)
     events = inspection.history(engine_of(run), run.ledger.dataset, limit=options.limit)
@@ -110,7 +110,7 @@ def history(options: ledger_declarations.LedgerHistoryOptions) -> None:
     echo(lines, [exporting.event_row(event) for event in events], as_json=options.as_json)
 
 
-def set_budget(options: ledger_declarations.LedgerSetBudgetOptions) -> None:
+def set_budget(options: declarations.LedgerSetBudgetOptions) -> None:
     """Change a budget; the old one and the new one stay on record."""
     run = run_for(options.location, dataset=options.dataset, key=options.key)
     book = open_ledger(run, run.ledger.dataset)
@@ -127,7 +127,7 @@ def set_budget(options: ledger_declarations.LedgerSetBudgetOptions) -> None:
     )
 
 
-def verify(options: ledger_declarations.LedgerVerifyOptions) -> int:
+def verify(options: declarations.LedgerVerifyOptions) -> int:
     """Check that the ledger is consistent: its hash chain, its events, every sum."""
     engine = engine_of(run_for(options.location))
     with show_progress(LEDGER_CHECK):
@@ -143,7 +143,7 @@ def verify(options: ledger_declarations.LedgerVerifyOptions) -> int:
     return 2 if problems else 0
 
 
-def resolve(options: ledger_declarations.LedgerResolveOptions) -> None:
+def resolve(options: declarations.LedgerResolveOptions) -> None:
     """List unfinished releases; give back or abandon one."""
     if options.give_back is not None and options.abandon is not None:
         raise InputError("--give-back and --abandon cannot be combined: name one request.")
@@ -181,7 +181,7 @@ def matching_release(waiting: tuple[Event, ...], start: str) -> Event:
     return matches[0]
 
 
-def keygen(options: ledger_declarations.LedgerKeygenOptions) -> None:
+def keygen(options: declarations.LedgerKeygenOptions) -> None:
     """Create a key pair for signing release folders."""
     public = signing.generate_key_pair(options.file)
     fingerprint = signing.read_verification_key(public).fingerprint
@@ -202,7 +202,7 @@ def keygen(options: ledger_declarations.LedgerKeygenOptions) -> None:
     echo(lines, json_data, as_json=options.as_json)
 
 
-def export(options: ledger_declarations.LedgerExportOptions) -> None:
+def export(options: declarations.LedgerExportOptions) -> None:
     """Write every event to a file, without the losses of single units."""
     engine = engine_of(run_for(options.location))
     with show_progress("Reading the ledger"):

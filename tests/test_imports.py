@@ -118,9 +118,8 @@ PRIVATE_PRESENCE = {
     *("SparkPairBlocks", "private_blocks", "read_private_sums", "declared_sums"),
 }
 """Names through which records of private presence can be had."""
-SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence", "cli/presence")
-"""Rooms that may import them; `cli/presence` shows counts to the holder's terminal. Planning,
-accounting, smoothing, report and the rest are public."""
+SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")
+"""Rooms that may import them. Planning, accounting, smoothing, report and the rest are public."""
 RESEARCH = Path(__file__).resolve().parents[1] / "src" / "hexveil_research"
 RESEARCH_PACKAGES = {
     "audit": {"numpy", "pyarrow"},

@@ -14,9 +14,8 @@ from hexveil.cli import receipts
 from hexveil.cli.output import formatting, ledger_text
 from hexveil.config import arguments, load
 from hexveil.ledger import Ledger, inspection
-from hexveil.ledger import export as exporting
 from hexveil.ledger.integrity.verification import verify as verified
-from hexveil.ledger.storage.databases import MEMORY
+from hexveil.ledger.storage.databases import MEMORY, connect_existing, describe_address
 from hexveil.publishing import signing
 from hexveil.records.progress import show_progress
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from hexveil.cli import declarations
     from hexveil.config import Run
     from hexveil.ledger.events import Event
+    from hexveil.ledger.storage.databases import Engine
 
 
 def run_for(location: str, **options: str | None) -> Run:
@@ -40,11 +40,11 @@ def run_for(location: str, **options: str | None) -> Run:
     return run
 
 
-def engine_of(run: Run) -> inspection.Engine:
+def engine_of(run: Run) -> Engine:
     """Open the run's existing ledger for inspection."""
     assert run.ledger.url is not None  # noqa: S101  asked
     with contextlib.chdir(run.folder):
-        return inspection.connect_existing(run.ledger.url)
+        return connect_existing(run.ledger.url)
 
 
 def open_ledger(run: Run, dataset: str | None) -> Ledger:
@@ -93,7 +93,7 @@ def show(options: declarations.LedgerShowOptions) -> None:
     engine = engine_of(run)
     summary, name = (
         inspection.overview(engine, run.ledger.dataset),
-        ledger_text.relative_path(inspection.describe_address(engine)),
+        ledger_text.relative_path(describe_address(engine)),
     )
     echo(
         ledger_text.overview_lines(summary, name),
@@ -107,7 +107,7 @@ def history(options: declarations.LedgerHistoryOptions) -> None:
     run = run_for(options.location, dataset=options.dataset)
     events = inspection.history(engine_of(run), run.ledger.dataset, limit=options.limit)
     lines = [ledger_text.event_line(event) for event in events] or ["No events yet."]
-    echo(lines, [exporting.event_row(event) for event in events], as_json=options.as_json)
+    echo(lines, [inspection.event_row(event) for event in events], as_json=options.as_json)
 
 
 def set_budget(options: declarations.LedgerSetBudgetOptions) -> None:
@@ -151,7 +151,7 @@ def resolve(options: declarations.LedgerResolveOptions) -> None:
     waiting = inspection.unresolved(engine_of(run), run.ledger.dataset)
     start = options.give_back if options.abandon is None else options.abandon
     if start is None:
-        rows = [exporting.event_row(event) for event in waiting]
+        rows = [inspection.event_row(event) for event in waiting]
         echo(ledger_text.waiting_lines(waiting), rows, as_json=options.as_json)
         return
     event = matching_release(waiting, start)
@@ -207,7 +207,7 @@ def export(options: declarations.LedgerExportOptions) -> None:
     engine = engine_of(run_for(options.location))
     with show_progress("Reading the ledger"):
         events = inspection.history(engine)
-    exporting.write(
+    inspection.export(
         options.file, events, results=inspection.results(engine) if options.numbers else None
     )
     json_data = {"file": str(options.file), "events": len(events)}

@@ -11,8 +11,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from hexveil.cli.app import PANELS, app
-from hexveil.cli.command_groups import purpose_of
+from hexveil.cli.app import PANELS, app, purpose_of
 from hexveil.config.fields import FIELDS
 
 HEAVY = (

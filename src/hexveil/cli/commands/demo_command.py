@@ -7,21 +7,28 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.work_share import tell_share
 from hexveil.cli import shared_steps
 from hexveil.cli.commands import release_command
 from hexveil.cli.demos.demonstration import summary_lines
-from hexveil.cli.output import formatting, progress_bar
+from hexveil.cli.output import formatting
 from hexveil.cli.planned_release import plan_release, write
 from hexveil.config import arguments, load
+from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from hexveil.cli import declarations
     from hexveil.cli.demos.demonstration import Show, Where
     from hexveil.config import Run
+
+
+PREPARING = "Preparing records"
+"""Name of this work, of which parts are told."""
 
 
 def demo(options: declarations.DemoOptions) -> None:
@@ -57,8 +64,8 @@ def prepare(show: Show, parent: Path) -> tuple[Run, Where]:
     """Write records and run file to a new folder; return the run and the naming of cells."""
     folder = new_folder(parent, show.name)
     try:
-        with progress_bar.progress_bar("Preparing records") as tell:
-            place_name = show.write(folder, tell)
+        with show_progress(PREPARING):
+            place_name = show.write(folder, partial(tell_share, PREPARING))
         (folder / f"{show.name}.toml").write_text(show.run, "utf-8")
     except InputError:
         # An empty folder would look like an unfinished demo.

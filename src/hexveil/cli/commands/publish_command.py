@@ -21,7 +21,7 @@ import typer
 
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.base.work_share import PLANNING, READING, RELEASING, WRITING, ShownWork
-from hexveil.cli import interrupts, receipts, shared_steps
+from hexveil.cli import endings, receipts, shared_steps
 from hexveil.cli.commands.release_command import check_inputs
 from hexveil.cli.day_series import requested_days, run_of_day
 from hexveil.cli.output import formatting
@@ -99,7 +99,7 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
     outcomes: list[Outcome] = []
     began = time.monotonic()
     for number, day_date in enumerate(days):
-        interrupts.stop_if_asked()
+        endings.stop_if_asked()
         with show_progress(work_of_day(day_date, number, len(days), began)):
             outcomes.append(
                 attempt(run, day_date, place, ready, revise=revise, dry_run=options.dry_run)
@@ -203,7 +203,7 @@ def attempt(
     try:
         return _attempt(run, name, place, revise=revise, dry_run=dry_run)
     except HexveilError as error:
-        interrupts.stop_if_asked()  # it may be what a library made of an interruption
+        endings.stop_if_asked()  # it may be what a library made of an interruption
         state = "refused" if isinstance(error, BudgetError) else "failed"
         return Outcome(name, state, str(error), code=error.exit_code)
 

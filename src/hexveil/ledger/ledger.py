@@ -241,7 +241,7 @@ class Ledger:
             if not events.is_complete(history):
                 entries = [event.entry for event in history]
                 soundness.check_request(connection, self.dataset, request, entries)
-            # This process holds the draw lock, so whoever began the stage is gone (`draw_lock`).
+            # This process holds the draw lock, so whoever began the stage is gone (`drawing`).
             if events.state(history) == "marked":
                 history = (*history, self._add(connection, "lost", request, history[-1].account))
             existing = to_booking(connection, history)

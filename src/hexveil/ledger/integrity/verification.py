@@ -3,7 +3,7 @@
 All events are read once, and everything derived from them is recomputed beside the tables: budgets,
 data sets, the balance of each unit in each window, totals. Differences are reported by entry or by
 table; of units, only their number. A ledger that was restored whole to an older state is consistent
-in itself: only the receipt of a later event reveals the rollback (`hash_chain`).
+in itself: only the receipt of a later event reveals the rollback (`soundness`).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from hexveil.base import atomic_files
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.shapes.shape_decoding import decode_shapes
+from hexveil.mechanisms.presence.shape_decoding import decode_shapes
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid

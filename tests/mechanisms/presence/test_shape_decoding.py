@@ -12,7 +12,7 @@ from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
 from hexveil.mechanisms.distribution.tilt_estimation import legendre_terms, tilt
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.presence_design import PrivateCap
-from hexveil.mechanisms.presence.shapes.shape_decoding import (
+from hexveil.mechanisms.presence.shape_decoding import (
     decode_shapes,
     expected_weights,
     fit_cells,

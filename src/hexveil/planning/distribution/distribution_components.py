@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hexveil.mechanisms.distribution.fine_bin_scores import GRAIN
+from hexveil.mechanisms.distribution.shape_statistics import GRAIN
 from hexveil.model.public_metadata import ValueLattice
 
 if TYPE_CHECKING:

@@ -22,14 +22,13 @@ from hexveil.accounting.error_model import PRIOR_SHARE
 from hexveil.accounting.promise import check_units, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.mechanisms.distribution.fine_bin_scores import (
+from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
+from hexveil.mechanisms.distribution.shape_statistics import (
     AskedPoints,
     IndicatorScores,
     PooledRankScores,
 )
-from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.model.statistic_terms import Quantile, Share, parse_statistics
 from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,

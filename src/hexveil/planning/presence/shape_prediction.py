@@ -43,7 +43,7 @@ from hexveil.planning.presence.shape_request import ShapeRequest
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.base.rational import Number
-    from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+    from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
     from hexveil.planning.presence.presence_request import PresenceRequest, UnitCountRequest
 
 RANK_SPREAD, RANK_FLOOR = 0.12, 0.02

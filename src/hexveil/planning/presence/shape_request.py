@@ -12,7 +12,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
 from hexveil.mechanisms.presence.presence_design import PrivateCap, histogram_share
-from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation, ShapeForm
+from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.statistic_terms import Share
 from hexveil.planning.presence.presence_request import (
     PURE,

@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
-from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
+from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
+from hexveil.mechanisms.distribution.shape_statistics import PooledRankScores, ShapeStatistics
 from hexveil.mechanisms.distribution.tilt_estimation import (
     TiltFit,
     fit_bins,

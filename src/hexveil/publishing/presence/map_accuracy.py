@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.mechanisms.presence.count_map import CountedMap, UnitCountMap
-from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
+from hexveil.mechanisms.presence.shape_decoding import ShapeMap
 from hexveil.planning.presence.counted_request import CountedRequest
 from hexveil.planning.presence.presence_request import PresenceRequest
 from hexveil.planning.presence.shape_request import ShapeRequest

@@ -25,7 +25,7 @@ from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAlloca
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, VALUES
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
-from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 from hexveil.planning.presence.presence_request import UnitCountRequest
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,

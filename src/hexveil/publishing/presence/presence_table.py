@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.count_map import CountedMap, UnitCountMap
-from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
+from hexveil.mechanisms.presence.shape_decoding import ShapeMap
 from hexveil.planning.presence.counted_request import CountedRequest
 from hexveil.planning.presence.presence_request import PresenceRequest
 from hexveil.planning.presence.shape_request import ShapeRequest

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
-    from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+    from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 
 MISS = 0.05
 SAMPLING, INFLATION = 0.02, 3.25
@@ -93,11 +93,11 @@ def decode_shapes(
     columns = np.full((4, weight.size, len(statistics.columns)), np.nan)
     between = np.full(len(statistics.columns), np.nan)
     if is_open.any():
-        shares = plan.pooled_shares(outputs)
+        shares = plan.shape.shares(outputs)
         own = [group[is_open] for group in groups]
         noise = law.number_deviation / PARTS
         fit = fit_cells(shares, bins[is_open], plan.cell_place(outputs), noise, own)
-        place = plan.measured_place(outputs)
+        place = plan.shape.measured_place(outputs)
         columns[:, is_open], between = _with_intervals(shares, fit, statistics, place)
     least = None if threshold is None else threshold / PARTS
     low, high = weight_interval(weight, law, bins.shape[1], least)

@@ -13,8 +13,6 @@ from hexveil.config.run_file_text import toml_lines
 from hexveil.model.cells import Cells
 from hexveil.planning.feasibility.common_grid import DeclaredAssessment
 from hexveil.planning.feasibility.proposals import distinct
-from hexveil.planning.presence.counted_request import CountedPrediction
-from hexveil.planning.presence.presence_prediction import UnitCountPrediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from hexveil.planning.feasibility.common_grid import CommonGrid
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.feasibility.proposals import RunAdvice
+    from hexveil.planning.presence.presence_prediction import CountPrediction
 
 
 Changes = dict[tuple[str, str], object]
@@ -177,26 +176,25 @@ def _column_comment(choices: str, grid: CommonGrid, units: Mapping[str, str]) ->
     for column, offer in grid.assessments.items():
         prediction = offer.plan.prediction if isinstance(offer, DeclaredAssessment) else None
         open_cells, counted = "", ""
-        if isinstance(prediction, CountedPrediction):
-            counted = f"; {_count_text(prediction.counts)}"
-            prediction = prediction.statistics
-        if isinstance(prediction, UnitCountPrediction):
-            lines.append(f"# {column}: {offer.cells:,} cells, {_count_text(prediction)}")
-            continue
         if prediction is not None:
-            open_cells = f" with {prediction.open_traffic:.0%} of the traffic in open ones"
+            if prediction.counts is not None:
+                counted = _count_text(prediction.counts)
+            if prediction.map is None:
+                lines.append(f"# {column}: {offer.cells:,} cells, {counted}")
+                continue
+            open_cells = f" with {prediction.map.open_traffic:.0%} of the traffic in open ones"
         error, constant = (
             formatting.measured(float(f"{number:.2g}"), units[column])
             for number in (offer.predicted_error, offer.baseline_error)
         )
         lines.append(
             f"# {column}: {offer.cells:,} cells{open_cells}, expected error {error}; one number "
-            f"for all cells {constant}{counted}"
+            f"for all cells {constant}{counted and f'; {counted}'}"
         )
     return lines
 
 
-def _count_text(counts: UnitCountPrediction) -> str:
+def _count_text(counts: CountPrediction) -> str:
     return (
         f"numbers of units off by {counts.count_error:.3g} of typically {counts.typical_count:.3g}"
     )

@@ -22,9 +22,6 @@ from hexveil.planning.feasibility.grids import (
     OFFERED_SLOTS,
     OTHER_GRIDS,
 )
-from hexveil.planning.presence.counted_request import CountedPrediction
-from hexveil.planning.presence.presence_prediction import UnitCountPrediction
-from hexveil.planning.presence.shape_prediction import ShapePrediction
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
 
@@ -185,8 +182,7 @@ def _row(plan: PresencePlan) -> tuple[str, ...]:
     grid, prediction = plan.facts.grid.table.grid, plan.prediction
     assert isinstance(grid, Cells)  # noqa: S101  see comparable_plans
     usable = "no" if plan.refusal else "yes"
-    if isinstance(prediction, CountedPrediction):
-        prediction = prediction.statistics
+    of_map, counts = prediction.map, prediction.counts
     hexagons = plan.facts.cells.n_places or 0
     place = (
         str(grid.resolution),
@@ -195,18 +191,13 @@ def _row(plan: PresencePlan) -> tuple[str, ...]:
         grid.timeslot or "none",
         f"{plan.facts.grid.n_cells:,}",
     )
-    if isinstance(prediction, UnitCountPrediction):
-        return (*place, "", f"{prediction.count_error:.3g}", "", usable)
-    error = (
-        prediction.quantile_error
-        if isinstance(prediction, ShapePrediction)
-        else prediction.mean_error
-    )
+    if of_map is None:
+        return (*place, "", "" if counts is None else f"{counts.count_error:.3g}", "", usable)
     return (
         *place,
-        f"{error:.2g}",
-        f"{prediction.weight_error:.2g} of {prediction.typical_weight:.3g}",
-        f"{prediction.open_traffic:.0%}",
+        f"{of_map.error:.2g}",
+        f"{of_map.weight_error:.2g} of {of_map.typical_weight:.3g}",
+        f"{of_map.open_traffic:.0%}",
         usable,
     )
 

@@ -18,9 +18,6 @@ from hexveil.cli.output import formatting
 from hexveil.config import arguments
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.columns.column_plan import DeclaredColumnPlans
-from hexveil.planning.presence.counted_request import CountedPrediction, CountedRequest
-from hexveil.planning.presence.presence_prediction import UnitCountPrediction
-from hexveil.planning.presence.shape_prediction import ShapePrediction
 from hexveil.records.columns.column_datasets import PrivateColumns
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
-    from hexveil.planning.presence.presence_prediction import PresencePrediction
+    from hexveil.planning.presence.presence_prediction import CountPrediction, MapPrediction
     from hexveil.publishing.presence.presence_publication import DeclaredPlan
     from hexveil.records.private_presence.private_dataset import PrivateDataset
 
@@ -174,20 +171,18 @@ def _promise(plan: DeclaredPlan) -> str:
 def _prediction_lines(plan: PresencePlan, about: str = "") -> list[str]:
     """Return the expected accuracy as text: on paper, from declarations."""
     prediction, unit = plan.prediction, plan.facts.privacy_unit
-    if isinstance(prediction, UnitCountPrediction):
-        return formatting.wrapped(ON_PAPER, f"{about}{_count_text(prediction, unit)}.")
-    if not isinstance(prediction, CountedPrediction):
-        return _map_lines(plan, prediction, about)
-    assert isinstance(plan.request, CountedRequest)  # noqa: S101  its prediction
-    share, loss = plan.request.count_share, "the square of mu" if plan.delta else "epsilon"
-    counted = f"{_count_text(prediction.counts, unit)}; for it {share:.1%} of {loss} is spent."
-    return [
-        *_map_lines(plan, prediction.statistics, about),
-        *formatting.wrapped(ON_PAPER, about + counted),
-    ]
+    lines = [] if prediction.map is None else _map_lines(plan, prediction.map, about)
+    if prediction.counts is None:
+        return lines
+    counted = about + _count_text(prediction.counts, unit)
+    if lines:
+        loss = "the square of mu" if plan.delta else "epsilon"
+        share = float(plan.request.count_share)
+        counted += f"; for it {share:.1%} of {loss} is spent"
+    return [*lines, *formatting.wrapped(ON_PAPER, f"{counted}.")]
 
 
-def _count_text(prediction: UnitCountPrediction, unit: str) -> str:
+def _count_text(prediction: CountPrediction, unit: str) -> str:
     """Return the expected accuracy of numbers of units as text."""
     return (
         f"the number of {unit}s in a cell is expected to be off by "
@@ -195,18 +190,14 @@ def _count_text(prediction: UnitCountPrediction, unit: str) -> str:
     )
 
 
-def _map_lines(
-    plan: PresencePlan, prediction: PresencePrediction | ShapePrediction, about: str
-) -> list[str]:
+def _map_lines(plan: PresencePlan, prediction: MapPrediction, about: str) -> list[str]:
     """Return the expected accuracy of averages or distributions as text."""
     measure = f" {plan.facts.value_unit}" if plan.facts.value_unit else ""
-    if isinstance(prediction, ShapePrediction):
-        named, error = "medians", prediction.quantile_error
-        low, high = prediction.quantile_error_low, prediction.quantile_error_high
+    error, low, high = prediction.error, prediction.error_low, prediction.error_high
+    named, shares = "averages", ""
+    if prediction.share_error is not None:
+        named = "medians"
         shares = f"shares by {100 * prediction.share_error:.2g} percentage points; "
-    else:
-        named, error, shares = "averages", prediction.mean_error, ""
-        low, high = prediction.mean_error_low, prediction.mean_error_high
     lines = formatting.wrapped(
         ON_PAPER,
         f"{about}{named} of open cells are expected to be off by {error:.2g}{measure} "
@@ -217,7 +208,7 @@ def _map_lines(
         f"{prediction.open_cells:,.0f} cells are expected to be open, with "
         f"{prediction.open_traffic:.0%} of the traffic.",
     )
-    if isinstance(prediction, ShapePrediction):
+    if prediction.share_error is not None:
         compared = formatting.compared_errors(plan.statistic_errors, plan.facts.value_unit)
         lines += formatting.wrapped("Beside one number", about + compared)
     return lines

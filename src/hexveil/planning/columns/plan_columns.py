@@ -21,10 +21,7 @@ from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlan
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.plan_distribution import KINDS
 from hexveil.planning.moment_options import one_limit
-from hexveil.planning.presence.counted_request import CountedPrediction
 from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
-from hexveil.planning.presence.presence_prediction import UnitCountPrediction
-from hexveil.planning.presence.shape_prediction import ShapePrediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -272,15 +269,8 @@ def relative_error_on_paper(plan: PresencePlan) -> float:
     Of averages and medians as a part of the span, of shares as they are, of numbers of units as a
     part of what a cell typically has.
     """
-    prediction, span = plan.prediction, float(plan.facts.lattice.span)
-    counts = 0.0
-    if isinstance(prediction, CountedPrediction):
-        counts = prediction.counts.count_error / prediction.counts.typical_count
-        prediction = prediction.statistics
-    match prediction:
-        case UnitCountPrediction():
-            return prediction.count_error / prediction.typical_count
-        case ShapePrediction():
-            return counts + prediction.quantile_error / span + prediction.share_error
-        case _:
-            return counts + prediction.mean_error / span
+    of_map, counts = plan.prediction.map, plan.prediction.counts
+    error = 0.0 if counts is None else counts.relative_error
+    if of_map is not None:
+        error = error + of_map.error / float(plan.facts.lattice.span) + (of_map.share_error or 0.0)
+    return error

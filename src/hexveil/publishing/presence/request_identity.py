@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.planning.presence.counted_request import CountedRequest
-from hexveil.planning.presence.presence_request import UnitCountRequest
-from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.planning.presence.counted_request import AnyRequest
+    from hexveil.planning.presence.presence_request import PresenceRequest
 
 MODEL = "presence"
 PRIVATE = "presence is private"
@@ -33,7 +30,7 @@ STAGES_VERSION = "3"
 
 
 def identify(
-    request: AnyRequest,
+    request: PresenceRequest,
     source: str,
     declared: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
@@ -41,7 +38,7 @@ def identify(
 
     Parameters
     ----------
-    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
+    request : PresenceRequest
     source : str
         Public name of the records.
     declared : mapping of str to str, optional
@@ -71,13 +68,12 @@ def identify(
         # A moved or renamed file holds the same records.
         **{f"records.{k}": v for k, v in sorted((declared or {}).items()) if k != "source"},
     }
-    if isinstance(request, UnitCountRequest):
+    if not request.has_map:
         return facts | {"statistics": "users"}
     lattice = request.lattice
     # Terms are texts without commas.
-    names = request.names if isinstance(request, ShapeRequest | CountedRequest) else ("mean",)
     return facts | {
-        "statistics": ", ".join((*names, "weight")),
+        "statistics": ", ".join((*request.names, "weight")),
         "bounds": f"{decimal_text(lattice.lower)} to {decimal_text(lattice.upper)}",
         "quantum": decimal_text(lattice.quantum),
         "cap": repr(request.cap),

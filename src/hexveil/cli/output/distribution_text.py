@@ -9,7 +9,7 @@ import numpy as np
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
 from hexveil.planning.alternatives import describe_delta_gain
-from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
+from hexveil.planning.distribution.distribution_components import MOMENTS, SCORES, SHAPE
 from hexveil.report.manifest_view import noun
 from hexveil.report.promise_wording import promise
 

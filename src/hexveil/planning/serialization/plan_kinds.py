@@ -21,7 +21,7 @@ from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs, CellRa
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, PrivateClippingRange
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution import distribution_components
-from hexveil.planning.distribution.cell_prices import PricedCells
+from hexveil.planning.distribution.distribution_components import PricedCells
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization.codec import NAMES, STAND_INS, Coder

@@ -29,9 +29,13 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     tilt_to_means,
 )
 from hexveil.model.statistic_terms import Histogram, Quantile, column_names
-from hexveil.planning.distribution.cell_prices import weight_variance
-from hexveil.planning.distribution.distribution_components import IndicatorPlan, RankPlan
-from hexveil.planning.distribution.distribution_plan import SCORES, SHAPE
+from hexveil.planning.distribution.distribution_components import (
+    SCORES,
+    SHAPE,
+    IndicatorPlan,
+    RankPlan,
+    weight_variance,
+)
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of

@@ -16,13 +16,15 @@ from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, BinnedMap
 from hexveil.planning.distribution.distribution_components import (
+    MOMENTS,
     SCORE_LATTICE,
+    SCORES,
+    SHAPE,
     BinPlan,
     IndicatorPlan,
     RankPlan,
     score_metadata,
 )
-from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.distribution.distribution_table import describe_term
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,

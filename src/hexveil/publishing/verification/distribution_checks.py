@@ -28,7 +28,7 @@ from hexveil.model.statistic_terms import (
     half_bin,
     parse_statistics,
 )
-from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
+from hexveil.planning.distribution.distribution_components import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.distribution.distribution_manifest import nested_manifest
 from hexveil.publishing.distribution.distribution_table import (
     KEYS,

@@ -23,10 +23,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.tilt_estimation import pooled_ranks, quantiles
+from hexveil.mechanisms.distribution.tilt_estimation import (
+    TiltFit,
+    legendre_terms,
+    pooled_ranks,
+    quantiles,
+    tilt,
+)
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, half_bin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Bools, Floats, Ints
@@ -159,6 +167,49 @@ class ShapeStatistics:
         density = shares / (self.bins.ends - self.bins.starts)
         at_lower = density[..., 0] > ATOM * density[..., 1]
         return at_lower, density[..., -1] > ATOM * density[..., -2]
+
+
+N_DRAWS, CELLS_AT_ONCE, SEED = 200, 64, 20_261_123
+
+
+def drawn_statistics(
+    statistics: ShapeStatistics,
+    shares: Floats,
+    fit: TiltFit,
+    adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None = None,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the statistics of tilted shapes, and what draws of their tilts say of them.
+
+    Parameters
+    ----------
+    statistics : ShapeStatistics
+    shares : ndarray of float, shape (n_bins,)
+        Pooled ones.
+    fit : TiltFit
+    adjusted : callable, optional
+        Of the rows of some cells, of their shapes and of drawn ones to those that are measured.
+
+    Returns
+    -------
+    tuple of ndarray of float, shape (n_cells, n_columns)
+        Estimates, ends of the middle 95 percent of draws, and mean distances of draws.
+    """
+    terms = legendre_terms(shares, fit.alpha.shape[1])
+    # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
+    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, terms.shape[1]))
+    chunks = []
+    for begin in range(0, len(fit.alpha), CELLS_AT_ONCE):
+        rows = slice(begin, begin + CELLS_AT_ONCE)
+        own = fit.rows(rows)
+        around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
+        middle, drawn = (tilt(shares, terms, alpha) for alpha in (own.alpha, own.alpha + around))
+        if adjusted is not None:
+            middle, drawn = adjusted(rows, middle, drawn)
+        estimate, draws = statistics.of(middle), statistics.of(drawn)
+        low, high = np.quantile(draws, (0.025, 0.975), axis=0)
+        chunks.append((estimate, low, high, np.abs(draws - estimate).mean(axis=0)))
+    estimate, low, high, error = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+    return estimate, low, high, error
 
 
 def between_cells(estimates: Floats, errors: Floats) -> Floats:

@@ -48,15 +48,15 @@ from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
-from hexveil.planning.approximate import gaussian_allocation
-from hexveil.planning.approximate.gaussian_targets import least_rates
 from hexveil.planning.clipping_range.user_weights import (
     UserMeanPrior,
     WeightProblem,
     find_user_weights,
 )
 from hexveil.planning.goal import goal
+from hexveil.planning.optimizers.joint_gaussian import least_rates
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
     cell_errors,
@@ -404,7 +404,7 @@ TWINS = {
         accountant, "add_up", largest_cell_alone, "bounds"
     ),
     "a conversion that promises too little": (
-        gaussian_allocation, "promised",
+        methods, "promised",
         too_much, "bounds",
     ),
     "choices that are not counted": (

@@ -15,9 +15,11 @@ from hexveil.cli import shared_steps
 from hexveil.cli.output import clip_user_text, formatting
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.allocation import CellMechanisms, PerCellRange, PrivateRange, WithinBounds
 from hexveil.planning.alternatives import describe_delta_gain
-from hexveil.planning.cell_mechanisms import names_of_cells
+from hexveil.planning.cell_mechanisms import CellMechanisms, names_of_cells
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.planning.plan import Plan
 from hexveil.report.promise_wording import promise

@@ -37,6 +37,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     PooledRankScores,
 )
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,9 +207,6 @@ DistributionComponent: TypeAlias = IndicatorPlan | RankPlan | BinPlan
 
 def _scored(plan: Plan, scores: BinScores) -> Component:
     """Return the component of mean scores."""
-    # Loaded with the stages of a release, not with every plan: it loads the noise library.
-    from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415
-
     return Component(SCORES, allocation_of(plan, SCORE_LATTICE), scores)
 
 

@@ -33,8 +33,9 @@ from hexveil.planning.distribution.distribution_components import (
     IndicatorPlan,
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
-from hexveil.planning.guarantees.plan_losses import PartsBooking
+from hexveil.planning.parts_booking import PartsBooking
 from hexveil.planning.plan_moments import public_side
+from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
@@ -309,9 +310,6 @@ class DistributionPlan(PartsBooking):
         """Return the stages of all components."""
         components = self.component.stages(self._asked)
         if self.moment_plan is not None:
-            # Loaded with the stages of a release, not with every plan: it loads the noise library.
-            from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415
-
             moments = allocation_of(self.moment_plan, self.facts.lattice)
             components = [Component(MOMENTS, moments), *components]
         return CombinedStages.of(components, self.occupancy.n_users)

@@ -34,10 +34,9 @@ from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
-from hexveil.planning.guarantees.plan_errors import error_models
-from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import ClippingProblem
+from hexveil.planning.plan_rows import PlanningProblem
 from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def prediction_of(plan: Plan) -> ErrorPrediction:
 
 def predict_in_full(problem: PlanningProblem) -> ErrorPrediction:
     """Return the errors of the first statistic by the full optimizer, without losses or a plan."""
-    model = next(iter(error_models(problem, allocate(problem)).values()))
+    model = next(iter(allocate(problem).error_models(problem).values()))
     return ErrorPrediction(model.scale, model.error - model.scale)
 
 

@@ -22,8 +22,14 @@ from hexveil.model import cells, column_facts, public_metadata, statistic_terms
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
 from hexveil.planning import allocation, request
-from hexveil.planning.cell_mechanisms import OtherStagesError, SavedStages
-from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs, CellRangePlan
+from hexveil.planning.cell_mechanisms import CellMechanisms, OtherStagesError, SavedStages
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.cell_ranges import (
+    CellRangeOutputs,
+    CellRangePlan,
+    PerCellRange,
+)
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, PrivateClippingRange
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution import distribution_components
@@ -54,7 +60,7 @@ DECIDED: dict[type, tuple[str, ...]] = {
 """Fields with decisions; the others follow from the request and the records."""
 _CLASSES = (
     Plan, DistributionPlan, ColumnPlans, request.Request, allocation.PlanAllocation,
-    allocation.WithinBounds, allocation.PrivateRange, allocation.PerCellRange, SavedStages,
+    WithinBounds, PrivateRange, PerCellRange, SavedStages,
     PrivateClippingRange, CellRangePlan, CellRangeOutputs, FactoredWeights, ListedWeights,
     SuppressedPairs,
     distribution_components.IndicatorPlan, distribution_components.RankPlan,
@@ -67,14 +73,13 @@ _ALIASES = {
     "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray,
     "Weights": FactoredWeights | ListedWeights,
     "Suppressed": Bools | SuppressedPairs, "Term": statistic_terms.Term,
-    "Clipping": allocation.WithinBounds | allocation.PrivateRange | allocation.PerCellRange
-    | SavedStages,
+    "ClippingKind": WithinBounds | PrivateRange | PerCellRange | SavedStages,
     "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
     "SingleColumnPlan": Plan | DistributionPlan, "ErrorModel": Any,
     "DistributionComponent": distribution_components.DistributionComponent,
     "FineBins": Any, "Area": Any, "DeclaredColumns": Any, "PresencePlan": Any,
 }  # fmt: skip
-STAND_INS[allocation.CellMechanisms] = SavedStages.of
+STAND_INS[CellMechanisms] = SavedStages.of
 NAMES.update({kind.__name__: kind for kind in _CLASSES} | _ALIASES)
 
 

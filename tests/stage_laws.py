@@ -16,13 +16,13 @@ from hexveil.mechanisms.contract import (
     DONE,
     LaplaceNoise,
     Meter,
+    NoisyTotals,
     Outputs,
     PrivateSums,
     Separate,
     Values,
 )
 from hexveil.mechanisms.mapped_moves import MappedMoves
-from hexveil.mechanisms.pooled_histogram import PooledHistogram
 
 TINY = 1e-300
 WINDOW = 2
@@ -194,7 +194,7 @@ class ExactLoss:
                 np.add.at(stated, report.entry[rows], report.by[rows])
                 # Bins of one scale move together: what is stated at one of them is for all.
                 together = by_entry.sum(axis=1).max(initial=0) <= stated.sum()
-                joint = isinstance(stage, PooledHistogram) and together
+                joint = isinstance(stage, NoisyTotals) and together
                 assert joint or (moved <= stated).all(), (stage.name, user, moved, stated)
 
 

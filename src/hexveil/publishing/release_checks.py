@@ -11,8 +11,8 @@ from hexveil.ledger.promises import check_same_promise
 from hexveil.planning import Plan
 from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.columns.column_plan import ColumnPlans
-from hexveil.planning.distribution.distribution_components import SCORE_LATTICE
-from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, DistributionPlan
+from hexveil.planning.distribution.distribution_components import MOMENTS, SCORE_LATTICE, SCORES
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.advice import advice
 from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.distribution.distribution_table import check_label_columns

@@ -17,7 +17,7 @@ import numpy as np
 
 from hexveil.accounting.promise import summed
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
+from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.parts_booking import PartsBooking
@@ -135,7 +135,7 @@ class PlansByColumn(PartsBooking):
     def with_stages(self, stages: Mapping[str, StagedPlan]) -> CombinedStages:
         """Return stages of each column as those of one release."""
         components = [
-            ColumnComponent(column, column_stages, units=self.facts.units[column])
+            Component(column, column_stages, units=self.facts.units[column])
             for column, column_stages in stages.items()
         ]
         return CombinedStages.of(components, self.facts.n_units)

@@ -16,7 +16,7 @@ up in the same way: their rows have counts and sums in place of a value.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.uint64]
 
-T = TypeVar("T", "pa.RecordBatch", "pa.Table")
 MIN_RECORDS = 100_000
 """Records below which the engine's own grouping is as quick."""
 BITS = 64
@@ -217,8 +216,7 @@ def add_up(
     left_out: Mapping[int, int],
 ) -> SortedPairs | None:
     """Return the sum of rows of pairs, or of pairs and bins: see `counting.add_up`."""
-    n_rows = int(str(session.rows(f"SELECT count(*) FROM {rows}")[0][0]))
-    if not MIN_RECORDS <= n_rows <= max(session.memory, PAIRS_ALWAYS_HELD) / BYTES_OF_PAIR:
+    if int(str(session.rows(f"SELECT count(*) FROM {rows}")[0][0])) < MIN_RECORDS:
         return None
     raw = {name: name for name in keys.all}
     cell, unit = ({name: name for name in names} for names in (keys.cell, keys.unit))
@@ -228,17 +226,29 @@ def add_up(
     if layout is None or layout.bits >= BITS:
         return None
     query = layout.query(f"SELECT 0 AS reject_reason, * FROM {rows}", ("n", *sums))
-    *columns, below = map(to_numpy, _checked(session.arrow(query)).columns)
-    found = dict(zip(("n", *sums), columns, strict=True))
-    added = _Sums.added([_Sums(below.view(np.uint64), found)])
-    return _decoded(session, layout, keys, added, None, rules, left_out)
+    parts: list[_Sums] = []
+    for batch in session.stream(query):
+        *columns, below = _checked(batch)
+        found = dict(zip(("n", *sums), columns, strict=True))
+        parts.append(_Sums(below.view(np.uint64), found))
+        if not _fit(parts, session.memory / 2):
+            return None
+    return _decoded(session, layout, keys, _Sums.added(parts), None, rules, left_out)
 
 
-def _checked(table: T) -> T:
-    """Return numbered rows; raise InputError if one has a key that was not there before."""
-    if table["below"].null_count:
+def _fit(parts: list[_Sums], memory: float) -> bool:
+    """Return whether memory holds the pairs of all parts, which are added up where it does not."""
+    most = max(memory, PAIRS_ALWAYS_HELD) / BYTES_OF_PAIR
+    if len(parts) > 1 and sum(part.key.size for part in parts) > most:
+        parts[:] = [_Sums.added(parts)]
+    return sum(part.key.size for part in parts) <= most
+
+
+def _checked(batch: pa.RecordBatch) -> list[NDArray[Any]]:
+    """Return the columns of numbered rows, if the keys of all were there before."""
+    if batch["below"].null_count:
         raise InputError(_CHANGED)
-    return table
+    return [to_numpy(column) for column in batch.columns]
 
 
 def _layout(
@@ -299,24 +309,23 @@ class _Packer:
         for batch in self._session.stream(query):
             self._add(self._packed(batch))
             tell_share(READING, self.left_out[0] / self._n_records)
-            if not self._fit():
-                self._parts = [_Sums.added(self._parts)]
             # Found only while records are read: then the engine groups them from the start.
             most = 1 << (BITS - self._layout.bits)
-            if not self._fit() or (self._table is not None and self._table.names.size > most):
+            fit = self._table is None or self._table.names.size <= most
+            if not fit or not _fit(self._parts, self._session.memory):
                 return None
         only = not self._parts
         if self._table is not None:
             self._order_hexagons(self._table.names)
         if self._size:
             self._sum_part(only=only)
-        if not self._parts or not self._fit():
+        if not self._parts or not _fit(self._parts, self._session.memory):
             return None
         return self._parts[0] if only else _Sums.added(self._parts)
 
     def _packed(self, batch: pa.RecordBatch) -> Numbers:
         """Return kept records as numbers, and count those that are left out."""
-        *places, below = map(to_numpy, _checked(batch).columns)
+        *places, below = _checked(batch)
         if below.min(initial=0) < 0:
             for reason, n in zip(*np.unique(-below[below < 0], return_counts=True), strict=True):
                 self.left_out[int(reason)] = self.left_out.get(int(reason), 0) + int(n)
@@ -336,11 +345,6 @@ class _Packer:
             room = self._records[self._size : self._size + packed.size]
             room[:], packed = packed[: room.size], packed[room.size :]
             self._size += room.size
-
-    def _fit(self) -> bool:
-        """Return whether so many pairs are held as memory has room for."""
-        room = max(self._session.memory, PAIRS_ALWAYS_HELD)
-        return sum(part.key.size for part in self._parts) * BYTES_OF_PAIR <= room
 
     def _sum_part(self, *, only: bool = False) -> None:
         """Sum the records that wait; `only` if there are no others."""

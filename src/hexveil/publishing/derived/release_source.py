@@ -14,8 +14,8 @@ from hexveil.publishing.places import without_places
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.presence.presence_table import OPEN
 from hexveil.publishing.published_numbers import Release
-from hexveil.publishing.verification.columns.column_checks import has_columns
 from hexveil.publishing.verification.loaded_release import load
+from hexveil.publishing.verification.verify import has_columns
 from hexveil.report.origin import describe_origin
 
 if TYPE_CHECKING:

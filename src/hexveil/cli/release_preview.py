@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.config import Run
-    from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
+    from hexveil.publishing.privacy_models import ReleasableDataset, ReleasablePlan
 
 
 def show(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hexveil.cli import declarations
     from hexveil.ledger import Spend
     from hexveil.publishing import Release
-    from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
+    from hexveil.publishing.privacy_models import ReleasableDataset, ReleasablePlan
 
 
 LEFT_OUT = ("publish",)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
+    from hexveil.publishing.privacy_models import ReleasablePlan
 
     Files = dict[str, list[Path]]
 

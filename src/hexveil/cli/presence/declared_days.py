@@ -12,8 +12,8 @@ from hexveil.cli.days import PlannedDay
 from hexveil.cli.presence import declared_release, declared_steps
 from hexveil.config import arguments
 from hexveil.ledger import Ledger
-from hexveil.publishing.presence.presence_publication import presence_request, replay_presence
-from hexveil.publishing.presence.request_identity import request_name
+from hexveil.publishing.pipeline import replay_presence
+from hexveil.publishing.presence.request_identity import presence_request, request_name
 
 if TYPE_CHECKING:
     from hexveil.config import Run

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hexveil.config import Run, arguments
     from hexveil.planning.presence.presence_plan import PresencePlan
-    from hexveil.publishing.presence.presence_publication import DeclaredPlan
+    from hexveil.publishing.privacy_models import DeclaredPlan
 
 COMPARED_AT = "1"
 

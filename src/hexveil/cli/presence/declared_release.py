@@ -25,8 +25,9 @@ from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.folder import list_files
 from hexveil.publishing.pipeline import release as publish_numbers
+from hexveil.publishing.pipeline import replay_presence
 from hexveil.publishing.presence.presence_manifest import presence_sections
-from hexveil.publishing.presence.presence_publication import check_presence, replay_presence
+from hexveil.publishing.release_checks import check_declared
 from hexveil.records.progress import show_progress
 from hexveil.report import read_context
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from hexveil.config import Run
     from hexveil.ledger import Spend
     from hexveil.publishing import Release
-    from hexveil.publishing.presence.presence_publication import DeclaredPlan
+    from hexveil.publishing.privacy_models import DeclaredPlan
 
 
 def release_declared(run: Run, *, dry_run: bool, as_json: bool) -> None:
@@ -102,7 +103,7 @@ def preview(run: Run, plan: DeclaredPlan, account: dict[str, Any], *, as_json: b
     in_memory = {name: one for name, one in account.items() if name != "key"} | {"url": MEMORY}
     # A new ledger is opened in memory: on disk it would register the data set and make a key.
     book = Ledger(**(account if spend is not None else in_memory))
-    check_presence(plan.facts, plan, book, accept_noise=True)
+    check_declared(plan.facts, plan, book)
     replayed, remaining = replay_presence(plan, book) is not None, book.remaining
     price = 0 * plan.epsilon if replayed else plan.epsilon
     names = _file_names(run, plan)

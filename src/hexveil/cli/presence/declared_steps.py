@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_prediction import PresencePrediction
-    from hexveil.publishing.presence.presence_publication import DeclaredPlan
+    from hexveil.publishing.privacy_models import DeclaredPlan
     from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 ON_PAPER = "On paper"

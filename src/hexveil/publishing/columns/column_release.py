@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hexveil.planning.columns.column_plan import PlansByColumn
-    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
+    from hexveil.publishing.privacy_models import ReleasablePlan
     from hexveil.report.cell_differences import CellDifference
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from hexveil.ledger.unit_losses import Losses
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+    from hexveil.model.column_facts import DeclaredColumns
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
     from hexveil.records.dataset import Dataset
@@ -110,8 +112,7 @@ def identify_request(
     if isinstance(plan, DeclaredPlan):
         facts = presence_request(account, plan)
         return request_name(facts), facts
-    assert dataset is not None  # noqa: S101  of public occupancy
-    facts = request_of(account, dataset.public, plan)
+    facts = request_of(account, cast("ReleasableDataset", dataset).public, plan)
     return fingerprint(facts), facts
 
 
@@ -119,8 +120,10 @@ def charge_of(dataset: AnyDataset, plan: AnyPlan, stages: StagedPlan, ledger: Le
     """Return what is booked for a release of a plan."""
     name, facts = identify_request(dataset, plan, ledger.dataset)
     if isinstance(plan, DeclaredPlan):
-        return any_unit_charge(stages, promise_of(plan), facts, ledger, balance_of(dataset.public))
-    units, public = dataset.units, dataset.public
+        declared = cast("DeclaredFacts | DeclaredColumns", dataset.public)
+        return any_unit_charge(stages, promise_of(plan), facts, ledger, balance_of(declared))
+    counted = cast("ReleasableDataset", dataset)
+    units, public = counted.units, counted.public
     assert units is not None  # noqa: S101  see release_checks
     ledger.refuse_former_units(units.ids(), units.periods())
     losses, periods = stages.losses(), units.periods()

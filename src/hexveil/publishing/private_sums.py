@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from hexveil.publishing.privacy_models import AnyDataset, AnyPlan
     from hexveil.records.dataset import Dataset
 
+_NOT_BINNED = "these records were not counted by bin."
+
 
 def sums_of(dataset: AnyDataset, plan: AnyPlan) -> PrivateSums:
     """Return the sums that the stages of a plan measure, of each value column. PRIVATE."""
@@ -39,12 +41,13 @@ def private_sums(dataset: Dataset, *, binned: bool = False) -> PrivateSums:
     """
     sums = dataset.sums
     # The one place where a release asks where its sums are.
-    is_distributed = isinstance(sums, DistributedSums)
-    if binned and not (sums.binned if is_distributed else sums.bins is not None):
-        raise HexveilError("these records were not counted by bin.")
-    if is_distributed:
+    if isinstance(sums, DistributedSums):
+        if binned and not sums.binned:
+            raise HexveilError(_NOT_BINNED)
         # Measured in their blocks, never fetched.
         return BinnedBlockSums(sums)
-    if binned:
-        return BinnedSums(sums.total, sums.total_sq, sums.bins)
-    return PrivateSums(sums.total, sums.total_sq)
+    if not binned:
+        return PrivateSums(sums.total, sums.total_sq)
+    if sums.bins is None:
+        raise HexveilError(_NOT_BINNED)
+    return BinnedSums(sums.total, sums.total_sq, sums.bins)

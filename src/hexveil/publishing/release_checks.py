@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from hexveil.publishing.privacy_models import AnyDataset, AnyPlan, ReleasablePlan
 
 SMOOTHED = "smoothed"
+_OTHER_COLUMNS = (
+    "the plan was made for other records (the value columns differ); plan these records again."
+)
 
 
 def check_arguments(
@@ -62,11 +65,26 @@ def check_arguments(
     if isinstance(plan, DeclaredPlan):
         raise InputError('the plan is for records read with protect="presence".')
     if isinstance(plan, ColumnPlans) or isinstance(dataset, ColumnDatasets):
-        _check_same_columns(plan, dataset)
+        if (
+            not isinstance(plan, ColumnPlans)
+            or not isinstance(dataset, ColumnDatasets)
+            or set(plan.plans) != set(dataset.datasets)
+        ):
+            raise InputError(_OTHER_COLUMNS)
         check_prefixes(dataset.public)
         for column, own_plan in plan.plans.items():
             check_arguments(dataset.datasets[column], own_plan, ledger, estimates)
         return _check_ledger(ledger)
+    return _check_column(dataset, plan, ledger, estimates)
+
+
+def _check_column(
+    dataset: object,
+    plan: ReleasablePlan,
+    ledger: Ledger | None,
+    estimates: tuple[str, ...] | str,
+) -> Ledger:
+    """Return the ledger of a release of one value column where occupancy is public."""
     if not isinstance(dataset, Dataset):
         raise InputError(f"a release needs the records as read, got {type(dataset).__name__}.")
     book = _check_ledger(ledger)
@@ -93,17 +111,6 @@ def _check_ledger(ledger: object) -> Ledger:
     return ledger
 
 
-def _check_same_columns(plan: object, read: object) -> None:
-    """Refuse a plan of other value columns than were read, or than are declared."""
-    columns = getattr(read, "datasets", getattr(read, "columns", None))
-    plans = getattr(plan, "plans", None)
-    if columns is None or plans is None or set(plans) != set(columns):
-        raise InputError(
-            "the plan was made for other records (the value columns differ); plan these records "
-            "again."
-        )
-
-
 def check_declared(
     facts: DeclaredFacts | DeclaredColumns, plan: DeclaredPlan, ledger: Ledger | None
 ) -> Ledger:
@@ -116,11 +123,17 @@ def check_declared(
         no ledger.
     """
     book = _check_ledger(ledger)
-    pairs = [(facts, plan)]
     if isinstance(plan, DeclaredColumnPlans) or isinstance(facts, DeclaredColumns):
-        _check_same_columns(plan, facts)
+        if (
+            not isinstance(plan, DeclaredColumnPlans)
+            or not isinstance(facts, DeclaredColumns)
+            or set(plan.plans) != set(facts.columns)
+        ):
+            raise InputError(_OTHER_COLUMNS)
         check_prefixes(facts)
         pairs = [(facts.columns[column], own) for column, own in plan.plans.items()]
+    else:
+        pairs = [(facts, plan)]
     for own_facts, own_plan in pairs:
         if _reading(own_facts) != _reading(own_plan.facts):
             raise InputError("the plan was made for another declared reading; plan again.")
@@ -249,21 +262,22 @@ def _refusal(
 ) -> str | None:
     """Return why a map has nothing to say; refuse what cannot be computed or noised."""
     if isinstance(plan, ColumnPlans):
-        combined = cast("CombinedStages", stages)
+        combined, datasets = cast("CombinedStages", stages), cast("ColumnDatasets", dataset)
         for column, own_plan in plan.plans.items():
             # Judged once for all columns, without looking for other grids.
-            own_stages, own_data = combined.component(column).plan, dataset.datasets[column]
+            own_stages, own_data = combined.component(column).plan, datasets.datasets[column]
             check_plan(own_data, own_plan, own_stages, accept_noise=True)
     elif isinstance(plan, DistributionPlan):
-        _check_moments(dataset, plan)
+        _check_moments(cast("Dataset", dataset), plan)
         if not plan.epsilon:
             raise InputError(
                 "nothing was spent: at this epsilon every cell would publish the same constant; "
                 "ask for larger cells or more epsilon."
             )
     elif isinstance(plan, Plan):
-        allocation, lattice = cast("ReleaseAllocation", stages), dataset.public.lattice
-        check_allocation(allocation, plan, lattice, has_squares=dataset.has_squares)
+        allocation, records = cast("ReleaseAllocation", stages), cast("Dataset", dataset)
+        lattice, has_squares = records.public.lattice, records.has_squares
+        check_allocation(allocation, plan, lattice, has_squares=has_squares)
         # The advice looks for grids, which takes longer than the plan.
         is_useless = not accept_noise and not plan.support.beats_constant
         return advice(plan) if is_useless else None

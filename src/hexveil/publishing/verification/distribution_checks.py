@@ -209,8 +209,8 @@ def _check_components(manifest: Json) -> Iterator[str]:
             yield f"the losses of the component {name} are not those of its cells."
     added = added_losses(manifest)
     if delta_of(manifest):
-        epsilon = float(of_amount(Fraction(added["max"]), delta_of(manifest)).epsilon)
-        if not math.isclose(losses["max"], epsilon, rel_tol=CLOSE):
+        stated = of_amount(Fraction(added["max"]), delta_of(manifest))
+        if not math.isclose(losses["max"], float(stated.epsilon), rel_tol=CLOSE):
             yield "the largest loss is not that of the largest square of mu at this delta."
     maxima, means = zip(*map(_cost, manifest["plan"]["components"]), strict=True)
     if not _close(added["mean"], math.fsum(means)):

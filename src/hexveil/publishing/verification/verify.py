@@ -287,12 +287,12 @@ class FolderCheck:
         if not self._has_columns:
             stated, unknown = self._kind.describe(self.manifest, self.table)
             return stated, (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
-        recomputed, unknown = column_checks.describe_whole(self.manifest, self._manifests)
+        recomputed, missing = column_checks.describe_whole(self.manifest, self._manifests)
         for column, check in self.columns.items():
             figures, unchecked = check.describe_losses()
             recomputed += [f"{column}: {text}" for text in figures]
-            unknown += [text for text in unchecked if text not in unknown]
-        return tuple(recomputed), tuple(unknown)
+            missing += [text for text in unchecked if text not in missing]
+        return tuple(recomputed), tuple(missing)
 
     def _describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""

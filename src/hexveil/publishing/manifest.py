@@ -62,12 +62,31 @@ _SELECTION = ("select", "drop_values", "timezone")
 """Entries of the identity that select records; the time zone is the clock of their days."""
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a manifest."""
+def schema(kind: str = "moments") -> dict[str, Any]:
+    """Return the JSON Schema of a manifest.
+
+    Parameters
+    ----------
+    kind : str
+        "moments", "distributions", "presence", "columns" or "presence columns".
+    """
     text = (
         importlib.resources.files(__package__).joinpath("manifest.schema.json").read_text("utf-8")
     )
-    return dict(json.loads(text))
+    whole = json.loads(text)
+    rules = _resolved(whole["$defs"][kind], whole["$defs"])
+    return {"$schema": whole["$schema"], **rules}
+
+
+def _resolved(node: Any, parts: Mapping[str, Any]) -> Any:  # noqa: ANN401  JSON
+    """Return a schema with its parts in place of references to them."""
+    if isinstance(node, list):
+        return [_resolved(entry, parts) for entry in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _resolved(parts[node["$ref"].rpartition("/")[2]], parts)
+    return {key: _resolved(entry, parts) for key, entry in node.items()}
 
 
 def request_of(

@@ -6,8 +6,6 @@ under this model these are private. Everything in it was declared, or follows fr
 
 from __future__ import annotations
 
-import importlib.resources
-import json
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -50,16 +48,6 @@ MODEL: Literal["presence"] = "presence"
 CHOICE, LAPLACE, GAUSSIAN = "permute and flip", "discrete Laplace", "discrete Gaussian"
 LARGEST_LOSS = 1e9
 _SELECTION = ("select", "drop_values", "timezone")
-
-
-def presence_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a manifest with private presence."""
-    text = (
-        importlib.resources.files("hexveil.publishing.presence")
-        .joinpath("presence_manifest.schema.json")
-        .read_text("utf-8")
-    )
-    return dict(json.loads(text))
 
 
 def presence_manifest(

@@ -28,7 +28,6 @@ from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.folder_files import TILES
 from hexveil.publishing.columns import column_folder, column_manifest
 from hexveil.publishing.distribution import distribution_manifest
-from hexveil.publishing.distribution.distribution_schema import distribution_schema
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS
 from hexveil.publishing.manifest import schema
 from hexveil.publishing.markup import clean
@@ -81,7 +80,6 @@ NOT_IN_FOLDER = (
 class Kind(NamedTuple):
     """Checks of a kind of release of one value column, in their order."""
 
-    schema: Callable[[], Json]
     statements: Callable[[Json], Iterable[str]]
     types: Callable[[Json], dict[str, pa.DataType]]
     check_table: Callable[[pa.Table, Json], Iterator[str]]
@@ -96,7 +94,6 @@ _COUNTED = {"users": pa.int64(), "records": pa.int64()} | {
 }
 KINDS = {
     "moments": Kind(
-        schema,
         lambda _: (),
         lambda _: _COUNTED,
         moment_checks.check_moment_table,
@@ -104,7 +101,6 @@ KINDS = {
         moment_checks.describe_moments,
     ),
     distribution_manifest.KIND: Kind(
-        distribution_schema,
         distribution_checks.check_statements,
         lambda manifest: (
             _COUNTED | dict.fromkeys(distribution_checks.number_columns(manifest), pa.float64())
@@ -117,7 +113,6 @@ KINDS = {
         ),
     ),
     presence_manifest.MODEL: Kind(
-        presence_manifest.presence_schema,
         presence_checks.check_declared_statements,
         lambda manifest: (
             {OPEN: pa.bool_()}
@@ -308,12 +303,19 @@ class FolderCheck:
         return bool(self.manifest.get("kind") == column_manifest.KIND)
 
     @property
+    def _kind_name(self) -> str:
+        """The kind of release: the privacy model decides first."""
+        model, kind = (self.manifest.get(key) for key in ("model", "kind"))
+        is_private = model == presence_manifest.MODEL
+        if self._has_columns:
+            return "presence columns" if is_private else "columns"
+        if is_private:
+            return presence_manifest.MODEL
+        return kind if kind == distribution_manifest.KIND else "moments"
+
+    @property
     def _kind(self) -> Kind:
-        """The checks of this kind of release: the privacy model decides first."""
-        for name in (self.manifest.get("model"), self.manifest.get("kind")):
-            if isinstance(name, str) and name in KINDS:
-                return KINDS[name]
-        return KINDS["moments"]
+        return KINDS[self._kind_name]
 
     @property
     def _folders(self) -> dict[str, str]:
@@ -326,16 +328,14 @@ class FolderCheck:
 
     def _check_manifest(self) -> Iterator[str]:
         """Yield the places where the manifest breaks its schema, then impossible statements."""
-        model, cells = self.manifest.get("model"), self.manifest.get("cells")
-        rules = column_manifest.columns_schema(model) if self._has_columns else self._kind.schema()
-        issues = [*check_schema(self.manifest, rules)]
+        issues = [*check_schema(self.manifest, schema(self._kind_name))]
         yield from issues
         # What the schema does not promise to be there is not looked at.
         if issues:
             return
         if self._has_columns:
             yield from column_checks.check_names(self.manifest)
-        elif cells == []:
+        elif self.manifest.get("cells") == []:
             yield "manifest.json has no cells."
         else:
             yield from self._kind.statements(self.manifest)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.columns.column_plan import DeclaredColumnPlans, targets_of
+from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans, targets_of
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
+    booking_sections,
     epsilon_text,
     guarantee_section,
     loss_section,
     software_versions,
-    square_section,
 )
 from hexveil.publishing.presence.presence_manifest import MODEL as PRESENCE
 from hexveil.report.promise_wording import one_of_columns
@@ -73,7 +73,7 @@ def build_columns_manifest(
                 dict.fromkeys(identity.get("source", "not named") for identity in identities)
             ),
         },
-        "guarantee": {**({"protect": PRESENCE} if is_private else {}), **guarantee},
+        "guarantee": guarantee,
         "statistics": list(plan.statistics),
         "columns": [
             {
@@ -86,16 +86,8 @@ def build_columns_manifest(
             }
             for column, column_facts in facts.columns.items()
         ],
-        **(
-            {}
-            if is_private
-            else {
-                "losses": loss_section(plan.losses())
-                | square_section(plan.booked_losses, plan.delta)
-            }
-        ),
-        "request": request,
-        "ledger": None if ledger is None else dict(ledger),
+        **({"losses": loss_section(plan)} if isinstance(plan, ColumnPlans) else {}),
+        **booking_sections((request, ledger)),
     }
 
 

@@ -19,7 +19,7 @@ from hexveil.ledger import hash_losses
 from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
 from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresencePlan
-from hexveil.planning.release_allocation import ReleaseAllocation, allocation_of
+from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.pinned_unit import ANY_UNIT, BalanceKey, balance_of, unit_of
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_grid import DeclaredFacts
+    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
     from hexveil.records.dataset import Dataset

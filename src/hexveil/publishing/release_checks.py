@@ -10,12 +10,11 @@ from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
 from hexveil.model.column_facts import DeclaredColumns
 from hexveil.planning import Plan
-from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
-from hexveil.planning.distribution.distribution_components import SCORE_LATTICE
-from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, DistributionPlan
+from hexveil.planning.distribution.distribution_components import MOMENTS, SCORE_LATTICE, SCORES
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.advice import advice
-from hexveil.planning.release_allocation import check_allocation
 from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.distribution.distribution_table import check_label_columns
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.release_allocation import ReleaseAllocation
+    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
     from hexveil.publishing.privacy_models import AnyDataset, AnyPlan, ReleasablePlan
 
 SMOOTHED = "smoothed"
@@ -276,8 +275,8 @@ def _refusal(
             )
     elif isinstance(plan, Plan):
         allocation, records = cast("ReleaseAllocation", stages), cast("Dataset", dataset)
-        lattice, has_squares = records.public.lattice, records.has_squares
-        check_allocation(allocation, plan, lattice, has_squares=has_squares)
+        epsilon, has_squares = float(plan.requested_epsilon), records.has_squares
+        allocation.check_release(records.public.lattice, epsilon, has_squares=has_squares)
         # The advice looks for grids, which takes longer than the plan.
         is_useless = not accept_noise and not plan.support.beats_constant
         return advice(plan) if is_useless else None
@@ -291,4 +290,5 @@ def _check_moments(dataset: Dataset, plan: DistributionPlan) -> None:
     for name, (one, own_lattice) in plans.items():
         if one is not None:
             allocation = cast("ReleaseAllocation", plan.allocation().component(name).plan)
-            check_allocation(allocation, one, own_lattice, has_squares=dataset.has_squares)
+            epsilon, has_squares = float(one.requested_epsilon), dataset.has_squares
+            allocation.check_release(own_lattice, epsilon, has_squares=has_squares)

@@ -11,7 +11,6 @@ from hexveil.cli.commands.roll_up_command import (
     show_derived,
 )
 from hexveil.cli.output import formatting
-from hexveil.publishing.derived import derived_folder
 from hexveil.publishing.derived.release_comparison import compare_releases
 from hexveil.publishing.derived.roll_up import roll_up_release
 from hexveil.publishing.markup import clean
@@ -48,7 +47,7 @@ def compare(options: declarations.CompareOptions) -> None:
 
 def lines(comparison: ReleaseComparison) -> list[str]:
     """Return lines about a comparison."""
-    texts = derived_folder.texts_of(comparison.table, comparison.statement)
+    texts = comparison.texts()
     pairing = formatting.wrapped("Pairs", clean(texts["pairing"])) if texts["pairing"] else []
     return [
         *formatting.wrapped("Changed", texts["verdicts"]),

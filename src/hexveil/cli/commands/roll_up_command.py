@@ -10,10 +10,8 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING
 from hexveil.cli.output import formatting
-from hexveil.publishing.derived import derived_folder
 from hexveil.publishing.derived.coarser_cells import EVERYTHING, CoarserGrid
-from hexveil.publishing.derived.derived_columns import DerivedColumns
-from hexveil.publishing.derived.derived_table import DerivedTable
+from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, check_writable
 from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_release
 from hexveil.publishing.markup import clean
 from hexveil.records.progress import show_progress
@@ -81,7 +79,7 @@ def check_output(out: Path | None, context: Path | None) -> None:
         With what to do instead.
     """
     if out is not None:
-        derived_folder.check_writable(out)
+        check_writable(out)
     elif context is not None:
         raise InputError("--context draws on the page of a folder; name one (--out FOLDER).")
 
@@ -107,7 +105,7 @@ def requested_grid(options: declarations.CoarserOptions) -> CoarserGrid | None:
 
 def lines(averages: RolledUpRelease) -> list[str]:
     """Return lines about a roll-up: its averages, if they are few."""
-    texts = derived_folder.texts_of(averages.table, averages.statement)
+    texts = averages.texts()
     unit = texts["unit"]
     statistic = averages.statement["statistic"]
     rows = averages.table.slice(0, MAX_LINES).to_pylist()

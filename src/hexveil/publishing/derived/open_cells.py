@@ -1,4 +1,4 @@
-"""Open cells of a map with private presence as numbers with errors, for comparisons.
+"""Open cells of a map with private presence as numbers with errors.
 
 Everything follows from the table and the manifest of a release. Symbols: X a number of noise, b its
 scale, T the noisy weight or number of units from which a cell is open.
@@ -13,16 +13,14 @@ scale, T the noisy weight or number of units from which a cell is open.
   the largest of three, which is one for the union of the three hypotheses (intersection-union;
   Berger, Technometrics 24, 1982).
 - **Numbers of units.** N = n + X with a law that is known, so bounds of differences are exact. N is
-  taken as it was drawn, also below 0; a version that did not publish that cut it at 0, which brings
-  no number of units further from its own, but a sum of n of them (`add_units`). Where the cell was
-  opened by this very number, N is known to have reached T: the lower end is the n with
-  P(n + X >= N | n + X >= T) = 2.5 %, and if that is below the bound of the noise, all of the
-  distance is counted as bias.
+  taken as it was drawn, also below 0. Where the cell was opened by this very number, N is known to
+  have reached T: the lower end is the n with P(n + X >= N | n + X >= T) = 2.5 %, and if that is
+  below the bound of the noise, all of the distance is counted as bias.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,9 +33,9 @@ from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.mechanisms.presence.shape_decoding import weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers
-from hexveil.publishing.presence.presence_manifest import law_of, stated_cut
+from hexveil.publishing.presence.presence_manifest import GAUSSIAN, law_of, stated_cut
 from hexveil.publishing.presence.shape_table import ENDS, has_shapes
-from hexveil.report.manifest_view import ManifestView, is_share
+from hexveil.report.manifest_view import ManifestView
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
@@ -88,9 +86,7 @@ class OpenCells(ReadOnlyArrays):
     terms : int
         Noisy numbers that a weight is the sum of.
     balances : CellSums or None
-        None of numbers by a model of distributions, and of versions that did not publish sums.
-    is_cut : bool
-        Whether noisy weights below 0 are given as 0, as earlier versions published them.
+        None of numbers by a model of distributions.
     """
 
     number: Floats
@@ -102,7 +98,6 @@ class OpenCells(ReadOnlyArrays):
     noise: NoiseLaw
     terms: int
     balances: CellSums | None = None
-    is_cut: bool = False
 
 
 def open_cells(source: ReleaseSource, column: str) -> OpenCells:
@@ -120,35 +115,28 @@ def open_cells(source: ReleaseSource, column: str) -> OpenCells:
     InputError
         If the statistic was not released.
     """
-    _check_released(source, column)
-    number, low, high = (_column(source, f"{column}{end}") for end in ENDS)
+    source.require(column)
+    number, low, high = (source.column(f"{column}{end}") for end in ENDS)
     return OpenCells(
         number,
         low,
         high,
-        uncut(source, "weight"),
-        _column(source, "weight_low"),
-        limits_of_statistic(ManifestView.from_manifest(source.manifest), column),
+        source.column("weight_noisy"),
+        source.column("weight_low"),
+        replace(ManifestView.from_manifest(source.manifest), shown=column).limits,
         published_noise(source.manifest),
         _terms(source),
         _sums(source),
-        is_cut="weight_noisy" not in source.table.column_names,
     )
 
 
-def uncut(source: ReleaseSource, name: str) -> Floats:
-    """Return a column of noisy numbers; of an earlier version's those that it cut at 0."""
-    noisy = f"{name}_noisy"
-    return _column(source, noisy if noisy in source.table.column_names else name)
-
-
 def _sums(source: ReleaseSource) -> CellSums | None:
-    """Return the sums behind the averages of a map, where it was published."""
-    if "balance_noisy" not in source.table.column_names:
+    """Return the sums behind the averages of a map; None of distributions."""
+    if has_shapes(source.statistics):
         return None
     view, noise = ManifestView.from_manifest(source.manifest), published_noise(source.manifest)
     mean, centre, low, high = (
-        (_column(source, name) - view.lower) / (view.upper - view.lower)
+        (source.column(name) - view.lower) / (view.upper - view.lower)
         for name in ("mean", "mean_centre", "mean_range_low", "mean_range_high")
     )
     centres, low_end, high_end = (
@@ -158,7 +146,7 @@ def _sums(source: ReleaseSource) -> CellSums | None:
     cut = stated_cut(source.manifest["plan"], centres, window)
     if cut is None:
         raise InputError("the histogram in manifest.json is not that of one of its stages.")
-    balance, weight = _column(source, "balance_noisy"), _column(source, "weight_noisy")
+    balance, weight = source.column("balance_noisy"), source.column("weight_noisy")
     middle, radius = window.middle / PARTS, window.radius / PARTS
     ratio = np.clip(balance / np.maximum(weight, noise.sum_deviation / PARTS), -1.0, 1.0)
     return CellSums(middle, radius, balance, mean - middle - radius * ratio, cut)
@@ -179,16 +167,15 @@ def map_numbers(source: ReleaseSource, column: str) -> CellNumbers:
     """
     if column == USERS:
         return unit_numbers(source)
-    cells = open_cells(source, column)
-    zero, unknown = np.zeros_like(cells.number), np.full_like(cells.number, np.nan)
-    below, above = cells.number - cells.low, cells.high - cells.number
-    return CellNumbers(cells.number, below, above, zero, zero, unknown, "model")
+    source.require(column)
+    number, low, high = (source.column(f"{column}{end}") for end in ENDS)
+    return replace(CellNumbers.of_interval(number, low, high), empty=empty_chances(source))
 
 
 def unit_numbers(source: ReleaseSource) -> CellNumbers:
     """Return the numbers of units of open cells, with the parts of their error."""
-    _check_released(source, USERS)
-    units, law = uncut(source, USERS), published_noise(source.manifest, COUNT_MAP)
+    source.require(USERS)
+    units, law = source.column(f"{USERS}_noisy"), published_noise(source.manifest, COUNT_MAP)
     is_gaussian, scale = isinstance(law, Gaussian), law.scale / PARTS
     noise = np.full_like(units, law.limit95 * scale)
     zero, opened = np.zeros_like(units), source.manifest["plan"]["open_from"]
@@ -208,18 +195,12 @@ def unit_numbers(source: ReleaseSource) -> CellNumbers:
     )
 
 
-def empty_chances(source: ReleaseSource, column: str) -> Floats:
-    """Return the chance that noise alone gives an open cell its noisy weight, or a larger one.
-
-    Numbers of units have none: 0 is one of them.
-    """
-    plan = source.manifest["plan"]
-    if column == USERS:
-        return np.zeros(source.table.num_rows)
-    terms = _terms(source)
-    law, opened = published_noise(source.manifest), plan["open_from"]
+def empty_chances(source: ReleaseSource) -> Floats:
+    """Return the chance that noise alone gives an open cell its noisy weight, or a larger one."""
+    terms, opened = _terms(source), source.manifest["plan"]["open_from"]
+    law = published_noise(source.manifest)
     unit = law.scale / PARTS
-    seen = law.total_tails(terms, _column(source, "weight") / unit)
+    seen = law.total_tails(terms, source.column("weight") / unit)
     is_open = 1.0 if opened is None else law.total_tails(terms, np.array([opened / unit]))
     return np.minimum(seen / np.maximum(is_open, np.finfo(np.float64).tiny), 1.0)
 
@@ -231,20 +212,9 @@ def published_noise(manifest: Any, stage: str = "") -> NoiseLaw:  # noqa: ANN401
     return law_of(one["noise"], float(one["scale"]))
 
 
-def limits_of_statistic(view: ManifestView, column: str) -> tuple[float, float]:
-    """Return the least and the largest value of a statistic of a map."""
-    if column == USERS:
-        return 0.0, float("inf")
-    return (0.0, 1.0) if is_share(column) else (view.lower, view.upper)
-
-
-def _check_released(source: ReleaseSource, column: str) -> None:
-    if f"{column}_low" not in source.table.column_names:
-        raise InputError(
-            f"the release of {source.identity['dataset']} has no {column}; it has "
-            f"{', '.join(source.statistics)}."
-        )
-
-
-def _column(source: ReleaseSource, name: str) -> Floats:
-    return np.asarray(source.table[name].to_numpy(), dtype=np.float64)
+def cell_cap(manifest: Any) -> float:  # noqa: ANN401  parsed JSON
+    """Return in how many cells a unit counts fully, by the sensitivity of their stage."""
+    stages = manifest["plan"]["stages"]
+    stage = next(entry for entry in stages if entry["stage"] == COUNT_MAP)
+    cap = stage["sensitivity"] / PARTS
+    return float(cap**2 if stage["noise"] == GAUSSIAN else cap)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.notebook.cell_picture import CellPicture, PlottedColumn, picture_of
+from hexveil.report.notebook.cell_picture import CellPicture, picture_of
 
 if importlib.util.find_spec("matplotlib") is None:
     pytest.skip("matplotlib is not installed", allow_module_level=True)
@@ -20,11 +20,11 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 
 from hexveil.report.notebook import release_summary
-from hexveil.report.notebook.matplotlib_drawing import DOT, draw_axes
+from hexveil.report.notebook.axes_drawing import DOT, draw_axes
 from hexveil.report.notebook.release_summary import summarize
 from hexveil.report.palette import colours_of
 
-RAW = PlottedColumn("mean_raw", "mean", "raw")
+RAW = "mean_raw"
 
 
 @pytest.fixture(autouse=True)

@@ -20,12 +20,10 @@ ratio of the group itself is at its end.
 of its interval is bias, in the direction of m - M.
 
 **Distributions** come from one model of all cells, whose errors cells have in common: intervals are
-averaged in full, and hold more often than they say. So are those of maps of versions that published
-weights cut at 0 and no sums: what was cut adds to Σ W, and is bias.
+averaged in full, and hold more often than they say.
 
 **Numbers of units** add up: a unit counts in each of its cells. Their noise is a sum of independent
-numbers, with an exact bound; a number that an earlier version published as 0 in place of a negative
-one raises the sum by E (X + n)⁻ = b exp(-n/b) / 2 at most, which is bias.
+numbers, with an exact bound.
 
 **Bounds.** Over n cells together a unit weighs at most 1, or counts at most min(n, k), k its cap on
 cells; under Gaussian noise, which limits squares, √n and min(n, √(k n)). So many times the declared
@@ -36,7 +34,7 @@ Post-processing of released numbers and public facts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,13 +56,11 @@ from hexveil.publishing.derived.laplace_sums import sum_bound
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.publishing.derived.presence.open_cells import CellSums, OpenCells
+    from hexveil.publishing.derived.open_cells import CellSums, OpenCells
 
 
 MIDDLE_RATIO = 0.5
 """Ratio z at which the noise of an average is taken: over deviations its bound varies by 3 %."""
-CUT = 0.4
-"""E Z⁻ of noise Z, over its deviation, at most: 1 / √(2π) of normal noise, 3 / 8 of two Laplace."""
 _SLACK = 1e-9
 
 
@@ -237,22 +233,18 @@ def most_per_unit(group: Ints, law: NoiseLaw, cap: float = 1.0) -> Floats:
     return np.asarray(np.minimum(most, n))
 
 
-def add_units(
-    numbers: CellNumbers, scale: float, group: Ints, *, most: Floats | float = np.inf
-) -> CellNumbers:
+def add_units(numbers: CellNumbers, group: Ints, *, most: Floats | float = np.inf) -> CellNumbers:
     """Return the numbers of units of each group of open cells; see the module.
 
     Parameters
     ----------
     numbers : CellNumbers
         Of cells, as `unit_numbers` returns them.
-    scale : float
-        Of the noise of each.
     group : ndarray of int64, shape (n_cells,)
     most : ndarray of float, shape (n_groups,), optional
         The most that the declared units count there.
     """
-    counts = np.bincount(group)
+    counts, scale = np.bincount(group), numbers.scale[0]
     if numbers.is_gaussian:
         noise = np.sqrt(_add(group, numbers.noise_low**2))
     else:
@@ -267,19 +259,10 @@ def add_units(
         high - number,
         bias,
         _add(group, numbers.bias_high),
-        np.where((counts == 1) & (not numbers.is_gaussian), scale, np.nan),
+        np.where(counts == 1, scale, np.nan),
         "proven",
         is_gaussian=numbers.is_gaussian,
     )
-
-
-def with_cut(numbers: CellNumbers, scale: float, group: Ints) -> CellNumbers:
-    """Return numbers of units with what an earlier version cut at 0 as bias; see the module."""
-    lower_limit = np.maximum(numbers.number - numbers.noise_low, 0.0)
-    at_zero = np.where(
-        np.bincount(group)[group] > 1, scale / 2.0 * np.exp(-lower_limit / scale), 0.0
-    )
-    return replace(numbers, bias_low=numbers.bias_low + at_zero)
 
 
 def _add(group: Ints, column: Floats) -> Floats:
@@ -292,10 +275,6 @@ def _margin(cells: OpenCells) -> float:
 
 
 def _excess(cells: OpenCells) -> Floats:
-    """Return by how much the opening, or a cut at 0, raised each weight, at most; 0 elsewhere."""
+    """Return by how much the opening raised each weight, at most; 0 elsewhere."""
     above = cells.weight_noisy - cells.weight_low
-    excess = np.where(above > _margin(cells) * (1.0 + 1e-3), above, 0.0)
-    if cells.is_cut:
-        deviation = cells.noise.number_deviation * np.sqrt(cells.terms) / PARTS
-        excess = np.where(cells.weight_low > 0.0, excess, np.maximum(excess, CUT * deviation))
-    return np.asarray(excess)
+    return np.where(above > _margin(cells) * (1.0 + 1e-3), above, 0.0)

@@ -109,13 +109,13 @@ class IndicatorPlan:
         """Predicted error of a share of records, on average over cells."""
         return float(np.mean(self.plan.error))
 
-    def level_error(self, asked: AskedDistribution) -> float:  # noqa: ARG002  see RankPlan
+    def level_error(self, request: AskedDistribution) -> float:  # noqa: ARG002  see RankPlan
         """Return the same: there is no shape to read a quantile off."""
         return self.share_error
 
-    def stages(self, asked: AskedDistribution) -> list[Component]:
+    def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
-        (above,) = asked.edges > asked.threshold_edges[:, None]
+        (above,) = request.edges > request.threshold_edges[:, None]
         scores = IndicatorScores(above if self.share.is_above else ~above)
         return [_scored(self.plan, scores)]
 
@@ -150,18 +150,18 @@ class RankPlan:
         """Predicted error of a share of records, on average over cells."""
         return RANK_TO_SHARE * float(np.mean(self.plan.error))
 
-    def level_error(self, asked: AskedDistribution) -> float:
+    def level_error(self, request: AskedDistribution) -> float:
         """Return the predicted error of the cumulative share at a quantile, on average over cells.
 
         Beside the cell's own error that of the pooled shape, by which quantiles are read off: of
         its bins half lie below the middle.
         """
-        return math.hypot(self.share_error, asked.shape(self.shape_epsilon).level_error)
+        return math.hypot(self.share_error, request.shape(self.shape_epsilon).level_error)
 
-    def stages(self, asked: AskedDistribution) -> list[Component]:
+    def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
-        shape = Component(SHAPE, asked.shape(self.shape_epsilon))
-        points = AskedPoints(asked.levels, asked.edges > asked.threshold_edges[:, None])
+        shape = Component(SHAPE, request.shape(self.shape_epsilon))
+        points = AskedPoints(request.levels, request.edges > request.threshold_edges[:, None])
         return [shape, _scored(self.plan, PooledRankScores(shape, points))]
 
 
@@ -191,14 +191,14 @@ class BinPlan:
         """Predicted error of a share of records, on average over cells."""
         return self.priced.error
 
-    def level_error(self, asked: AskedDistribution) -> float:
+    def level_error(self, request: AskedDistribution) -> float:
         """Return the predicted error of the cumulative share at a quantile: see `RankPlan`."""
-        return math.hypot(self.share_error, asked.shape(self.shape_epsilon).level_error)
+        return math.hypot(self.share_error, request.shape(self.shape_epsilon).level_error)
 
-    def stages(self, asked: AskedDistribution) -> list[Component]:
+    def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
-        shape, priced = asked.shape(self.shape_epsilon), self.priced
-        edges, epsilon = asked.threshold_edges, self.bin_epsilon
+        shape, priced = request.shape(self.shape_epsilon), self.priced
+        edges, epsilon = request.threshold_edges, self.bin_epsilon
         return [Component(SHAPE, BinnedMap(shape, priced.prices, priced.floor, edges, epsilon))]
 
 

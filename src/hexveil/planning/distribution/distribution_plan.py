@@ -166,7 +166,7 @@ class DistributionPlan(PartsBooking):
         return self.component.score_plan
 
     @property
-    def _asked(self) -> AskedDistribution:
+    def _request(self) -> AskedDistribution:
         """Facts and points that the component's stages follow from."""
         facts = self.facts
         assert facts.bins is not None  # noqa: S101  see plan_distribution
@@ -197,7 +197,7 @@ class DistributionPlan(PartsBooking):
             judged.append(StatisticError(name, support.mean_error, support.baseline_error))
         median = float(self.facts.lattice.span) / PRIOR_SHARE
         shares = self.component.share_error
-        levels = self.component.level_error(self._asked)
+        levels = self.component.level_error(self._request)
         return (*judged, *shape_errors(self.terms, shares, levels, USELESS_ERROR, median))
 
     @property
@@ -308,7 +308,7 @@ class DistributionPlan(PartsBooking):
 
     def allocation(self) -> CombinedStages:
         """Return the stages of all components."""
-        components = self.component.stages(self._asked)
+        components = self.component.stages(self._request)
         if self.moment_plan is not None:
             moments = allocation_of(self.moment_plan, self.facts.lattice)
             components = [Component(MOMENTS, moments), *components]

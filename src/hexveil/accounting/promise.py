@@ -15,18 +15,19 @@ Rounding: amounts are exact and parts of a whole add up to it; an ε to be plann
 down, one that is stated up.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import (
     CHOICES,
+    MIN_DEVIATION,
     calibrated_square,
+    check_delta,
     cut_digits,
     epsilons_of_squares,
     pure_of_square,
@@ -34,16 +35,10 @@ from hexveil.accounting.gaussian_composition import (
     square_epsilon,
     square_of_pure,
 )
-from hexveil.accounting.gaussian_loss import MIN_DEVIATION, check_delta
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Gaussian, Laplace
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Gaussian, Laplace, NoiseLaw
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats
 
 PARTS = 2**20
 """Whole-number parts of a unit's full weight, of all its votes, and of the span of the bounds."""

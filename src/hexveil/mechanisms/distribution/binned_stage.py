@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.distribution.priced_weights import PricedWeights
-    from hexveil.model.occupancy import Arrays, Occupancy, Pairs
-    from hexveil.model.pair_blocks import WholeGroup
+    from hexveil.model.occupancy import Arrays, Occupancy, Pairs, WholeGroup
 
 
 MAX_RECORDS = 2**42

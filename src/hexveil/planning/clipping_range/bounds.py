@@ -17,10 +17,9 @@ from hexveil.accounting.error_model import (
     ErrorModel,
     RenormalisedErrorModel,
     constant_error,
-    variance_sensitivity_bound,
 )
 from hexveil.accounting.moves import PairMoves, StatisticMoves
-from hexveil.accounting.sensitivity import variance_share
+from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.clipped import clipped_mean
 from hexveil.mechanisms.clipped.clipped_allocation import ClippedAllocation, ClippedStage

@@ -17,12 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.contributions import unsuppressed_cells
-from hexveil.accounting.error_model import (
-    MAX_CONSTANT_ERROR,
-    has_single_record,
-    variance_sensitivity_bound,
-)
-from hexveil.accounting.sensitivity import variance_share
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record
+from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.planning.allocation import PlanAllocation

@@ -1,4 +1,7 @@
-"""Interruptions: Ctrl-C, and the signals by which schedulers stop a job, end a command alike.
+"""How a command ends that did not do its work: failures and interruptions.
+
+A failure is one line for people, or an object for programs (`--json`). Ctrl-C, and the signals by
+which schedulers stop a job, end a command alike.
 
 Each raises KeyboardInterrupt in the main thread, so that the command unwinds, gives its locks and
 private files back, and exits with 130. A library at work may turn the exception into an error of
@@ -11,19 +14,80 @@ library that runs for minutes. A second signal ends the process of a command tha
 from __future__ import annotations
 
 import atexit
+import json
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NoReturn
-
-from hexveil.cli.failures import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
+
+
+_MAX_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a command did not do its work.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the error in Python, such as "InputError"; "UsageError" for wrong options,
+        "Interrupted", or "UnexpectedError".
+    message : str
+        One sentence: the expectation, the problem and the remedy.
+    hint : str
+        The remedy alone; "" where the message names none.
+    exit_code : int
+    """
+
+    kind: str
+    message: str
+    hint: str
+    exit_code: int
+
+    def show(self, *, as_json: bool) -> None:
+        """Print the failure on stderr."""
+        if as_json:
+            text = json.dumps({"error": asdict(self)}, ensure_ascii=False)
+        else:
+            # On one line, although a name that is quoted may have line breaks.
+            text = _fitted("hexveil: " + " ".join(self.message.split()))
+        print(text, file=sys.stderr)  # noqa: T201  the one place
+
+
+def remedy(message: str) -> str:
+    """Return the advice in a message: its end, after a semicolon.
+
+    Examples
+    --------
+    >>> remedy("there is no file x.toml; check the name.")
+    'check the name.'
+    >>> remedy("interrupted.")
+    ''
+    """
+    for mark in ("; ", " needed: "):
+        if mark in message:
+            return message.rpartition(mark)[2]
+    return ""
+
+
+def _fitted(text: str) -> str:
+    """Return a line as it is, or wrapped where it is shown on a terminal."""
+    if not sys.stderr.isatty():
+        return text
+    columns = min(shutil.get_terminal_size((_MAX_WIDTH, 24)).columns, _MAX_WIDTH)
+    return textwrap.fill(text, columns, break_long_words=False, break_on_hyphens=False)
+
 
 CODE = 130
 """Exit code of a command that was interrupted."""

@@ -1,4 +1,4 @@
-"""Law of the values of a fleet, from a noisy histogram: what a range cuts off, and how surely.
+"""Law of the values of a fleet, from a noisy histogram: the excess beyond ranges, and its error.
 
 The histogram nearest to the noisy one that is not negative and has its total (a projection on the
 simplex) is the law, even within bins. Beyond an end b its *excess* is the mean of (x - b)+; with E²
@@ -41,7 +41,7 @@ ENDS_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class Excess(ReadOnlyArrays):
-    """What lies beyond ends: of each end, over all votes.
+    """Excess beyond ends: of each end, over all votes.
 
     Attributes
     ----------

@@ -99,7 +99,7 @@ class ShapeStatistics:
         return np.where(self.is_share[:, None], (0.0, 1.0), bounds)
 
     def to_bin_ends(self, low: Floats, high: Floats, place: Ints) -> tuple[Floats, Floats]:
-        """Return intervals of which those of quantiles reach to the ends of bins.
+        """Return intervals; those of quantiles reach to the ends of bins.
 
         Nothing is measured of where values lie within a bin: all may be one number.
 
@@ -178,7 +178,7 @@ def drawn_statistics(
     fit: TiltFit,
     adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None = None,
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the statistics of tilted shapes, and what draws of their tilts say of them.
+    """Return the statistics of tilted shapes, with intervals from draws of their tilts.
 
     Parameters
     ----------

@@ -31,7 +31,14 @@ import numpy as np
 from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan
-from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow, norm_of, weight_map
+from hexveil.mechanisms.presence.contribution import (
+    MAX_PRICE,
+    CellWindow,
+    cap_stage,
+    norm_of,
+    value_votes,
+    weight_map,
+)
 from hexveil.mechanisms.presence.map_refinement import MapRefinement, NoisyLevels
 from hexveil.mechanisms.presence.pooled_ranges import (
     RESIDUAL_EDGES,
@@ -53,7 +60,6 @@ from hexveil.mechanisms.presence.presence_design import (
     PrivateCap,
     ThreeStages,
 )
-from hexveil.mechanisms.presence.unit_votes import cap_stage, value_votes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,8 +16,8 @@ Loss of all: ε, or (ε, δ) with noise of Gaussian law, for any unit, present o
 the stages add up to 1, whatever the outputs are (`accounting.promise`), by adaptive composition
 (`hexveil.mechanisms.contract`).
 
-Each stage but the cap (`unit_votes`) has weights of bins, a unit's distribution in each cell as one
-contribution. A unit enters a cell with its weight w_c of `contribution`, within P = 2^20 over all
+Each stage but the cap has weights of bins, a unit's distribution in each cell as one contribution.
+A unit enters a cell with its weight w_c of `contribution`, within P = 2^20 over all
 cells in the norm of the noise's law (`noise_law`), divided over B bins by its own records there.
 With n records, C_j of them in the bins up to j, C_0 = 0 and C_B = n:
 
@@ -57,10 +57,15 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.distribution.binned_stage import apportion
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE, ShapeBins
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
-from hexveil.mechanisms.presence.contribution import L1, norm_of, unit_weights
+from hexveil.mechanisms.presence.contribution import (
+    L1,
+    cap_stage,
+    middle_price,
+    norm_of,
+    unit_weights,
+)
 from hexveil.mechanisms.presence.map_refinement import prices_of_weights
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
-from hexveil.mechanisms.presence.unit_votes import cap_stage, middle_price
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -95,7 +95,7 @@ class PlansByColumn(PartsBooking):
 
     @property
     def epsilon_limit(self) -> Fraction:
-        """Largest loss of a unit that was asked for; with target errors what they cost."""
+        """Largest loss of a unit that was asked for; with target errors the cost of these."""
         return self.epsilon if self.requested_epsilon is None else self.requested_epsilon
 
     def __repr__(self) -> str:

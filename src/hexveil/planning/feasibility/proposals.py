@@ -18,7 +18,11 @@ import numpy as np
 from hexveil.model.cells import OneCell
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.feasibility.advice import epsilon_needed
-from hexveil.planning.feasibility.grid_assessment import assess, with_prediction
+from hexveil.planning.feasibility.grid_assessment import (
+    GridAssessment,
+    assess,
+    with_prediction,
+)
 from hexveil.planning.feasibility.grids import (
     MIN_CELLS,
     MIN_HEXAGONS,

@@ -122,7 +122,7 @@ def _coders(pack: Any, unpack: Any = None) -> dict[type, Coder]:  # noqa: ANN401
 
 
 def _given(plan: AnyPlan) -> dict[Place, Any]:
-    """Return fields that plan.json lacks: the records, whose counts are in the tables."""
+    """Return fields that plan.json lacks: the records; their counts are in the tables."""
     if isinstance(plan, Plan):
         labels = None if plan.facts is None else plan.facts.cells.labels
         return _given_records(plan.occupancy, labels)

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
-    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
 
 N_DRAWS, SEED = 100, 20_261_126

@@ -30,7 +30,7 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     quantiles,
     tilt,
 )
-from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, half_bin
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.distribution.combined_stages import Component
     from hexveil.mechanisms.distribution.pooled_shape import PooledShape
     from hexveil.model.public_metadata import FineBins, ValueLattice
-    from hexveil.model.statistic_terms import Term
 
 MEAN = "mean"
 MEAN_ABS_NORMAL = 0.7979

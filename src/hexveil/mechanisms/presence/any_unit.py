@@ -21,17 +21,24 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from hexveil.accounting.moves import ULP, losses, quotient
-from hexveil.accounting.promise import PARTS
+from hexveil.accounting.promise import PARTS, Promise
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, NoisyTotals, PrivateSums
+from hexveil.mechanisms.contract import (
+    DONE,
+    GaussianNoise,
+    LaplaceNoise,
+    NoiseRequest,
+    NoisyTotals,
+    Outputs,
+    PrivateSums,
+    Stage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, Stage
     from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 
 N_ACCOUNTS = 1

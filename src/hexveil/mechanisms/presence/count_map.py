@@ -38,7 +38,7 @@ from hexveil.accounting.promise import PARTS, Promise, of_amount, promised
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
-from hexveil.mechanisms.presence.contribution import norm_of
+from hexveil.mechanisms.presence.contribution import Norm, norm_of
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
-    from hexveil.mechanisms.presence.contribution import Norm
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
     from hexveil.mechanisms.presence.shape_decoding import ShapeMap
     from hexveil.model.private_pairs import PrivatePairs

@@ -59,6 +59,7 @@ from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
 from hexveil.mechanisms.presence.contribution import (
     L1,
+    Norm,
     cap_stage,
     middle_price,
     norm_of,
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
-    from hexveil.mechanisms.presence.contribution import Norm
     from hexveil.model.private_pairs import PrivatePairs
 
 COARSE_WEIGHTS = "coarse weights"

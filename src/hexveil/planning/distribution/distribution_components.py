@@ -22,7 +22,7 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.combined_stages import Component
+from hexveil.mechanisms.distribution.combined_stages import BinScores, Component
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.priced_weights import (
     PricedWeights,
@@ -36,7 +36,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     IndicatorScores,
     PooledRankScores,
 )
-from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.distribution.combined_stages import BinScores
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Share
     from hexveil.planning.plan import Plan
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
-from hexveil.model.cells import Cells
+from hexveil.model.cells import Cells, Labels
 from hexveil.model.column_facts import ColumnFacts
-from hexveil.model.public_metadata import many_repeats
+from hexveil.model.public_metadata import PublicMetadata, many_repeats
 from hexveil.planning.feasibility.grid_assessment import (
     GridAssessment,
     assess,
@@ -40,8 +40,6 @@ from hexveil.planning.methods import allocate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.model.cells import Labels
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.feasibility.proposals import Choice
     from hexveil.planning.plan import Plan

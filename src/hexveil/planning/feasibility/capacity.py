@@ -19,7 +19,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.base.work_share import SEARCH, parts_of_work, share_of_work
-from hexveil.model.cells import Cells
+from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.feasibility.advice import epsilon_needed
 from hexveil.planning.feasibility.grid_assessment import (
@@ -41,17 +41,15 @@ from hexveil.planning.feasibility.grids import (
 from hexveil.planning.feasibility.prediction import UNDER, ErrorPredictor
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments
-from hexveil.planning.request import WithinEpsilon
+from hexveil.planning.request import Method, Objective, WithinEpsilon
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.model.cells import Labels
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.plan import Plan
-    from hexveil.planning.request import Method, Objective
 
 Losses = Literal["all", "planned", "cheapest", "none"]
 """Grids for which losses that would do are searched: all, those that are not certainly too fine,

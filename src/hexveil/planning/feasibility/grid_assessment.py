@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.hexagons import across
-from hexveil.model.cells import Cells, slot_seconds
+from hexveil.model.cells import Cells, Labels, slot_seconds
 from hexveil.planning.feasibility.grids import MIN_CELLS, MIN_HEXAGONS
 from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of
 from hexveil.theory import noise_floor
@@ -33,7 +33,6 @@ from hexveil.theory import noise_floor
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hexveil.model.cells import Labels
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
     from hexveil.planning.plan import Plan

@@ -18,11 +18,7 @@ import numpy as np
 from hexveil.model.cells import OneCell
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.feasibility.advice import epsilon_needed
-from hexveil.planning.feasibility.grid_assessment import (
-    GridAssessment,
-    assess,
-    with_prediction,
-)
+from hexveil.planning.feasibility.grid_assessment import GridAssessment, assess, with_prediction
 from hexveil.planning.feasibility.grids import (
     MIN_CELLS,
     MIN_HEXAGONS,
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.plan import Plan
 
 Choice = Literal["finest", "balanced", "accurate"]

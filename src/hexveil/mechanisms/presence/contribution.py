@@ -56,14 +56,15 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import any_unit_stage
+from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap
 from hexveil.mechanisms.private_quantile import ListedPoints
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoisyTotals
+    from hexveil.mechanisms.contract import NoisyTotals, Outputs
+    from hexveil.mechanisms.presence.presence_design import UserCap
     from hexveil.model.private_pairs import PrivatePairs
 
 
@@ -293,23 +294,36 @@ def _votes_of_totals(
     return PARTS * np.bincount(points.places(totals[totals > 0]), minlength=points.size + 1)
 
 
-def cap_stage(prices: Ints, norm: Norm, noise: NoiseLaw, quantile: Fraction) -> NoisyTotals:
-    """Return the stage that decides the cap, in priced records; at least 1.
+def cap_stage(cap: UserCap, promise: Promise, prices: Ints, law: NoiseLaw) -> NoisyTotals | None:
+    """Return the stage of a private cap, which decides it in priced records; None of other caps.
 
-    The norm is that of the map that is capped.
+    The noise and the norm are of the map that is capped; its whole promise has the cap's share.
     """
+    if not isinstance(cap, PrivateCap):
+        return None
+    noise, quantile = promise.part(cap.share).noise(), float(cap.quantile)
     octaves = LEAST_OCTAVE + np.arange(OCTAVES + 1, dtype=np.float64)
     caps = np.maximum(np.rint(middle_price(prices) * 2.0**octaves), 1.0).astype(np.int64)
 
     def decide(votes: Ints) -> Ints:
         # In octaves: half of what lies within one is below the root of two of its lower end.
-        octave = PooledLaw.of(np.arange(OCTAVES + 1.0), votes, noise).quantile(float(quantile))
-        cap = middle_price(prices) * 2.0 ** (LEAST_OCTAVE + octave)
-        return np.array([max(round(cap), 1)], dtype=np.int64)
+        octave = PooledLaw.of(np.arange(OCTAVES + 1.0), votes, noise).quantile(quantile)
+        records = middle_price(prices) * 2.0 ** (LEAST_OCTAVE + octave)
+        return np.array([max(round(records), 1)], dtype=np.int64)
 
-    votes = partial(_votes_of_totals, prices=prices, norm=norm, points=ListedPoints(caps[1:-1]))
+    points = ListedPoints(caps[1:-1])
+    votes = partial(_votes_of_totals, prices=prices, norm=norm_of(law), points=points)
     stage = any_unit_stage(USER_CAP, OCTAVES, noise, votes)
     return replace(stage, decide=decide, n_decided=1)
+
+
+def capped_records(
+    cap: UserCap, stage: NoisyTotals | None, outputs: Outputs, typical_price: int
+) -> int:
+    """Return the cap of a map, in priced records; 0 without one."""
+    if stage is not None:
+        return int(stage.decisions(outputs)[0])
+    return cap.records * typical_price if isinstance(cap, DeclaredCap) else 0
 
 
 def middle_price(prices: Ints) -> int:

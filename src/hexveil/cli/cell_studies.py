@@ -16,7 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.config import arguments
 from hexveil.config.run_file import Planning
-from hexveil.simulation.cell_selection import (
+from hexveil.simulation.private_study_output import (
     read_counts,
     select_cell,
     select_cell_by_text,

@@ -18,7 +18,7 @@ from hexveil.cli.output import formatting, progress_bar
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.mechanisms import REGISTRY
 from hexveil.publishing.columns.column_table import column_prefixes
-from hexveil.simulation import error_chart, figure_style, private_study_output, value_distributions
+from hexveil.simulation import figure_style, private_study_output, value_distributions
 from hexveil.simulation.evaluation import evaluate as compare
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def write(results: Results, out: Path, simulated: str) -> list[Path]:
         )
         title = f"{study.cell}, {source}"
         files[f"{stem}.csv"] = _csv(table)
-        pictures = error_chart.images(table, title=title, value_unit=study.value_unit)
+        pictures = figure_style.chart_images(table, title=title, value_unit=study.value_unit)
         files |= {f"{stem}.{kind}": content for kind, content in pictures.items()}
     private = private_study_output.is_private(results[0][1])
     return private_study_output.write_files(out, files, private=private)

@@ -14,7 +14,7 @@ from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.planning.allocation import PerCellRange
 from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign
+from hexveil.smoothing.user_mean_law import CellDesign
 
 if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel

@@ -43,8 +43,7 @@ class Effects:
     mean, variance : ndarray of float, shape (n_cells,)
         Mean and variance of each cell's mu plus effects.
     energy, variance_energy : ndarray of float, shape (n_groupings,)
-        Sum of squares of the effects' means, and of their variances, in the metric of the
-        effect's weights or correlation.
+        Sum of squares of means, and of variances, in the metric of weights or correlation.
     squares : tuple of ndarray of float
         Per effect the expected square of each label's value.
     """
@@ -114,10 +113,8 @@ class Design:
         ----------
         y, p : ndarray of float, shape (n_cells,)
             Numbers and their precisions, 0 of a constant.
-        s : ndarray of float, shape (n_groupings,)
-            Variances of the effects.
-        weights : tuple of ndarray of float
-            Per effect the w of each label; 1 for normal effects.
+        s, weights : ndarray of float, shape (n_groupings,), and tuple of ndarray
+            Variances of the effects, and the w of each label; 1 for normal effects.
         """
         if self.eliminated is None:
             eliminated_precision: Floats = np.full(1, np.inf)

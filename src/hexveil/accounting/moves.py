@@ -78,6 +78,17 @@ def squares(moved: Moved) -> Terms:
     return np.asarray(stage), np.asarray(lattice)
 
 
+def beyond(moved: Moved) -> Terms:
+    """Return the pure loss of each pair beyond what was authorised and not spent.
+
+    Moves in the noise of this stage, in that which was authorised before, and in that which spent
+    some of it. A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
+    """
+    terms, authorised, used = (quotient(by, scale) for by, scale in moved)
+    rounding = 16.0 * ULP * (terms + authorised + used)
+    return (np.maximum(terms - (authorised - used) - rounding, 0.0),)
+
+
 def add_up(user: Ints, terms: Terms, n_users: int, *, up: bool) -> Floats:
     """Return each unit's loss: the sum of its terms, rounded up or down; of two the larger."""
     if up:

@@ -137,6 +137,10 @@ class Pure(_Amount):
         """Return the share that purely private stages of this ε together cost."""
         return epsilon / self.amount
 
+    def choices(self, number: int = CHOICES) -> Fraction:  # noqa: ARG002  see Squares
+        """Return the ε that choices may cost together: all of it."""
+        return self.amount
+
     def noise(self, weights: int = 1) -> Laplace:
         """Return the noise of numbers that a unit moves by so many full weights, in parts.
 
@@ -161,6 +165,11 @@ class Pure(_Amount):
     def laplace_epsilon(self, weights: int = 1) -> Fraction:  # noqa: ARG002  see Squares
         """Return the ε at which Laplace noise deviates as the noise of this does: its own."""
         return self.amount
+
+    @staticmethod
+    def laplace_amount(epsilon: Fraction, weights: int = 1) -> Fraction:  # noqa: ARG004  see Squares
+        """Return the amount whose noise deviates as Laplace noise of this ε: its own."""
+        return epsilon
 
     @staticmethod
     def noise_share(share: Fraction) -> Fraction:
@@ -250,6 +259,11 @@ class Squares(_Amount):
     def laplace_epsilon(self, weights: int = 1) -> Fraction:
         """Return the ε at which Laplace noise deviates as the noise of this does."""
         return Fraction(weights * math.sqrt(2.0) / (self.noise(weights).scale / PARTS))
+
+    @staticmethod
+    def laplace_amount(epsilon: Fraction, weights: int = 1) -> Fraction:
+        """Return the amount whose noise deviates as Laplace noise of this ε."""
+        return epsilon**2 / (2 * weights)
 
     @staticmethod
     def noise_share(share: Fraction) -> Fraction:

@@ -95,7 +95,6 @@ TABLE = {
         (*BASE, "accounting", "mechanisms", "planning", "records"),
         ("numpy", "pyarrow"),
         (
-            ("matplotlib", "error_chart.py"),
             ("matplotlib", "figure_style.py"),
             ("scipy", "city"),
         ),

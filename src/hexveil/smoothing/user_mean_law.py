@@ -1,182 +1,152 @@
-"""Noisy averages of clipped user means, and their likelihood for each mean of a cell.
-
-Model of a cell: user means follow a two-piece normal law of mode M, deviations s- below and s+
-above it, censored at the bounds of the values. T is its mean, and of a range [a, b] a look shows
-
-    m(T; a, b) + Laplace(scale) + N(0, misfit²),    m the mean after clipping to [a, b].
-
-Both T and m rise with M, so that M is the coordinate of all grids: evenly spaced in M, points crowd
-together where T comes close to a bound. T is the mean of the very users of the cell, weighted by
-their shares p of the records; around it these vary less than around the mean of their law, by
-1 - Σp² in the variance. The misfit is the sum, in squares, of
-
-- sampling: the variance of clipped user means that T does not explain, times Σw²;
-- weights w that differ from p: (s² Σ(w - p)²), and a systematic part of Σ|w - p|;
-- a within-cell deviation that differs from the pooled one;
-- tails heavier than normal: beyond a cut at distance d an exponential law has s exp(-1 - d/s) more.
-
-What is known of a cell: cell_looks.py.
-
-The law of user means in a cell: two-piece normal, censored at the bounds of the values.
+"""The law of user means in a cell: two-piece normal, censored at the bounds of the values.
 
 Symbols: X a two-piece normal number of mode M with deviations s- below and s+ above it,
 z = (x - M) / s, Φ and φ the normal law and its density, T the mean of X censored at the bounds.
+
+Noisy numbers of cells, and the public facts that their likelihood needs.
+
+Quantiles of laws in bins, and bins that follow a law: a row for each cell.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from hexveil.base.arrays import Floats
-from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.mixed_noise import log_mean_density
+from hexveil.base.arrays import Floats, Ints
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.model.occupancy import Pairs
+from hexveil.model.pair_columns import Weights
 
 WEIGHT_DRIFT = 0.25
 """Deviations by which users whose weight rises may differ from those whose weight falls."""
-SPREAD_MULTIPLES = ((1.0, 0.5), (0.5, 0.25), (2.0, 0.25))
-"""Multiples of the within-cell deviation that a cell may have, with their prior probabilities."""
-LOG_SPREAD_SD = 0.2
-"""Standard deviation of the logarithm of the within-cell deviation around these multiples."""
-TAIL_EXCESS = 1.2
-"""Multiple of the exponential tail that is allowed for beyond each cut."""
-SMALLEST_INSIDE = 1e-9
-"""Smallest probability that a user mean is within the bounds."""
-SMALLEST_NOISE = 2.0**-24
-"""Smallest misfit and scale, as parts of the span."""
 
 
 @dataclass(frozen=True, eq=False)
-class LookModel:
-    """Expected look and misfit of each mode of each cell.
+class ClippedLook(ReadOnlyArrays):
+    """A noisy weighted average of user means per cell, clipped to a range per cell.
 
     Attributes
     ----------
-    expected, misfit_squares : ndarray of float, shape (n_cells, n_points)
-    slope : ndarray of float, shape (n_cells, n_points)
-        Of the expected look in T, between 0 and 1.
+    noisy : ndarray of float, shape (n_cells,)
+        Value units; not read where the scale is infinite.
+    lower, upper : ndarray of float, shape (n_cells,)
+        Ends of each cell's range, value units.
+    scale : ndarray of float, shape (n_cells,)
+        Scale of the Laplace noise, value units; infinite where the cell was not looked at.
+    is_gaussian : bool
+        Whether the noise is Gaussian, and `scale` its standard deviation.
     """
 
-    expected: Floats
-    misfit_squares: Floats
-    slope: Floats
+    noisy: Floats
+    lower: Floats
+    upper: Floats
+    scale: Floats
+    is_gaussian: bool = False
 
 
-def model_look(
-    law: "UserMeanLaw",
-    design: CellDesign,
-    mode: Floats,
-    ends: tuple[Floats, Floats],
-    whole: "ClippedMoments",
-) -> LookModel:
-    """Return the expected look of each mode of each cell, and the variance of the misfit.
+@dataclass(frozen=True, eq=False)
+class CellDesign(ReadOnlyArrays):
+    """Public facts of each cell: its users, and how far weights are from shares of records.
 
-    Parameters
+    Attributes
     ----------
-    law : UserMeanLaw
-    design : CellDesign
-    mode : ndarray of float, shape (n_cells, n_points)
-    ends : pair of ndarray of float, shape (n_cells,)
-        Clipping range.
-    whole : ClippedMoments
-        Of the bounds of the values, for the same modes.
+    users : ndarray of int64, shape (n_cells,)
+    weight_squares, share_squares : ndarray of float, shape (n_cells,)
+        Σw² and Σp², both w and p adding up to one.
+    difference_squares, difference : ndarray of float, shape (n_cells,)
+        Σ(w - p)² and Σ|w - p|.
     """
-    low, high = ends[0][:, None], ends[1][:, None]
-    own = law.clipped(mode, low, high)
-    slope = np.minimum(own.inside / np.maximum(whole.inside, SMALLEST_INSIDE), 1.0)
-    sampling = np.maximum(own.variance - slope**2 * whole.variance, 0.0)
-    weights = design.difference_squares + (WEIGHT_DRIFT * design.difference) ** 2
-    misfit = (
-        sampling * design.weight_squares[:, None]
-        + law.deviation**2 * weights[:, None]
-        + (LOG_SPREAD_SD * (own.log_slope - slope * whole.log_slope)) ** 2
-        + _tails(law, mode, own.mean, low, high)
+
+    users: Ints
+    weight_squares: Floats
+    share_squares: Floats
+    difference_squares: Floats
+    difference: Floats
+
+    @classmethod
+    def of(cls, weight: Weights) -> "CellDesign":
+        """Return the facts of cells in which pairs have whole weights.
+
+        Parameters
+        ----------
+        weight : Weights
+            At least one of each cell above 0.
+
+        Examples
+        --------
+        >>> from hexveil.model.pair_columns import ListedWeights
+        >>> from hexveil.model.occupancy import LocalOccupancy
+        >>> crowd = LocalOccupancy.from_dense([[3], [1]])
+        >>> CellDesign.of(ListedWeights(crowd, np.array([1, 1]))).difference
+        array([0.5])
+        """
+        cells = (weight.occupancy.records_per_cell,)
+        sums = weight.once("design", lambda: weight.map_cells(_design_sums, cells))
+        return cls(weight.occupancy.users_per_cell, *sums)
+
+    def rows(self, rows: slice) -> "CellDesign":
+        """Return the facts of some of the cells."""
+        return CellDesign(
+            self.users[rows],
+            self.weight_squares[rows],
+            self.share_squares[rows],
+            self.difference_squares[rows],
+            self.difference[rows],
+        )
+
+
+def _design_sums(pairs: Pairs, weight: Ints, records: Ints) -> tuple[Floats, ...]:
+    begin, cell = pairs.start[:-1], pairs.cell
+    w, p = weight / np.add.reduceat(weight, begin)[cell], pairs.n / records[cell]
+    return (
+        np.add.reduceat(w * w, begin),
+        np.add.reduceat(p * p, begin),
+        np.add.reduceat((w - p) ** 2, begin),
+        np.add.reduceat(np.abs(w - p), begin),
     )
-    return LookModel(own.mean, misfit, slope)
 
 
-def _tails(law: "UserMeanLaw", mode: Floats, expected: Floats, low: Floats, high: Floats) -> Floats:
-    """Return the variance that is allowed for tails beyond both cuts."""
-    total = np.zeros_like(mode)
-    bottom, top = law.bounds
-    for distance, room, end, sd in (
-        (mode - low, low - bottom, expected - low, law.below),
-        (high - mode, top - high, high - expected, law.above),
-    ):
-        excess = sd * np.exp(np.minimum(-1.0 - distance / sd, 0.0))
-        # A cut moves nobody further than to the bound, and the average no further than the end.
-        allowed = np.minimum(np.minimum(excess, end), np.maximum(room, 0.0))
-        total += (TAIL_EXCESS * np.maximum(allowed, 0.0)) ** 2
-    return total
+EVEN_SHARE = 0.2
+"""Share of the bins of a later grid that stay evenly spaced."""
 
 
-def mixed_likelihood(
-    law: "UserMeanLaw", design: CellDesign, looks: Sequence[ClippedLook], edges: Floats
-) -> tuple[Floats, Floats]:
-    """Return the edges of bins as means, and the likelihood of all looks in each bin.
-
-    It is averaged over the within-cell deviations that a cell may have, and at most 1 in a cell.
+def invert_rows(edges: Floats, masses: Floats, levels: Floats) -> Floats:
+    """Return the points at which each row's distribution reaches the levels, linear within bins.
 
     Parameters
     ----------
-    law : UserMeanLaw
-    design : CellDesign
-    looks : sequence of ClippedLook
     edges : ndarray of float, shape (n_cells, n_bins + 1)
-        Edges of bins, as modes of the law.
+    masses : ndarray of float, shape (n_cells, n_bins)
+    levels : ndarray of float, shape (n_cells, n_levels)
     """
-    own = law.clipped(edges, *law.bounds)
-    means = own.mean.copy()
-    means[:, 0], means[:, -1] = law.bounds
-    total = np.full((edges.shape[0], edges.shape[1] - 1), -np.inf)
-    for multiple, share in SPREAD_MULTIPLES:
-        as_laid = multiple == 1.0
-        scaled = law if as_laid else law.scaled(multiple)
-        modes = edges if as_laid else scaled.modes(means)
-        whole = own if as_laid else scaled.clipped(modes, *scaled.bounds)
-        log_density = np.full(total.shape, math.log(share))
-        for look in looks:
-            log_density += log_likelihood(scaled, design, look, modes, whole)
-        total = np.logaddexp(total, log_density)
-    return means, np.exp(total - np.max(total, axis=1, keepdims=True))
+    rows, bins = masses.shape
+    below = np.zeros_like(edges)
+    np.cumsum(masses, axis=1, out=below[:, 1:])
+    below = np.minimum(below / below[:, -1:], 1.0)
+    # All rows in one search: each is moved to numbers of its own.
+    offset = 2.0 * np.arange(rows)[:, None]
+    place = np.searchsorted((below + offset)[:, 1:].ravel(), (levels + offset).ravel())
+    k = np.clip(place.reshape(levels.shape) - bins * np.arange(rows)[:, None], 0, bins - 1)
+    start, mass = np.take_along_axis(below, k, axis=1), np.take_along_axis(masses, k, axis=1)
+    share = np.clip((levels - start) / np.maximum(mass, 1e-300), 0.0, 1.0)
+    low, high = np.take_along_axis(edges, k, axis=1), np.take_along_axis(edges, k + 1, axis=1)
+    return np.asarray(low + share * (high - low))
 
 
-def log_likelihood(
-    law: "UserMeanLaw",
-    design: CellDesign,
-    look: ClippedLook,
-    edges: Floats,
-    whole: "ClippedMoments",
-) -> Floats:
-    """Return the log likelihood of a look in each bin of the grid, shape (n_cells, n_bins).
+def refine(edges: Floats, masses: Floats) -> Floats:
+    """Return edges between which a mixture of the masses and of an even law is the same.
 
     Parameters
     ----------
-    law : UserMeanLaw
-    design : CellDesign
-    look : ClippedLook
     edges : ndarray of float, shape (n_cells, n_bins + 1)
-        Edges of bins of M.
-    whole : ClippedMoments
-        Of the bounds of the values, at these edges.
+    masses : ndarray of float, shape (n_cells, n_bins)
+        Adding up to one in each cell.
     """
-    span = law.bounds[1] - law.bounds[0]
-    modelled = model_look(law, design, edges, (look.lower, look.upper), whole)
-    m, v = modelled.expected, modelled.misfit_squares
-    misfit = (v[:, 1:] + v[:, :-1]) / 2.0
-    silent = np.isinf(look.scale)
-    # An average of clipped values lies within the range, so that noise alone leads beyond it:
-    # further out all means are as likely, relative to each other, as at the end.
-    noisy = np.clip(np.where(silent, look.lower, look.noisy), look.lower, look.upper)[:, None]
-    scale = np.maximum(np.where(silent, span, look.scale), SMALLEST_NOISE * span)[:, None]
-    normal = np.sqrt(misfit + (SMALLEST_NOISE * span) ** 2)
-    if look.is_gaussian:
-        # Gaussian noise and misfit are one normal number; the Laplace part is next to nothing.
-        normal, scale = np.hypot(normal, scale), np.full_like(scale, SMALLEST_NOISE * span)
-    density = log_mean_density(noisy - m[:, 1:], noisy - m[:, :-1], scale, normal)
-    return np.where(silent[:, None], 0.0, density)
+    even = np.diff(edges, axis=1) / (edges[:, -1:] - edges[:, :1])
+    levels = np.linspace(0.0, 1.0, edges.shape[1])
+    mixture = (1.0 - EVEN_SHARE) * masses + EVEN_SHARE * even
+    return invert_rows(edges, mixture, np.broadcast_to(levels, edges.shape))
 
 
 WITHIN_SHARE = 0.85

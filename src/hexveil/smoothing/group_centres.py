@@ -3,7 +3,7 @@
 A first posterior, whose prior has one centre for the map, is divided by that prior: what remains is
 about what the looks alone say of a cell, as a number with a variance (one step of expectation
 propagation: Minka, "Expectation propagation for approximate Bayesian inference", UAI 2001). The
-effects of groups are fitted to these numbers (variance_components.py), and each cell's own number
+effects of groups are fitted to these numbers (mixed_model.py), and each cell's own number
 is taken out of its effects again. What is left is a centre for the cell's prior that does not
 depend on its own looks, with a variance.
 
@@ -21,10 +21,8 @@ import numpy as np
 from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import WEIGHT_DRIFT, UserMeanSpread
-from hexveil.smoothing.group_effects import Design
-from hexveil.smoothing.variance_components import fit_model
+from hexveil.smoothing.mixed_model import Design, fit_model
+from hexveil.smoothing.user_mean_law import WEIGHT_DRIFT, CellDesign, ClippedLook, UserMeanSpread
 
 LEAST_INFORMATION = 0.01
 """Smallest precision of a cell's own number, as a part of that of its prior."""

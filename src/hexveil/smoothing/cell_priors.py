@@ -26,10 +26,8 @@ import numpy as np
 
 from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
-from hexveil.smoothing.clipping_model.group_centres import GroupCentres
+from hexveil.smoothing.group_centres import GroupCentres
+from hexveil.smoothing.user_mean_law import CellDesign, UserMeanSpread, invert_rows
 
 SHARES, WIDE_MULTIPLE = (0.83, 0.15, 0.02), 3.0
 """Shares of the normal law, of the one `WIDE_MULTIPLE` times as wide, and of the uniform law."""

@@ -6,11 +6,13 @@ CSV and JSON times are text with +05:30. In CSV the place is two columns, `locat
 record a line; .ndjson and .jsonl have a record a line and nothing else.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -18,7 +20,6 @@ import pyarrow.parquet
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
-from hexveil.simulation.city.feed import SCHEMA
 
 ZONE = "+05:30"
 """Of the city's clock, all year."""
@@ -37,18 +38,16 @@ class Writer(Protocol):
         """Write the records of a batch after those before."""
 
 
-def check(path: Path) -> None:
-    """Raise InputError if no file of records can have this name."""
-    if path.suffix not in WRITERS:
-        kinds = ", ".join(WRITERS)
-        raise InputError(f"{path.name}: the name of the file must end in one of {kinds}.")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file.")
-    if not path.parent.is_dir():
-        raise InputError(f"there is no folder {path.parent}; make it, or name another.")
+Writers = Mapping[str, Callable[[Path, pa.Schema], AbstractContextManager[Writer]]]
+"""How each kind of file is written, by suffix."""
 
 
-def write(path: Path, batches: Iterable[pa.RecordBatch], progress: Callable[[int], None]) -> int:
+def write(
+    path: Path,
+    records: tuple[pa.Schema, Iterable[pa.RecordBatch]],
+    progress: Callable[[int], None],
+    writers: Writers | None = None,
+) -> int:
     """Write all records to a file and return how many; `progress` is told the batches done.
 
     The file has a temporary name until it is whole, and then takes the place of any before it.
@@ -60,10 +59,18 @@ def write(path: Path, batches: Iterable[pa.RecordBatch], progress: Callable[[int
     StorageError
         If the file cannot be written; then nothing of it stays.
     """
-    check(path)
+    writers, (schema, batches) = writers or WRITERS, records
+    if path.suffix not in writers:
+        kinds = ", ".join(writers)
+        raise InputError(f"{path.name}: the name of the file must end in one of {kinds}.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file.")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent}; make it, or name another.")
     rows = 0
     try:
-        with atomic_files.file(path) as temporary, WRITERS[path.suffix](temporary) as write_batch:
+        opened = writers[path.suffix]
+        with atomic_files.file(path) as temporary, opened(temporary, schema) as write_batch:
             for number, batch in enumerate(batches, start=1):
                 write_batch(batch)
                 rows += batch.num_rows
@@ -76,19 +83,39 @@ def write(path: Path, batches: Iterable[pa.RecordBatch], progress: Callable[[int
     return rows
 
 
+def check_integer(name: str, number: object, minimum: int, maximum: int) -> None:
+    """Raise InputError unless an argument is a whole number within its limits."""
+    is_integer = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
+    if not is_integer or not minimum <= int(number) <= maximum:  # type: ignore[call-overload]
+        raise InputError(
+            f"{name} must be a whole number from {minimum} to {maximum}, got {number!r}."
+        )
+
+
+def to_date(date: str | dt.date) -> dt.date:
+    """Return a date, given as one or as text; refuse one that no reader of records takes."""
+    try:
+        day = date if isinstance(date, dt.date) else dt.date.fromisoformat(date)
+        if 1971 <= day.year <= 2080:
+            return dt.date(day.year, day.month, day.day)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"start must be a date from 1971 to 2080, as 2024-01-01, got {date!r}.")
+
+
 @contextmanager
-def _parquet(path: Path) -> Iterator[Writer]:
+def _parquet(path: Path, schema: pa.Schema) -> Iterator[Writer]:
     """Yield a writer of Parquet, a row group per batch; an empty batch has none."""
-    with pyarrow.parquet.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+    with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         # An empty row group would be one more for every reader to open.
         yield lambda batch: writer.write_batch(batch) if batch.num_rows else None
 
 
 @contextmanager
-def _csv(path: Path) -> Iterator[Writer]:
+def _csv(path: Path, schema: pa.Schema) -> Iterator[Writer]:
     """Yield a writer of CSV with a heading."""
     # The heading comes from a batch without rows: CSV has other columns than a record.
-    empty = _csv_table(pa.RecordBatch.from_pylist([], schema=SCHEMA))
+    empty = _csv_table(pa.RecordBatch.from_pylist([], schema=schema))
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
     with pyarrow.csv.CSVWriter(path, empty.schema, write_options=options) as writer:
 
@@ -100,7 +127,7 @@ def _csv(path: Path) -> Iterator[Writer]:
 
 
 @contextmanager
-def _lines(path: Path) -> Iterator[Writer]:
+def _lines(path: Path, _: pa.Schema) -> Iterator[Writer]:
     """Yield a writer of JSON, a record a line."""
     with path.open("wb") as file:
 
@@ -112,7 +139,7 @@ def _lines(path: Path) -> Iterator[Writer]:
 
 
 @contextmanager
-def _array(path: Path) -> Iterator[Writer]:
+def _array(path: Path, _: pa.Schema) -> Iterator[Writer]:
     """Yield a writer of one JSON array, a record a line."""
     with path.open("wb") as file:
         file.write(b"[")
@@ -128,21 +155,20 @@ def _array(path: Path) -> Iterator[Writer]:
         file.write(b"\n]\n")
 
 
-WRITERS: dict[str, Callable[[Path], AbstractContextManager[Writer]]] = {
+WRITERS: Writers = {
     ".parquet": _parquet,
     ".csv": _csv,
     ".ndjson": _lines,
     ".jsonl": _lines,
     ".json": _array,
 }
-"""How each kind of file is written, by suffix."""
 
 
 def _texts(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     """Return every column as text, null where it is null."""
     return {
         name: _coordinates(batch) if name == "location" else _text(batch[name])
-        for name in SCHEMA.names
+        for name in batch.schema.names
     }
 
 

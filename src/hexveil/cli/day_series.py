@@ -18,7 +18,6 @@ from hexveil.cli.output.grid_text import fields_json, grid_fields
 from hexveil.config import arguments
 from hexveil.config.run_file import toml_lines
 from hexveil.model.cells import OneCell
-from hexveil.planning.allocation import range_kind
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.common_grid import choose_common_grids, common_grids
@@ -126,7 +125,7 @@ def _judge(run: Run, day: str) -> tuple[JudgedDay, Plan | None]:
         return JudgedDay(day, planned.refusal is None, planned.refusal or "planned"), None
     support = planned.support
     return JudgedDay(
-        day, support.beats_constant, range_kind(planned.allocation.clipping), support.cells,
+        day, support.beats_constant, planned.allocation.clipping.mode, support.cells,
         support.users, support.mean_error, support.baseline_error,
     ), planned  # fmt: skip
 
@@ -150,7 +149,7 @@ def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:
     )
     grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
     # The kinds that "auto" took on some day; a stated one is the only one.
-    kinds = dict.fromkeys(range_kind(row.allocation.clipping) for row in plans.values())
+    kinds = dict.fromkeys(row.allocation.clipping.mode for row in plans.values())
     proposals: list[Proposal] = []
     with show_progress(OTHER_GRIDS):
         for kind in kinds:

@@ -290,7 +290,7 @@ def _column_comment(choices: str, grid: CommonGrid, units: Mapping[str, str]) ->
     for column, offer in grid.assessments.items():
         # Of declared grids a prediction tells more; the errors below are of counted ones, too.
         prediction = getattr(getattr(offer, "plan", None), "prediction", None)
-        of_map, counts = plan_text.parts_of_prediction(prediction)
+        of_map, counts = (prediction.map, prediction.counts) if prediction else (None, None)
         if prediction is not None and of_map is None:
             lines.append(f"# {column}: {offer.cells:,} cells, {plan_text.count_text(counts)}")
             continue
@@ -338,7 +338,7 @@ def declared_table(plans: Sequence[Any]) -> list[str]:
 
 
 def _declared_row(plan: Any) -> tuple[str, ...]:  # noqa: ANN401  of private presence
-    grid, (of_map, counts) = plan.facts.cells.grid, plan_text.parts_of_prediction(plan.prediction)
+    grid, of_map, counts = plan.facts.cells.grid, plan.prediction.map, plan.prediction.counts
     usable, hexagons = "no" if plan.refusal else "yes", plan.facts.cells.n_places or 0
     place = (
         str(grid.resolution),
@@ -350,8 +350,7 @@ def _declared_row(plan: Any) -> tuple[str, ...]:  # noqa: ANN401  of private pre
     if of_map is None:
         return (*place, "", f"{counts.count_error:.3g}", "", usable)
     weight = f"{of_map.weight_error:.2g} of {of_map.typical_weight:.3g}"
-    error = f"{plan_text.central_error(of_map)[1]:.2g}"
-    return (*place, error, weight, f"{of_map.open_traffic:.0%}", usable)
+    return (*place, f"{of_map.error:.2g}", weight, f"{of_map.open_traffic:.0%}", usable)
 
 
 def declared_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  of one value column

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from hexveil.cli.output import formatting
-from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.cell_mechanisms import CellMechanisms
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan

@@ -12,9 +12,12 @@ from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting, price_text
 from hexveil.model.cells import Cells
-from hexveil.planning.allocation import CellMechanisms, PerCellRange, PrivateRange, WithinBounds
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.alternatives import describe_delta_gain
-from hexveil.planning.cell_mechanisms import names_of_cells
+from hexveil.planning.cell_mechanisms import CellMechanisms, names_of_cells
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.plan import Plan
 from hexveil.report.manifest_view import noun
 
@@ -140,21 +143,6 @@ def estimator_lines(ways: Sequence[EstimatorErrors], unit: str) -> list[str]:
 # ---- private presence: on paper, from declarations ----
 
 
-def parts_of_prediction(prediction: Any) -> tuple[Any, Any]:  # noqa: ANN401  a prediction of any kind
-    """Return what is expected of a map, and of numbers of units; None of what it does not have."""
-    if hasattr(prediction, "counts"):
-        return prediction.statistics, prediction.counts
-    return (None, prediction) if hasattr(prediction, "count_error") else (prediction, None)
-
-
-def central_error(of_map: Any) -> tuple[str, float, float, float]:  # noqa: ANN401  of medians or means
-    """Return what an error is of, the error, and its range by how values spread."""
-    is_shape = hasattr(of_map, "quantile_error")
-    name = "quantile_error" if is_shape else "mean_error"
-    error, low, high = (getattr(of_map, f"{name}{end}") for end in ("", "_low", "_high"))
-    return "medians" if is_shape else "averages", error, low, high
-
-
 def count_text(counts: Any) -> str:  # noqa: ANN401  a prediction
     """Return the expected accuracy of numbers of units."""
     return (
@@ -164,7 +152,7 @@ def count_text(counts: Any) -> str:  # noqa: ANN401  a prediction
 
 def _paper_lines(plan: Any, about: str = "") -> list[str]:  # noqa: ANN401
     """Return the expected accuracy of one value column."""
-    of_map, counts = parts_of_prediction(plan.prediction)
+    of_map, counts = plan.prediction.map, plan.prediction.counts
     lines = [] if of_map is None else _paper_map_lines(plan, of_map, about)
     if counts is None:
         return lines
@@ -174,20 +162,20 @@ def _paper_lines(plan: Any, about: str = "") -> list[str]:  # noqa: ANN401
     )
     if of_map is not None:
         loss = "the square of mu" if plan.delta else "epsilon"
-        text += f"; for it {plan.request.count_share:.1%} of {loss} is spent"
+        text += f"; for it {float(plan.request.count_share):.1%} of {loss} is spent"
     return [*lines, *formatting.wrapped("On paper", f"{about}{text}.")]
 
 
 def _paper_map_lines(plan: Any, of_map: Any, about: str) -> list[str]:  # noqa: ANN401
     """Return the expected accuracy of averages or distributions."""
     measure = f" {plan.facts.value_unit}" if plan.facts.value_unit else ""
-    named, error, low, high = central_error(of_map)
-    is_shape = named == "medians"
+    is_shape = of_map.share_error is not None
+    named = "medians" if is_shape else "averages"
     shares = f"shares by {100 * of_map.share_error:.2g} percentage points; " if is_shape else ""
     lines = formatting.wrapped(
         "On paper",
-        f"{about}{named} of open cells are expected to be off by {error:.2g}{measure} "
-        f"({low:.2g} to {high:.2g}, by how values spread; one number for all cells: "
+        f"{about}{named} of open cells are expected to be off by {of_map.error:.2g}{measure} "
+        f"({of_map.error_low:.2g} to {of_map.error_high:.2g}, by how values spread; one number for all cells: "
         f"{of_map.baseline_error:.2g}{measure}); {shares}weights by {of_map.weight_error:.2g}, "
         f"where typically {of_map.typical_weight:.3g} are; {of_map.open_cells:,.0f} cells are "
         f"expected to be open, with {of_map.open_traffic:.0%} of the traffic.",

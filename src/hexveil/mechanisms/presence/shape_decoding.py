@@ -22,8 +22,8 @@ import numpy as np
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.shape_statistics import between_cells
-from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_bins, legendre_terms, tilt
+from hexveil.mechanisms.distribution.shape_statistics import between_cells, drawn_statistics
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_bins
 from hexveil.mechanisms.presence.presence_decoding import lowest_weights
 
 if TYPE_CHECKING:
@@ -35,13 +35,12 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
-    from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+    from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 
 MISS = 0.05
 SAMPLING, INFLATION = 0.02, 3.25
 SHARE_ALLOWANCE = 0.02
 """Part of the limits by which intervals are widened: no tilt makes a share exactly 0 or 1."""
-N_DRAWS, CELLS_AT_ONCE, SEED = 200, 64, 20_261_123
 LEAST_MEAN, LEAST_VARIATION, LEAST_WEIGHT = 0.05, 0.3, 0.25
 """Least mean of weights, in deviations of their noise; least deviation and weight, in means."""
 
@@ -93,11 +92,11 @@ def decode_shapes(
     columns = np.full((4, weight.size, len(statistics.columns)), np.nan)
     between = np.full(len(statistics.columns), np.nan)
     if is_open.any():
-        shares = plan.pooled_shares(outputs)
+        shares = plan.shape.shares(outputs)
         own = [group[is_open] for group in groups]
         noise = law.number_deviation / PARTS
         fit = fit_cells(shares, bins[is_open], plan.cell_place(outputs), noise, own)
-        place = plan.measured_place(outputs)
+        place = plan.shape.measured_place(outputs)
         columns[:, is_open], between = _with_intervals(shares, fit, statistics, place)
     least = None if threshold is None else threshold / PARTS
     low, high = weight_interval(weight, law, bins.shape[1], least)
@@ -172,18 +171,7 @@ def _with_intervals(
     shares: Floats, fit: TiltFit, statistics: ShapeStatistics, place: Ints
 ) -> tuple[Floats, Floats]:
     """Return estimates, ends and errors, shape (4, n_cells, n_columns); and spreads of cells."""
-    terms = legendre_terms(shares, fit.alpha.shape[1])
-    # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
-    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, terms.shape[1]))
-    chunks = []
-    for begin in range(0, fit.alpha.shape[0], CELLS_AT_ONCE):
-        own = fit.rows(slice(begin, begin + CELLS_AT_ONCE))
-        around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
-        middle = statistics.of(tilt(shares, terms, own.alpha))
-        drawn = statistics.of(tilt(shares, terms, own.alpha + around))
-        ends = np.quantile(drawn, (MISS / 2, 1 - MISS / 2), axis=0)
-        chunks.append(np.stack([middle, *ends, np.abs(drawn - middle).mean(axis=0)]))
-    middle, low, high, error = np.concatenate(chunks, axis=1)
+    middle, low, high, error = drawn_statistics(statistics, shares, fit)
     # Intervals are inflated, expected errors are not.
     error = error / INFLATION**0.5
     between = between_cells(middle, error)

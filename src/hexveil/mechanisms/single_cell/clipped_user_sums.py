@@ -41,33 +41,36 @@ Loss: (high - low)/R for discrete Laplace noise of scale R = max (high - low)/ε
 the most exposed user.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from hexveil.accounting.pseudo_user_caps import clipping_rank
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import (
     DrawnRow,
     EstimateGrid,
     LaplaceNoise,
+    NoiseRequest,
+    Outputs,
+    PrivateSums,
     ProvenError,
+    SensitivityReport,
     Separate,
     Values,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import LN20, CellAllocation, check_int64
+from hexveil.mechanisms.single_cell.cell_allocation import (
+    LN20,
+    CellAllocation,
+    CellProblem,
+    check_int64,
+)
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
-    from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 
 
 @runtime_checkable

@@ -1,4 +1,6 @@
-"""Target errors under (ε, δ), within bounds: rates that meet them, at about the least loss.
+"""The joint plan under (ε, δ): least average error, or the least ε at which target errors are met.
+
+Losses are squares of μ here (accounting/moves.py), and fall with the square of the noise.
 
 Symbols: planning/optimizers/mean_error.py. With a share d of a cell at the middle a target e is met
 by rates of at least κ / (e - bias(d)), which rise with d. The largest factors that users may have
@@ -35,24 +37,30 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.accounting.noise_law import GAUSSIAN
+from hexveil.accounting.promise import promised
 from hexveil.base.errors import InputError
-from hexveil.planning.calibration import LARGEST_EPSILON, target_ratio
-from hexveil.planning.guarantees.plan_errors import error_models
-from hexveil.planning.guarantees.plan_losses import booked_per_user
+from hexveil.planning.calibration import (
+    LARGEST_EPSILON,
+    fit_noise,
+    least_allocation,
+    target_ratio,
+)
 from hexveil.planning.optimizers.joint import bounded_rows, relative_targets
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import JointSolution
-from hexveil.planning.optimizers.pair_sums import to_all_cells
+from hexveil.planning.optimizers.pair_sums import fetch_sample, to_all_cells
 from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.guarantees.planning_problem import PlanningProblem
+    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.target_errors import Targets
 
 
@@ -71,26 +79,67 @@ MOST_LIMITS = 16
 HALVINGS = 40
 
 
-def rates_of_rows(occupancy: Occupancy, rows: PlanAllocation) -> InverseScales:
-    """Return the rates of both statistics."""
-    noise = rows.noise_scale_records / occupancy.records_per_cell, rows.variance_noise
-    return InverseScales(*(np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noise))
+def allocate_within(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
+    """Return the allocation of least average error within a promise."""
+    occupancy = problem.occupancy
+    weights = ObjectiveWeights.of(problem.request, problem.span, occupancy)
+    exposure = GaussianClippingProblem(occupancy)
+    solution = minimize_mean_error(exposure, weights, float(promise.amount))
+    return fit_noise(problem, promise, bounded_rows(occupancy, solution))
+
+
+def allocate_within_errors(
+    problem: PlanningProblem, targets: Mapping[str, Floats]
+) -> PlanAllocation:
+    """Return the allocation of the least ε at which the targets are met.
+
+    Each cell its own; with objective "mean" all of them on average.
+    """
+    if problem.occupancy.is_local:
+        return _least_allocation(problem, targets, 1.0)[1]
+    local, cells, part = fetch_sample(problem.occupancy)
+    some = replace(problem, occupancy=local, span=problem.span[cells])
+    own = {name: target[cells] for name, target in targets.items()}
+    near, rows = _least_allocation(some, own, part)
+    if part == 1.0:
+        return rows
+    if problem.request.objective == "mean":
+        return _meet_average_targets(problem, targets, near)
+    noise = rows.noise_scale_records / local.records_per_cell, rows.variance_noise
+    rates = (np.divide(1.0, b, out=np.zeros_like(b), where=b > 0) for b in noise)
+    return _meet_each_target(problem, targets, near, InverseScales(*rates), cells)
+
+
+def _least_allocation(
+    problem: PlanningProblem, targets: Mapping[str, Floats], part: float
+) -> tuple[Fraction, PlanAllocation]:
+    """Return the least ε at which these users meet the targets as a part of all, and the rows."""
+    occupancy, request = problem.occupancy, problem.request
+    aim = relative_targets(targets, problem.span, occupancy, AIM)
+    nothing, everybody = np.zeros(occupancy.n_cells), np.ones(occupancy.n_users)
+    constants = bounded_rows(occupancy, JointSolution(InverseScales(nothing, nothing), everybody))
+
+    def at(epsilon: Fraction) -> PlanAllocation:
+        try:
+            whole = promised(epsilon, request.delta)
+        except InputError:  # so small an ε leaves nothing to measure with
+            return constants
+        promise = whole.part(1 / Fraction(part) ** 2)
+        if request.objective == "mean":
+            return allocate_within(problem, promise)
+        found = least_rates(occupancy, aim, float(promise.amount))
+        if found is None:
+            return constants
+        return fit_noise(problem, promise, bounded_rows(occupancy, found))
+
+    return least_allocation(problem, targets, at)
 
 
 # ---- pairs at hand ----
 
 
 def least_rates(occupancy: Occupancy, targets: Targets, square: float) -> JointSolution | None:
-    """Return the least rates that meet the targets at a square of μ; None if none do.
-
-    Parameters
-    ----------
-    occupancy : Occupancy
-    targets : Targets
-        For bounds of width 1.
-    square : float
-        M.
-    """
+    """Return the least rates that meet targets of bounds of width 1 at a square; None if none."""
     exposure = GaussianClippingProblem(occupancy)
     away = np.zeros(occupancy.n_cells)
     for _ in range(MOST_ROUNDS):
@@ -141,7 +190,7 @@ def _smallest_room(rates: InverseScales) -> float:
 # ---- pairs elsewhere: each cell its own target ----
 
 
-def meet_each_target(
+def _meet_each_target(
     problem: PlanningProblem,
     targets: Mapping[str, Floats],
     epsilon: Fraction,
@@ -150,21 +199,7 @@ def meet_each_target(
 ) -> PlanAllocation:
     """Return rows that meet each cell's targets, at about the least loss.
 
-    Parameters
-    ----------
-    problem : PlanningProblem
-    targets : mapping of statistic (or "sum") to ndarray of float, shape (n_cells,)
-    epsilon : Fraction
-        Where some users of theirs met them.
-    begin : InverseScales
-        Rates of the sampled cells at which they did.
-    cells : ndarray of int64, shape (n_sampled_cells,)
-        Numbers of these cells.
-
-    Raises
-    ------
-    InputError
-        If no loss meets them.
+    It begins at the ε and the rates, of a part of the cells, at which some users met theirs.
     """
     occupancy = problem.occupancy
     aim = relative_targets(targets, problem.span, occupancy, AIM)
@@ -179,7 +214,7 @@ def meet_each_target(
         if found is None:
             return math.inf, None
         rows = bounded_rows(occupancy, found, rounding=np.floor)
-        return float(booked_per_user(problem, rows).max(initial=0.0)), rows
+        return float(rows.most_booked(problem)), rows
 
     centre, step, (cost, best) = 1.0, FIRST_STEP, tried(1.0)
     for _ in range(MOST_LIMITS // 2):
@@ -206,40 +241,24 @@ def meet_each_target(
 # ---- pairs elsewhere: all targets on average ----
 
 
-def meet_average_targets(
-    problem: PlanningProblem,
-    targets: Mapping[str, Floats],
-    epsilon: Fraction,
-    least_error: Callable[[PlanningProblem, Fraction], PlanAllocation],
+def _meet_average_targets(
+    problem: PlanningProblem, targets: Mapping[str, Floats], epsilon: Fraction
 ) -> PlanAllocation:
     """Return rows that meet the targets on average, at about the least loss.
 
-    Parameters
-    ----------
-    problem : PlanningProblem
-    targets : mapping of statistic (or "sum") to ndarray of float, shape (n_cells,)
-    epsilon : Fraction
-        Where some users of theirs met them.
-    least_error : callable
-        The rows of least error at a square of μ.
-
-    Raises
-    ------
-    InputError
-        If no loss meets them.
+    It begins at the ε at which some users met theirs.
     """
     delta, found = problem.request.delta, None
     tried, cost = float(epsilon), math.inf
     for _ in range(HALVINGS):
         if tried > LARGEST_EPSILON:
             break
-        rows = least_error(problem, calibrated_square(Fraction(tried), delta))
+        rows = allocate_within(problem, promised(Fraction(tried), delta))
         scaled = _with_targets_met(problem, targets, rows)
         if scaled is None:  # bias alone is too large
             tried *= 2.0
             continue
-        booked = Fraction(float(booked_per_user(problem, scaled).max(initial=0.0)))
-        own = square_epsilon(booked, delta)
+        own = square_epsilon(scaled.most_booked(problem), delta)
         is_second, better = found is not None, own < cost
         if better:
             found, cost = scaled, own
@@ -258,7 +277,7 @@ def _with_targets_met(
     problem: PlanningProblem, targets: Mapping[str, Floats], rows: PlanAllocation
 ) -> PlanAllocation | None:
     """Return the rows with the most noise that meets the targets; None if none does."""
-    models = error_models(problem, rows)
+    models = rows.error_models(problem)
 
     def ratio(times: float) -> float:
         scaled = {name: replace(one, noise=one.noise * times) for name, one in models.items()}

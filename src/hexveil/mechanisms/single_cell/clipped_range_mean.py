@@ -24,20 +24,25 @@ Loss: at most ε for every user who has a part in a value, whatever the range, s
 fitted to it by looking at earlier outputs alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from fractions import Fraction
+from typing import ClassVar, Protocol
 
 import numpy as np
 
+from hexveil.accounting.pseudo_users import PseudoUsers
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_down, round_up
 from hexveil.mechanisms.contract import (
     DrawnRow,
     EstimateGrid,
     LaplaceNoise,
+    NoiseRequest,
+    Outputs,
     PredictedError,
+    PrivateSums,
     Reading,
+    SensitivityReport,
     Separate,
     Values,
 )
@@ -48,13 +53,6 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     ReleasedRange,
     check_int64,
 )
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hexveil.accounting.pseudo_users import PseudoUsers
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +73,7 @@ class ClippedRangeMean(CellAllocation):
     divisor: int
 
     @property
-    def range_sum(self) -> RangeSum:
+    def range_sum(self) -> "RangeSum":
         """The stage that noises the sum."""
         stage = self.stages[-1]
         if not isinstance(stage, RangeSum):

@@ -17,18 +17,18 @@ Sensitivity and loss: the middle by `private_quantile`, where a user moves one a
 and two under WRAPAROUND; then `clipped_range_mean`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction
+from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.private_quantile import (
     EvenBins,
     MiddleCost,
@@ -36,12 +36,9 @@ from hexveil.mechanisms.private_quantile import (
     check_split,
     selection_scale,
 )
+from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import (
-    ClippedArrayMean,
-    FixedRange,
-    RangeSum,
-)
+from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedArrayMean, FixedRange, RangeSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import (
     CapRule,
     GroupingRule,
@@ -49,11 +46,6 @@ from hexveil.mechanisms.single_cell.pseudo_user_means import (
     check_rules,
     group_users,
 )
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage, CellProblem
 
 
 @dataclass(frozen=True)

@@ -23,40 +23,33 @@ Neighbours, integers, sensitivity, loss and bias: those of ARRAY-AVERAGING. The 
 from public counts and ε, so it costs nothing: a rule that misses its minimum costs accuracy alone.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from fractions import Fraction
+from typing import Literal, get_args
 
 import numpy as np
 
 from hexveil.accounting.bias import linear_bias
+from hexveil.accounting.pseudo_users import PseudoUsers
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import EstimateGrid, ProvenError
+from hexveil.mechanisms.contract import EstimateGrid, Outputs, ProvenError
 from hexveil.mechanisms.single_cell.cell_allocation import (
     INT64_ROOM,
     LN20,
     TAIL_SCALES,
     CellAllocation,
+    CellProblem,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import LinearSum
+from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import (
     CapRule,
     GroupingRule,
     check_rules,
     group_users,
 )
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hexveil.accounting.pseudo_users import PseudoUsers
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-
 
 WEIGHT_BITS = 26
 """The largest weight is 2^26, unless sums or noise would not fit 64 bits."""

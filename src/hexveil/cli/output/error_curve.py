@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base import atomic_files
-from hexveil.base.errors import InputError, StorageError
+from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
@@ -66,7 +66,10 @@ def write(plan: Plan | DistributionPlan, file: Path) -> list[Path]:
     """Write the figure as PNG and SVG and return both files."""
     unit = "" if plan.facts is None else plan.facts.value_unit
     made = images(plan, unit) if isinstance(plan, Plan) else share_images(plan)
-    return [_write(file.with_suffix(f".{kind}"), image) for kind, image in made.items()]
+    return [
+        atomic_files.write_named(file.with_suffix(f".{kind}"), image)
+        for kind, image in made.items()
+    ]
 
 
 def share_images(plan: DistributionPlan) -> dict[str, bytes]:
@@ -250,10 +253,3 @@ def _label(plan: Plan, unit: str) -> str:
     if plan.request.error == "sum":
         return f"{over} planning error, mean plus variance"
     return f"{over} planning error, relative to a constant's"
-
-
-def _write(path: Path, content: bytes) -> Path:
-    try:
-        return atomic_files.write(path, content)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written ({atomic_files.reason(error)}).") from None

@@ -175,11 +175,11 @@ def _paper_map_lines(plan: Any, of_map: Any, about: str) -> list[str]:  # noqa: 
     lines = formatting.wrapped(
         "On paper",
         f"{about}{named} of open cells are expected to be off by {of_map.error:.2g}{measure} "
-        f"({of_map.error_low:.2g} to {of_map.error_high:.2g}, by how values spread; one number for "
-        f"all cells: {of_map.baseline_error:.2g}{measure}); {shares}weights by "
+        f"({of_map.error_low:.2g} to {of_map.error_high:.2g}, by how values spread; one number "
+        f"for all cells: {of_map.baseline_error:.2g}{measure}); {shares}weights by "
         f"{of_map.weight_error:.2g}, where typically {of_map.typical_weight:.3g} are; "
-        f"{of_map.open_cells:,.0f} cells are expected to be open, with {of_map.open_traffic:.0%} "
-        "of the traffic.",
+        f"{of_map.open_cells:,.0f} cells are expected to be open, with "
+        f"{of_map.open_traffic:.0%} of the traffic.",
     )
     if is_shape:
         compared = formatting.compared_errors(plan.statistic_errors, plan.facts.value_unit)

@@ -165,9 +165,9 @@ def _stages(component: Component, outputs: Outputs) -> Iterator[Json]:
     own, earlier = component.outputs(outputs), Outputs()
     while (stage := component.plan.next_stage(earlier)) is not DONE:
         assert isinstance(stage, NoisyTotals)  # noqa: S101  as all of a shape are
-        binned = component.plan
-        of_cells = isinstance(binned, BinnedMap) and stage.name == CELL_BINS
-        bins = binned.n_bins if of_cells else stage.n_noised
+        bins = stage.n_noised
+        if stage.name == CELL_BINS and isinstance(component.plan, BinnedMap):
+            bins = component.plan.n_bins
         yield {"stage": stage.name, "bins": bins, "scale": stage.law.scale / PARTS}
         earlier = earlier.extended(stage.name, stage.entries, own[stage.name])
 

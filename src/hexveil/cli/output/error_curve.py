@@ -65,34 +65,34 @@ def check(file: Path) -> None:
 def write(plan: Plan | DistributionPlan, file: Path) -> list[Path]:
     """Write the figure as PNG and SVG and return both files."""
     unit = "" if plan.facts is None else plan.facts.value_unit
-    made = images(plan, unit) if isinstance(plan, Plan) else share_images(plan)
+    drawn = images(plan, unit) if isinstance(plan, Plan) else share_images(plan)
     return [
         atomic_files.write_named(file.with_suffix(f".{kind}"), image)
-        for kind, image in made.items()
+        for kind, image in drawn.items()
     ]
 
 
 def share_images(plan: DistributionPlan) -> dict[str, bytes]:
     """Return the figure's bytes by kind: price against the error of a share of records."""
-    ways = _ESTIMATORS | (_INDICATOR if plan.estimator == "indicator" else {})
-    lines = {name: share_points(plan, estimator) for estimator, name in ways.items()}
-    own = (float(plan.epsilon), float(plan.expected_error["share"]))
+    estimators = _ESTIMATORS | (_INDICATOR if plan.estimator == "indicator" else {})
+    lines = {name: share_points(plan, estimator) for estimator, name in estimators.items()}
+    marked = (float(plan.epsilon), float(plan.expected_error["share"]))
     level = USELESS_ERROR, "as much as cells differ"
-    return _images(lines, own, "Predicted error of a share of records", level)
+    return _images(lines, marked, "Predicted error of a share of records", level)
 
 
 def share_points(plan: DistributionPlan, estimator: Estimator) -> Points:
     """Return prices, and the error of a share of records at each; ε is divided as in the plan."""
-    own = plan.requested_epsilon
+    share_epsilon = plan.requested_epsilon
     if plan.moment_plan is not None:
-        own -= plan.moment_plan.requested_epsilon
+        share_epsilon -= plan.moment_plan.requested_epsilon
     curve = []
     scales = np.geomspace(1.0 / AROUND, AROUND, SHARE_POINTS).round(6).tolist()
     for times in parts_of_work(DRAWING, scales):
         scale = to_fraction(times, "times")
         shares_alone = replace(plan, moments=())
-        made = alternative(shares_alone, estimator=estimator, epsilon=own * scale)
-        curve.append((float(plan.requested_epsilon * scale), made.expected_error["share"]))
+        drawn = alternative(shares_alone, estimator=estimator, epsilon=share_epsilon * scale)
+        curve.append((float(plan.requested_epsilon * scale), drawn.expected_error["share"]))
     return curve
 
 
@@ -102,13 +102,13 @@ def images(plan: Plan, unit: str) -> dict[str, bytes]:
         name: points(planned(plan))
         for name, planned in parts_of_work(DRAWING, tuple(_LINES.items()))
     }
-    own = (float(plan.epsilon), objective_error(plan, plan)) if plan.epsilon else None
-    return _images(lines, own, _label(plan, unit), _level(plan))
+    marked = (float(plan.epsilon), objective_error(plan, plan)) if plan.epsilon else None
+    return _images(lines, marked, _label(plan, unit), _level(plan))
 
 
 def _images(
     lines: dict[str, Points],
-    own: tuple[float, float] | None,
+    marked: tuple[float, float] | None,
     label: str,
     level: tuple[float, str] | None,
 ) -> dict[str, bytes]:
@@ -125,8 +125,8 @@ def _images(
                 losses, errors = zip(*line, strict=True)
                 look = {"color": colour, "linestyle": dashes, "linewidth": 1.8}
                 axes.plot(losses, errors, label=name, **look)
-        if own is not None:
-            axes.plot(*own, "o", color="black", markersize=7, zorder=4, label="this plan")
+        if marked is not None:
+            axes.plot(*marked, "o", color="black", markersize=7, zorder=4, label="this plan")
         else:
             axes.plot([], [], " ", label="this plan: constants, at no loss")
         axes.set(xlabel="Epsilon (loss of the most exposed unit)", ylabel=label)

@@ -354,7 +354,7 @@ def _declared_row(plan: Any) -> tuple[str, ...]:  # noqa: ANN401  of private pre
 
 
 def declared_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  of one value column
-    """Return a declared grid and what is expected of it as JSON data."""
+    """Return a declared grid and its prediction as JSON data."""
     grid = plan.facts.cells.grid
     return {
         "resolution": grid.resolution,
@@ -368,7 +368,7 @@ def declared_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  of one value co
 
 
 def declared_columns_json(plans: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a declared grid and what is expected of each value column as JSON data."""
+    """Return a declared grid and the prediction of each value column as JSON data."""
     facts = next(iter(plans.values())).facts
     grid = facts.cells.grid
     places = grid if isinstance(grid, Cells) else None

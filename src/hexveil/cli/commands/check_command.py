@@ -1,4 +1,4 @@
-"""`hexveil verify`: check a release folder, for its recipients."""
+"""`hexveil verify` and `hexveil dossier`: a release folder, checked and described."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from hexveil.base import atomic_files
+from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK
 from hexveil.cli.output import formatting
+from hexveil.publishing.dossier import dossier as made_of
 from hexveil.publishing.markup import clean
 from hexveil.publishing.verification.archive_checks import check_archive, is_archive
 from hexveil.publishing.verification.verify import check_folder
@@ -29,26 +32,17 @@ HOLDER = "The holder can check the chain hash in receipt.json."
 
 def verify(options: declarations.VerifyOptions) -> int:
     """Check the files, tables, losses and signature of a release folder against each other."""
-    if is_archive(options.folder):
-        return _verify_archive(options.folder, key=options.key, as_json=options.as_json)
+    check, describe = (
+        (check_archive, archive_lines) if is_archive(options.folder) else (check_folder, lines)
+    )
     with show_progress(FOLDER_CHECK):
-        verdict = check_folder(options.folder, key=options.key)
-    if options.as_json:
-        typer.echo(json.dumps({"folder": str(options.folder)} | asdict(verdict), indent=2))
-    else:
-        typer.echo("\n".join(lines(options.folder, verdict)))
+        verdict: Any = check(options.folder, key=options.key)
+    formatting.show(
+        lambda: describe(options.folder, verdict),
+        lambda: {"folder": str(options.folder)} | asdict(verdict),
+        as_json=options.as_json,
+    )
     # Bad input, not a failure of the machine.
-    return 2 if verdict.problems else 0
-
-
-def _verify_archive(folder: Path, *, key: Path | None, as_json: bool) -> int:
-    """Check an archive and print the verdict."""
-    with show_progress(FOLDER_CHECK):
-        verdict = check_archive(folder, key=key)
-    if as_json:
-        typer.echo(json.dumps({"folder": str(folder)} | asdict(verdict), indent=2))
-    else:
-        typer.echo("\n".join(archive_lines(folder, verdict)))
     return 2 if verdict.problems else 0
 
 
@@ -84,3 +78,33 @@ def lines(folder: Path, verdict: FolderVerdict) -> list[str]:
         *formatting.wrapped("Signature", verdict.signature),
         *formatting.wrapped("Not checked", f"{'; '.join(verdict.unknown)}. {HOLDER}"),
     ]
+
+
+def dossier(options: declarations.DossierOptions) -> None:
+    """Write the document that a privacy officer reads, completes and signs, as Markdown."""
+    document = made_of(options.folder)
+    text = document.to_markdown() + "\n"
+    if options.out is not None:
+        check_out(options.out, options.folder)
+        atomic_files.write_named(options.out, text.encode())
+    if options.as_json:
+        typer.echo(json.dumps(document.to_data(), indent=2))
+    elif options.out is None:
+        typer.echo(text, nl=False)
+    else:
+        typer.echo("\n".join(formatting.wrapped("Written", str(options.out))))
+
+
+def check_out(out: Path, folder: Path) -> None:
+    """Raise InputError for a file that is not Markdown, has no folder, or is in the release."""
+    if out.suffix != ".md":
+        raise InputError(f"--out must name a file that ends in .md, got {out}.")
+    if not out.parent.is_dir():
+        raise InputError(f"--out: there is no folder {out.parent}; create it, or name another.")
+    if out.is_dir():
+        raise InputError(f"--out: {out} is a folder; name a file.")
+    # Resolved, because a link could lead into the folder, whose receipt would no longer fit.
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise InputError(
+            f"--out: {out} is in the release folder, which must not change; name a file elsewhere."
+        )

@@ -1,4 +1,4 @@
-"""`hexveil roll-up`: averages of a release folder over coarser cells, at no cost."""
+"""`hexveil roll-up` and `hexveil compare`: numbers that follow from release folders, at no cost."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import typer
 
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import FOLDER_CHECK, WRITING
+from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli.output import formatting
 from hexveil.publishing.derived.coarser_cells import EVERYTHING, CoarserGrid
 from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, check_writable
+from hexveil.publishing.derived.release_comparison import compare_releases
 from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_release
 from hexveil.publishing.markup import clean
 from hexveil.records.progress import show_progress
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
+    from hexveil.publishing.derived.release_comparison import ReleaseComparison
+
 
 _Derived = TypeVar("_Derived", bound=DerivedTable)
 
@@ -39,7 +42,7 @@ def roll_up(options: declarations.RollUpOptions) -> None:
     if options.out is not None:
         with show_progress(WRITING):
             averages.write(options.out, context=options.context)
-    show_derived(averages, lines, options.out, as_json=options.as_json)
+    show_derived(averages, roll_up_lines, options.out, as_json=options.as_json)
 
 
 def show_derived(
@@ -103,7 +106,7 @@ def requested_grid(options: declarations.CoarserOptions) -> CoarserGrid | None:
     return None if grid.is_empty else grid
 
 
-def lines(averages: RolledUpRelease) -> list[str]:
+def roll_up_lines(averages: RolledUpRelease) -> list[str]:
     """Return lines about a roll-up: its averages, if they are few."""
     texts = averages.texts()
     unit = texts["unit"]
@@ -135,3 +138,41 @@ def _resolution(text: str | None) -> int | Literal["all"] | None:
     if not text.isascii() or not text.isdigit():
         raise InputError(f'--resolution must be a number from 0 to 15 or "all", got {text!r}.')
     return int(text)
+
+
+def compare(options: declarations.CompareOptions) -> None:
+    """Compare two release folders cell by cell, from their noisy numbers alone."""
+    check_output(options.out, options.context)
+    grid = requested_grid(options)
+    releases: list[Any] = [options.before, options.after]
+    with show_progress("Comparing releases", FOLDER_CHECK):
+        if grid is not None:
+            releases = [
+                roll_up_release(folder, grid, statistic=options.statistic, key=options.key)
+                for folder in parts_of_work(FOLDER_CHECK, (options.before, options.after))
+            ]
+        comparison = compare_releases(
+            *releases,
+            statistic=options.statistic,
+            slots=options.slots,
+            false_discovery_rate=options.false_discovery_rate,
+            key=options.key,
+        )
+    if options.out is not None:
+        with show_progress(WRITING):
+            comparison.write(options.out, context=options.context)
+    show_derived(comparison, comparison_lines, options.out, as_json=options.as_json)
+
+
+def comparison_lines(comparison: ReleaseComparison) -> list[str]:
+    """Return lines about a comparison."""
+    texts = comparison.texts()
+    pairing = formatting.wrapped("Pairs", clean(texts["pairing"])) if texts["pairing"] else []
+    return [
+        *formatting.wrapped("Changed", texts["verdicts"]),
+        *pairing,
+        *formatting.wrapped("Rate", texts["discoveries"]),
+        *formatting.wrapped("Covered", texts["covers"]),
+        *formatting.wrapped("Beware", texts["not_covered"]),
+        *formatting.wrapped("Cost", texts["cost"]),
+    ]

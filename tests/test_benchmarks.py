@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -368,20 +367,3 @@ def test_figures_of_some_scripts_are_not_committed(limits):
     """Committing needs all scripts, so that no figure of others is lost."""
     with pytest.raises(SystemExit, match="2"):
         limits.run(2.0, "--commit-figures", "--only", "text")
-
-
-def test_hexagons_of_the_table_are_compared_with_the_library(load, monkeypatch, capsys):
-    """A limit is not kept where a single place is put elsewhere than the library puts it."""
-    pixels = load("pixels")
-    monkeypatch.setattr(pixels, "LIMITS", {8: 1e9})
-    assert pixels.measure("Warsaw", 8, 2_000)
-    assert capsys.readouterr().out.split()[-1] == "0"
-    right = pixels.hexagons.of_places
-
-    def wrong(*asked):
-        found = right(*asked).to_pylist()
-        return pixels.pa.array([found[0] + 1, *found[1:]], "uint64")
-
-    monkeypatch.setattr(pixels, "hexagons", SimpleNamespace(of_places=wrong))
-    assert not pixels.measure("Warsaw", 8, 2_000)
-    assert capsys.readouterr().out.split()[-2:] == ["1", "MISSED"]

@@ -149,7 +149,7 @@ def main(
     parts = []
     for number, settings in enumerate(given.settings):
         for _ in range(given.repeats):
-            made = task(in_range(work, settings), **others(settings))
+            made: Any = task(in_range(work, settings), **others(settings))
             found = made if isinstance(made, dict) else {"mean": made}
             names = [name for name in ("mean", *QUANTILES, SHARE) if name in found]
             columns = {"setting": np.full(work.cells, number), "cell": np.arange(work.cells)}

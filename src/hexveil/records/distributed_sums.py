@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.model.distributed_occupancy import DistributedOccupancy, concatenate_columns
+from hexveil.model.distributed_occupancy import DistributedOccupancy
+from hexveil.model.occupancy import concatenate_columns
 from hexveil.records.dataset import Sums
 
 if TYPE_CHECKING:
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Arrays, Occupancy, PairColumns
-    from hexveil.model.pair_blocks import WholeGroup
+    from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, WholeGroup
     from hexveil.model.public_metadata import PublicMetadata
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import HexveilError
+from hexveil.model.occupancy import Partition
 from hexveil.model.pair_bins import PairBins
-from hexveil.model.pair_blocks import Partition
 from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import check_sums
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.pair_blocks import WholeGroup
+    from hexveil.model.occupancy import WholeGroup
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.spark.tasks import Batches, Work
 

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
-    from hexveil.model.occupancy import Arrays
-    from hexveil.model.pair_blocks import WholeGroup
+    from hexveil.model.occupancy import Arrays, WholeGroup
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.spark.counted_records import CountedRecords
 

@@ -17,9 +17,8 @@ import numpy as np
 from hexveil.base.column_file import ColumnFile
 from hexveil.base.errors import HexveilError
 from hexveil.model.distributed_occupancy import partition_numbers
-from hexveil.model.occupancy import sorted_by_cell
+from hexveil.model.occupancy import Partition, sorted_by_cell
 from hexveil.model.pair_bins import PairBins
-from hexveil.model.pair_blocks import Partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.occupancy import Arrays
-    from hexveil.model.pair_blocks import WholeGroup
+    from hexveil.model.occupancy import Arrays, WholeGroup
 
     Columns = Sequence[NDArray[np.int64]]
 

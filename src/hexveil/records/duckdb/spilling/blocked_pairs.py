@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Ints
-    from hexveil.model.pair_blocks import WholeGroup
+    from hexveil.model.occupancy import WholeGroup
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.session import Session

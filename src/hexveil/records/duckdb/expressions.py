@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.formats.typed_fields import NUMBER, UTC, WALL
 from hexveil.records.utc_offsets import END_OF_TIMES, UtcOffsets, clock
 
 if TYPE_CHECKING:
@@ -243,16 +242,7 @@ def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
                 f"{role}: the column {ref.column!r} holds {ref.kind.name} values, not numbers."
             )
     # TRY_CAST everywhere: an error on some value would tell of it, and stop the reading.
-    return _or_typed(f"TRY_CAST({text(ref, document)} AS DOUBLE)", ref, NUMBER)
-
-
-def _or_typed(expression: str, ref: ColumnRef, ending: str) -> str:
-    """Return the value read from a text, or the typed column beside it where that is not null."""
-    return (
-        f"coalesce({identifier(ref.column + ending)}, {expression})"
-        if ref.kind.typed
-        else (expression)
-    )
+    return f"TRY_CAST({text(ref, document)} AS DOUBLE)"
 
 
 def decimal(ref: ColumnRef, document: JsonDocument | None, places: int) -> str:
@@ -301,9 +291,7 @@ def instant(ref: ColumnRef, naive: str | None, document: JsonDocument | None) ->
         return Instant(_from_epoch(f"CAST({typed_column(ref)} AS DOUBLE)"))
     if kind not in ("text", "json"):
         raise InputError(f"time: the column {ref.column!r} holds {kind} values, not times.")
-    parsed = from_text(text(ref, document), naive)
-    wall = _or_typed(parsed.wall, ref, WALL) if naive is not None else parsed.wall
-    return Instant(_or_typed(parsed.utc, ref, UTC), wall)
+    return from_text(text(ref, document), naive)
 
 
 def step_function(microseconds: str, steps: UtcOffsets) -> str:

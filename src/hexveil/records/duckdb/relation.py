@@ -6,16 +6,14 @@ Names of columns are shown only where they cannot be records themselves.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.base.work_share import COUNTING, QUERY, READING, steps_of_work
 from hexveil.records.duckdb.formats.json_documents import document_schema
-from hexveil.records.duckdb.formats.typed_fields import TypedFields
 from hexveil.records.sources.columns import (
     ColumnRef,
-    ColumnType,
     Schema,
     all_names,
     find_column,
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 
     from hexveil.records.duckdb.formats.delimited_text import TextSource
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.sources.record_format import RecordFormat
 
 T = TypeVar("T")
 
@@ -104,19 +101,6 @@ class Relation:
     def skipped(self, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the last scans skipped, of all files or of some."""
         return 0 if self.text is None else self.text.skipped(paths)
-
-    def in_types(self, used: Sequence[tuple[str, ColumnRef]], written: RecordFormat) -> Relation:
-        """Return delimited text with typed columns beside those of numbers and times.
-
-        What is read from a table by now stays as it is.
-        """
-        if self.text is None or self.query != self.text.query():
-            return self
-        fields = TypedFields.of_roles(used, written)
-        names = fields.numbers if fields.time is None else {*fields.numbers, fields.time}
-        columns = tuple(dict.fromkeys(ref.column for _, ref in used))
-        schema = self.schema | {name: ColumnType("text", typed=True) for name in names}
-        return replace(self, query=self.text.query(columns, fields), schema=schema)
 
     def find(self, session: Session, role: str, name: str) -> ColumnRef:
         """Return where a configured column is found."""

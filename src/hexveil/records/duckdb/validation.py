@@ -142,8 +142,6 @@ def validate_records(
     raw = _RawColumns(session, relation, request)
     columnar = not (relation.documents or relation.text)
     if parse and not columnar:
-        if relation.text is not None:
-            raw = _RawColumns(session, relation.in_types(raw.used, request.format), request)
         session.run(f"CREATE OR REPLACE TEMP TABLE {PARSED} AS {raw.parsed}")
         raw.parsed, columnar = f"SELECT * FROM {PARSED}", True
     timed = request.columns.time is not None

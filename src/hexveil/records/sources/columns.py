@@ -44,8 +44,6 @@ class ColumnType:
     float_bits : int
         Bits of the significand of a binary float; 0 for every other type. Whole numbers below 2
         to this power are exact, larger ones may stand for several.
-    typed : bool
-        Whether a text may stand beside it with a declared type (`duckdb.formats.typed_fields`).
     """
 
     name: TypeName
@@ -53,7 +51,6 @@ class ColumnType:
     element: ColumnType | None = None
     is_integer: bool = False
     float_bits: int = 0
-    typed: bool = False
 
 
 @dataclass(frozen=True)

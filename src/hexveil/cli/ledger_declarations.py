@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path  # noqa: TC003  the parser reads annotations
+from pathlib import Path
 from typing import Annotated
 
 import typer

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from hexveil.config.field_types import (  # noqa: TC001  pydantic reads annotations
+from hexveil.config.field_types import (
     ClipUserName,
     ColumnBounds,
     ColumnInteger,

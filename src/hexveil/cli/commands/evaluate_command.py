@@ -15,7 +15,7 @@ import typer
 
 from hexveil.cli.cell_studies import CellStudy, studies_of
 from hexveil.cli.output import formatting, progress_bar
-from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.config import Run
 from hexveil.mechanisms import REGISTRY
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.simulation import error_chart, figure_style, private_study_output, value_distributions

@@ -15,7 +15,7 @@ from hexveil.records.duckdb.counting import check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import engine_threads, open_source
-from hexveil.records.duckdb.spilling.blocked_pairs import BlockedPairs, block_pairs
+from hexveil.records.duckdb.spilled_pairs import SpilledPairs, spill_pairs
 from hexveil.records.duckdb.validation import (
     BOX,
     DATES,
@@ -90,7 +90,7 @@ class _FetchedPairs:
     """PRIVATE. Pairs, units, cells and counts of one request; see `_build_dataset`."""
 
     request: ReadRequest
-    pairs: BlockedPairs | pa.Table
+    pairs: SpilledPairs | pa.Table
     bins: PairBins | None
     units: Units
     cells: CellTable
@@ -124,13 +124,13 @@ def _fetch_pairs(
     # By the fullest pair of any cell, selected or not: the selection must not decide it.
     fit = squares_fit(stored.largest_count(), rules.scale)
     sum_names = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
-    pairs: BlockedPairs | pa.Table
+    pairs: SpilledPairs | pa.Table
     if blocked:
-        pairs = block_pairs(session, stored, sum_names, rules, request.scratch)
+        pairs = spill_pairs(session, stored, sum_names, rules, request.scratch)
     else:
         pairs = stored.fetch_pairs(sum_names)
     bins: PairBins | None = None
-    if not isinstance(pairs, BlockedPairs) and rules.bins is not None:
+    if not isinstance(pairs, SpilledPairs) and rules.bins is not None:
         bins = aggregation.to_pair_bins(stored.fetch_bins(pairs), pairs)
     units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     warn_of_similar_ids(units.users, request.columns.user)
@@ -149,10 +149,10 @@ def _build_dataset(source: Files | MemoryTable, found: _FetchedPairs) -> Dataset
 
 
 def _in_order(
-    gathered: BlockedPairs | pa.Table, bins: PairBins | None
+    gathered: SpilledPairs | pa.Table, bins: PairBins | None
 ) -> tuple[Occupancy, Sums, NDArray[np.int64]]:
     """Return the occupancy, the sums (private), and which units are used."""
-    if isinstance(gathered, BlockedPairs):
+    if isinstance(gathered, SpilledPairs):
         return gathered
     occupancy, sums, used = aggregation.to_occupancy(gathered)
     return occupancy, Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES), bins), used

@@ -26,7 +26,7 @@ from hexveil.records.duckdb.pair_store import PairTable
 from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session, memory_size
 from hexveil.records.duckdb.source import engine_threads, open_source
-from hexveil.records.duckdb.spilling.blocked_pairs import block_occupancy
+from hexveil.records.duckdb.spilled_pairs import spill_occupancy
 from hexveil.records.duckdb.validation import validate_records
 from hexveil.records.progress import show_progress
 from hexveil.records.select import selection_counts
@@ -271,7 +271,7 @@ def _selected_counts(
     memory, n_pairs = memory_size(request.memory), aggregation.count_pairs(session, pairs.keys)
     held = own.occupancy.n_pairs if own.occupancy.is_local else 0
     if pairs_exceed(memory, n_pairs, held):
-        blocks = block_occupancy(session, pairs, request.scratch)
+        blocks = spill_occupancy(session, pairs, request.scratch)
         pairs.forget_numbers()
         return GridCounts(cells, blocks, everything)
     occupancy, *_ = aggregation.to_occupancy(pairs.fetch_pairs(()))

@@ -7,14 +7,16 @@ such a table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from collections.abc import Sequence
+from typing import Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import decimal_text
-from hexveil.model.cells import Cells, Labels
+from hexveil.base.rational import Number, decimal_text
+from hexveil.model.cells import Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
@@ -26,25 +28,31 @@ from hexveil.records.feasible_sums import (
     refuse_overflow,
     squares_fit,
 )
-from hexveil.records.private_presence.declared_reading import Protect, check_protect, terms_of
 from hexveil.records.private_presence.declared_sums import read_private_sums
+from hexveil.records.private_presence.private_dataset import PrivateDataset
 from hexveil.records.read_request import SUMS_USER, Rules
+from hexveil.records.reading_arguments import Protect, check_protect, terms_of
 from hexveil.records.select import Select, refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import resolve_source
-from hexveil.records.sums_table import check_labels, nearest_bins, read_rows
+from hexveil.records.sums_table import SumRows, check_labels, nearest_bins, read_rows
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, quoted
-from hexveil.records.units import refuse_single_records, split_unit_ids, warn_of_similar_ids
+from hexveil.records.units import Units, refuse_single_records, split_unit_ids, warn_of_similar_ids
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+class SumsOptions(TypedDict, total=False):
+    """Arguments of `from_sums` that may be left out, for type checkers."""
 
-    from hexveil.base.rational import Number
-    from hexveil.model.cells import CellTable
-    from hexveil.records.private_presence.private_dataset import PrivateDataset
-    from hexveil.records.sums_table import SumRows
-    from hexveil.records.units import Units
+    quantum: Number
+    privacy_unit: Unit
+    value: str
+    value_unit: str | None
+    cells: Cells | Labels | None
+    min_users: int
+    top: int | None
+    version: str | None
+    accept_single_records: bool
+    statistics: Sequence[str] | str
+    id_space: str | None
 
 
 @overload
@@ -52,19 +60,9 @@ def from_sums(
     table: object,
     *,
     bounds: object,
-    quantum: Number = ...,
-    privacy_unit: Unit = ...,
-    value: str = ...,
-    value_unit: str | None = ...,
-    cells: Cells | Labels | None = ...,
-    min_users: int = ...,
-    top: int | None = ...,
-    version: str | None = ...,
-    accept_single_records: bool = ...,
-    statistics: Sequence[str] | str = ...,
     protect: Literal["values"] = ...,
     dates: None = ...,
-    id_space: str | None = ...,
+    **options: Unpack[SumsOptions],
 ) -> Dataset: ...
 
 
@@ -73,19 +71,9 @@ def from_sums(
     table: object,
     *,
     bounds: object,
-    quantum: Number = ...,
-    privacy_unit: Unit = ...,
-    value: str = ...,
-    value_unit: str | None = ...,
-    cells: Cells | Labels | None = ...,
-    min_users: int = ...,
-    top: int | None = ...,
-    version: str | None = ...,
-    accept_single_records: bool = ...,
-    statistics: Sequence[str] | str = ...,
     protect: Literal["presence"],
     dates: tuple[str, str] | None = ...,
-    id_space: str | None = ...,
+    **options: Unpack[SumsOptions],
 ) -> PrivateDataset: ...
 
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from hexveil.base.work_share import QUERY, share_of_work, steps_of_work
 from hexveil.model.cells import OneCell
-from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.progress import show_progress
-from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
-from hexveil.records.select import Select
+from hexveil.records.read_request import ReadRequest
+from hexveil.records.reading_arguments import requests_of
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
 
@@ -140,18 +139,10 @@ def check_values(  # noqa: PLR0913  a door: keyword-only
     -------
     The result is exact and protected by nothing. The caller must neither publish nor store it.
     """
-    from hexveil.records.duckdb.session import Session, check_memory  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415
 
-    rules = Rules(ValueLattice.of(bounds, quantum), OneCell(), Select(min_users=1))
-    columns = RecordColumns(user, value, time=time)
-    request = ReadRequest(
-        columns,
-        replace(rules, timezone=timezone),
-        check_memory(memory),
-        format,
-        scratch=None if scratch is None else str(scratch),
-    )
+    (request,) = requests_of(**locals(), cells=OneCell())
     resolved = resolve_source(source)
     with show_progress(CHECKING), Session(request.memory, scratch=scratch) as session:
         relation = open_source(session, resolved, request.column_names, format)

@@ -16,6 +16,7 @@ from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, sort_numbers
 from hexveil.records.bin_number import bin_number
+from hexveil.records.dataset import Sums
 from hexveil.records.units import Units, first_days
 
 if TYPE_CHECKING:
@@ -254,6 +255,14 @@ def to_occupancy(
     if used.size < reach:
         unit = place[unit]
     return LocalOccupancy(cell, unit, n, n_cells, used.size), sums, used
+
+
+def to_sums(
+    pairs: pa.Table, bins: PairBins | None
+) -> tuple[LocalOccupancy, Sums, NDArray[np.int64]]:
+    """Return the occupancy of fetched pairs, their sums (private), and which units are used."""
+    occupancy, sums, used = to_occupancy(pairs)
+    return occupancy, Sums(sums[TOTAL], sums.get(SQUARES), bins), used
 
 
 def to_pair_bins(fetched: PairBins, pairs: pa.Table) -> PairBins:

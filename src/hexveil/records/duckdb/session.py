@@ -7,7 +7,6 @@ an open one with a Python function on it reports leaks at exit.
 from __future__ import annotations
 
 import os
-import re
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
@@ -21,6 +20,7 @@ from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.work_share import is_work_shown
 from hexveil.records.duckdb import interruptible_queries
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
+from hexveil.records.read_request import memory_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
-SMALLEST_MEMORY = 64 * 10**6
-LARGEST_MEMORY = 10**15
 SORTABLE_PER_BYTE = 0.5 / 8
 """Integers of 8 bytes that may be sorted per byte of the memory limit: half of it."""
 ENGINE_RESERVE = 500 * 10**6
@@ -41,22 +38,6 @@ ENGINE_RESERVE = 500 * 10**6
 RESTING_ENGINE = 128 * 10**6
 """Bytes that the engine keeps while it has nothing to do."""
 _BATCH = 1 << 17
-
-
-def check_memory(memory: str) -> str:
-    """Return a size like "1GB"; refuse one that is not, is below 64 MB or beyond any machine."""
-    if not SMALLEST_MEMORY <= memory_size(memory) <= LARGEST_MEMORY:
-        raise InputError(
-            'memory must be a size of at least 64MB (and at most 1000TB), like "500MB" or "1GB", '
-            f"got {memory!r}."
-        )
-    return memory
-
-
-def memory_size(memory: str) -> float:
-    """Return the bytes in a size like "1GB"; 0 if it is none. A GiB counts as a GB."""
-    match = _MEMORY.fullmatch(memory) if isinstance(memory, str) else None
-    return float(match[1]) * 1000 ** ("KMGT".index(match[2][0].upper()) + 1) if match else 0.0
 
 
 class RecordStream(Protocol):

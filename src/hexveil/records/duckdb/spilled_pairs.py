@@ -180,9 +180,9 @@ def spill_pairs(
             numbered = ((cell, user[unit], *counts) for cell, unit, *counts in rows)
             _, sizes = _sizes(session, NUMBERED_BINS, key)
             bins[kind] = write_bins(numbered, pairs, sizes, n_bins, folder)
-    there = FileStore(files, file, bins)
+    store = FileStore(files, file, bins)
     return SpilledPairs(
-        occupancy, DistributedSums(there, squares=len(sums) > 1, binned=n_bins > 0), used
+        occupancy, DistributedSums(store, squares=len(sums) > 1, binned=n_bins > 0), used
     )
 
 
@@ -213,7 +213,7 @@ def _spilled(
     by_user = _stream(session, f"SELECT unit, cell, n FROM {NUMBERED_PAIRS} ORDER BY unit, cell")
     files: dict[WholeGroup, PairFile] = {
         "cells": write_pairs(
-            ((cell, user[unit], *rest) for cell, unit, *rest in by_cell),
+            ((cell, user[unit], *counts) for cell, unit, *counts in by_cell),
             "cells", per_cell, used.size, folder, note_sums, fewer=fewer,
         ),
         "users": write_pairs(
@@ -334,8 +334,8 @@ def write_bins(
         else:
             is_new = np.ones(cell.size, dtype=bool)
             is_new[1:] = (np.diff(cell) != 0) | (np.diff(user) != 0)
-            found = (cell[is_new] - block.first, user[is_new])
-            if not all(map(np.array_equal, found, (block.cell, block.user))):
+            numbers = (cell[is_new] - block.first, user[is_new])
+            if not all(map(np.array_equal, numbers, (block.cell, block.user))):
                 raise HexveilError("counts by bin and occupancy do not belong together.")
             bins, n = PairBins(np.cumsum(is_new) - 1, fine_bin, count), block.n
         # The proof needs exactly this: what is apportioned adds up to the public records.
@@ -352,7 +352,7 @@ def _cut(rows: Iterable[Columns], sizes: Sequence[int]) -> Iterator[Columns]:
         waiting.append(columns)
         n_waiting += columns[0].size
         while number < len(sizes) and n_waiting >= sizes[number]:
-            joined = [np.concatenate(parts) for parts in zip(*waiting, strict=True)]
+            joined = [np.concatenate(column) for column in zip(*waiting, strict=True)]
             yield [column[: sizes[number]] for column in joined]
             waiting = [[column[sizes[number] :] for column in joined]]
             n_waiting -= sizes[number]

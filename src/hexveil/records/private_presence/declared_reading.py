@@ -9,73 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
 
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredFacts, DeclaredGrid
-from hexveil.model.statistic_terms import distribution_terms
-from hexveil.records.read_request import SUMS_USER, Rules
+from hexveil.records.read_request import SUMS_USER, ReadRequest, Rules
 from hexveil.records.select import Select
+from hexveil.records.sources.source_files import Files
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.model.statistic_terms import Term
-    from hexveil.records.read_request import ReadRequest
-
-Protect = Literal["values", "presence"]
-"""Privacy models."""
-PRESENCE: Protect = "presence"
 FIXED_COLUMNS = ("parquet", "csv")
 """Kinds of files whose columns are known whatever records they hold."""
 MAX_SPAN_QUANTA = 2**24
 """Widest bounds in quanta: sums of 2^38 records fit 64 bits, so that none can overflow."""
-
-
-def check_protect(protect: str, cells: Cells | Labels) -> bool:
-    """Return whether presence is private; refuse unknown words, and areas where it is not.
-
-    Raises
-    ------
-    InputError
-        If the word is unknown, or cells declare an area or values without private presence.
-    """
-    if protect not in get_args(Protect):
-        raise InputError(f'protect must be "values" or "presence", got {protect!r}.')
-    if protect == PRESENCE:
-        return True
-    is_declared = (isinstance(cells, Cells) and cells.area is not None) or (
-        isinstance(cells, Labels) and cells.values is not None
-    )
-    if is_declared:
-        raise InputError(
-            'area and values declare the cells of private presence: use them with protect = "'
-            'presence" (in [privacy], or --protect), or select records by box.'
-        )
-    return False
-
-
-def terms_of(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term, ...]:
-    """Return the statistics for which records are counted by bin.
-
-    Raises
-    ------
-    InputError
-        If a statistic is none, or none of private presence.
-    """
-    names = items_of(statistics)
-    if not is_private:
-        return distribution_terms(statistics)
-    if wrong := {"variance", "sd"} & set(names):
-        raise InputError(
-            "statistics: under private presence a release has averages, quantiles, shares, "
-            f"histograms or numbers of units, not {min(wrong)!r}."
-        )
-    # Numbers of units need no values.
-    return distribution_terms([name for name in names if name != "users"])
 
 
 def declare_facts(request: ReadRequest) -> DeclaredFacts:
@@ -162,6 +107,15 @@ def refuse_versions_by_file(version: object) -> None:
         raise InputError(
             'version must be one text for all files with protect "presence": which of several '
             "versions a release is made of would follow from the records."
+        )
+
+
+def refuse_documents(source: object) -> None:
+    """Refuse files with columns that depend on their records."""
+    if isinstance(source, Files) and source.kind not in FIXED_COLUMNS:
+        raise InputError(
+            'protect "presence" reads Parquet, CSV and tables, whose columns do not depend on the '
+            "records; convert the documents before."
         )
 
 

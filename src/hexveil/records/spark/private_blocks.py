@@ -23,8 +23,7 @@ from hexveil.base.errors import HexveilError
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.bin_number import bins_of_lists
-from hexveil.records.duckdb.private_reading import NUMBER, declared_table
-from hexveil.records.duckdb.reading import rule_counts
+from hexveil.records.duckdb.reading import NUMBER, declared_table, rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.session import check_memory
+from hexveil.records.read_request import check_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

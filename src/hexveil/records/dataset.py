@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError
 from hexveil.model.occupancy import BLOCK_PAIRS
+from hexveil.model.pair_bins import PairBins
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.feasible_sums import squares_fit, squares_range
+from hexveil.records.units import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, Pairs
-    from hexveil.model.pair_bins import PairBins
-    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.records.units import Units
 
 
 @dataclass(frozen=True, eq=False, repr=False)

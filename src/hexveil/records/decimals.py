@@ -9,15 +9,13 @@ some users of many records; the decimals here have up to 38, as engines do.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.public_metadata import ValueLattice
 
 WIDTH = 38
 """Digits of the widest decimal that engines share."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, concatenate_columns
+from hexveil.model.pair_blocks import WholeGroup
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Sums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
-
     from hexveil.model.occupancy import Arrays, Occupancy, PairColumns
-    from hexveil.model.pair_blocks import WholeGroup
-    from hexveil.model.public_metadata import PublicMetadata
 
 
 class SumsPartitionStore(Protocol):

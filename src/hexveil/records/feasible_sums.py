@@ -21,19 +21,14 @@ is nearest, not this argument.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.decimals import exact_squares
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.model.public_metadata import ValueLattice
 
 LARGEST_SUM = 2**61
 LARGEST_SQUARES = 2**62

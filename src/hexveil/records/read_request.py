@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
@@ -14,12 +14,10 @@ from hexveil.model.public_metadata import UNITS, FineBins, Unit, ValueLattice
 from hexveil.model.statistic_terms import Term, fine_bins
 from hexveil.model.time_zones import zone, zone_name
 from hexveil.records.select import Select
+from hexveil.records.sources.cache import Cache
 from hexveil.records.sources.columns import strip_value_members
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_pairs
-
-if TYPE_CHECKING:
-    from hexveil.records.sources.cache import Cache
 
 Repeats = Literal["drop", "keep"]
 

@@ -8,6 +8,7 @@ them is said.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,20 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
+from hexveil.records.sources.source_files import Files, MemoryTable
 from hexveil.records.units import refuse_inexact_ids
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.sources.source_files import Files, MemoryTable
 
 _MEMORY = "1GB"
 LARGEST_N = 2.0**53

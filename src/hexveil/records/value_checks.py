@@ -8,11 +8,14 @@ and are no part of a request: neither a plan nor a release sees them.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.rational import Number
 from hexveil.base.work_share import QUERY, share_of_work, steps_of_work
 from hexveil.model.cells import OneCell
 from hexveil.records.progress import show_progress
@@ -22,10 +25,6 @@ from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Sequence
-
-    from hexveil.base.rational import Number
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
 

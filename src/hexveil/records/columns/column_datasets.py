@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import InputError
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.records.dataset import Dataset
+from hexveil.records.private_presence.private_dataset import PrivateDataset
 from hexveil.records.units import Units
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from hexveil.records.dataset import Dataset
-    from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 
 @dataclass(frozen=True, eq=False, repr=False)

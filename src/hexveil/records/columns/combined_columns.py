@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from hexveil.base.errors import InputError
 from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns, ids_of
 from hexveil.records.dataset import Dataset
 from hexveil.records.private_presence.private_dataset import PrivateDataset
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hexveil.model.public_metadata import PublicMetadata
-
-    AnyFacts = PublicMetadata | DeclaredFacts
+AnyFacts = PublicMetadata | DeclaredFacts
 
 OneValue = TypeVar("OneValue", Dataset, PrivateDataset)
 """A data set of one value, by privacy model."""

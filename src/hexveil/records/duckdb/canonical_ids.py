@@ -9,15 +9,11 @@ other text stays byte for byte. Units that are merged are charged as one: no pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import json_of, text, typed_column
+from hexveil.records.duckdb.expressions import JsonDocument, json_of, text, typed_column
+from hexveil.records.sources.columns import ColumnRef
 from hexveil.records.units import WHOLE_WITH_ZEROS
-
-if TYPE_CHECKING:
-    from hexveil.records.duckdb.expressions import JsonDocument
-    from hexveil.records.sources.columns import ColumnRef
 
 JSON_FLOAT_BITS = 53
 """Bits of the significand of a JSON number that is written with a point or an exponent."""

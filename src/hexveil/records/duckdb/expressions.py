@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from hexveil.base.errors import InputError
+from hexveil.records.sources.columns import ColumnRef
 from hexveil.records.utc_offsets import END_OF_TIMES, UtcOffsets, clock
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from hexveil.records.sources.columns import ColumnRef
-
-    Path = tuple[str | int, ...]
+Path = tuple[str | int, ...]
 
 _ISO = r"\s*\d{4}-\d{2}-\d{2}"
 _TIME_OF_DAY = r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"

@@ -7,13 +7,11 @@ minutes. So the engine works in another thread while the main thread waits for i
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from hexveil.base.work_share import QUERY, tell_share
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 _SHOWN_AGAIN = 0.5

@@ -7,12 +7,13 @@ out, and the places and times of records. No value, id or row is ever shown.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
+from hexveil.model.cells import CellTable
 from hexveil.model.time_zones import zone_place
-from hexveil.records.duckdb.aggregation import count_pairs
+from hexveil.records.duckdb.aggregation import GroupKeys, count_pairs
 from hexveil.records.duckdb.formats.declared_texts import (
     DAY_FIRST,
     DECIMAL_COMMA,
@@ -21,6 +22,7 @@ from hexveil.records.duckdb.formats.declared_texts import (
     NO_DAY,
     TEXT_AFTER_NUMBER,
 )
+from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import (
     BOX,
     DATES,
@@ -34,18 +36,11 @@ from hexveil.records.duckdb.validation import (
     REASONS,
     UNPARSABLE,
     UNUSABLE,
+    ValidatedRecords,
 )
+from hexveil.records.read_request import ReadRequest
 from hexveil.records.units import refuse_inexact_ids
 from hexveil.records.utc_offsets import END_OF_TIMES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.model.cells import CellTable
-    from hexveil.records.duckdb.aggregation import GroupKeys
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import ValidatedRecords
-    from hexveil.records.read_request import ReadRequest
 
 _SWAPPED = "latitude and longitude look swapped: "
 _IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"

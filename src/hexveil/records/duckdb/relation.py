@@ -6,12 +6,15 @@ Names of columns are shown only where they cannot be records themselves.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.base.work_share import COUNTING, QUERY, READING, steps_of_work
+from hexveil.records.duckdb.formats.delimited_text import TextSource
 from hexveil.records.duckdb.formats.json_documents import document_schema
+from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import (
     ColumnRef,
     Schema,
@@ -23,12 +26,6 @@ from hexveil.records.sources.columns import (
 )
 from hexveil.records.sources.headers import MARKS, is_confirmed
 from hexveil.records.sources.vocabulary import is_envelope
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from hexveil.records.duckdb.formats.delimited_text import TextSource
-    from hexveil.records.duckdb.session import Session
 
 T = TypeVar("T")
 

@@ -7,12 +7,16 @@ an open one with a Python function on it reports leaks at exit.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from duckdb.func import PythonUDFType
+from numpy.typing import NDArray
 
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.arrow_numbers import to_numpy
@@ -21,13 +25,6 @@ from hexveil.base.work_share import is_work_shown
 from hexveil.records.duckdb import interruptible_queries
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 from hexveil.records.read_request import memory_size
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 T = TypeVar("T")
 

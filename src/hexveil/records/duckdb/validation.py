@@ -13,10 +13,11 @@ Columns of the validating query: `reject_reason` (0 where the record is kept), `
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.duckdb.canonical_ids import canonical_id
 from hexveil.records.duckdb.expressions import (
     Instant,
@@ -37,19 +38,13 @@ from hexveil.records.duckdb.formats.declared_texts import (
     time_form,
     value_form,
 )
+from hexveil.records.duckdb.formats.delimited_text import TextSource
 from hexveil.records.duckdb.formats.nested_records import DOCUMENT
-from hexveil.records.read_request import DAY_AND_TIME
+from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.session import Session
+from hexveil.records.read_request import DAY_AND_TIME, ReadRequest
+from hexveil.records.sources.columns import ColumnRef
 from hexveil.records.utc_offsets import END_OF_TIMES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.records.duckdb.formats.delimited_text import TextSource
-    from hexveil.records.duckdb.relation import Relation
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.columns import ColumnRef
 
 REASONS = (
     "kept",

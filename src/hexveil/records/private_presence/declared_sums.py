@@ -7,20 +7,25 @@ bounds where it is used, so a wrong sum can spoil the estimates but not the priv
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Bools
 from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells
+from hexveil.model.cells import Cells, CellTable
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.feasible_sums import LARGEST_SUM, project_totals
 from hexveil.records.private_presence.declared_reading import FIXED_COLUMNS, facts_of
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
+from hexveil.records.read_request import Rules
 from hexveil.records.sources.source_files import MemoryTable, resolve_source
 from hexveil.records.sums_table import (
     SUMS_COLUMNS,
@@ -36,18 +41,6 @@ from hexveil.records.sums_table import (
 )
 from hexveil.records.unambiguous_names import join_names
 from hexveil.records.units import first_day
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Bools
-    from hexveil.model.cells import CellTable
-    from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.records.read_request import Rules
-
 
 NOWHERE = -1
 """Number of a cell outside of the declared grid; pairs leave it out."""

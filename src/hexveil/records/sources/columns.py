@@ -10,13 +10,11 @@ of numbers with a comma between them, "21.1, 72.8", has its latitude first.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from hexveil.base.errors import ColumnError, InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 TypeName = Literal[
     "text", "number", "boolean", "time", "naive time", "time of day", "date", "json", "struct",

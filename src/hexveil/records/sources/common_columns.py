@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import MAX_LISTED, InputError
 from hexveil.records.sources.headers import is_confirmed
+from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import Files, safe_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from hexveil.records.sources.record_format import RecordFormat
-
     Columns = Mapping[str, str]
     """Type of each column, by name."""
 

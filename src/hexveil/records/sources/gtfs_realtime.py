@@ -10,6 +10,7 @@ Source: https://gtfs.org/documentation/realtime/reference/, version 2.0.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,8 +19,6 @@ from hexveil.base.errors import InputError
 from hexveil.records.sources.source_files import read_bytes, safe_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from google.transit.gtfs_realtime_pb2 import FeedMessage, VehiclePosition
 
 COLUMNS = pa.schema(

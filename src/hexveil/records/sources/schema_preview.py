@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.sources.columns import all_names, find_column, record_lists
+from hexveil.records.sources.columns import Schema, all_names, find_column, record_lists
 from hexveil.records.sources.gtfs_realtime import VALUE_UNITS
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
@@ -14,11 +15,8 @@ from hexveil.records.sources.source_files import Files, resolve_source, safe_pat
 from hexveil.records.sources.vocabulary import is_envelope, is_id_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.sources.columns import Schema
 
 _MEMORY = "500MB"
 

@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError
 from hexveil.model.pair_bins import PairBins
-from hexveil.model.pair_blocks import Partition
+from hexveil.model.pair_blocks import Partition, WholeGroup
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import check_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.model.pair_blocks import WholeGroup
-    from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.spark.tasks import Batches, Work
 
     Given = tuple[Callable[..., Any], Sequence[NDArray[Any]], Sequence[NDArray[Any]]]

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
+from hexveil.model.cells import CellTable
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.duckdb.reading import public_metadata
+from hexveil.records.read_request import ReadRequest
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy as np
-    from numpy.typing import NDArray
-    from pyspark.sql import DataFrame
-
-    from hexveil.model.cells import CellTable
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.units import Units
+from hexveil.records.units import Units
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
@@ -19,24 +20,16 @@ from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.read_request import ReadRequest
 from hexveil.records.select import refuse_no_cell
 from hexveil.records.sources.cache import CACHE_CHANGED
+from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark import tasks
 from hexveil.records.spark.blocks import BINS
 from hexveil.records.spark.counted_records import CountedRecords
 from hexveil.records.spark.frames import collect, from_arrow, map_batches
-from hexveil.records.spark.source_rows import open_records
-from hexveil.records.units import refuse_single_records, warn_of_similar_ids
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
-    from hexveil.records.spark.source_rows import TaskRecords
-    from hexveil.records.units import Units
+from hexveil.records.spark.source_rows import TaskRecords, open_records
+from hexveil.records.units import Units, refuse_single_records, warn_of_similar_ids
 
 ROOM_OF_BINS = 8
 """How many fewer pairs are held in one piece with their counts by bin."""

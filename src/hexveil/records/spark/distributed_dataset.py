@@ -7,19 +7,25 @@ have changed meanwhile, its digest differs from the first, and what was asked is
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import StorageError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
+from hexveil.model.pair_blocks import WholeGroup
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums
 from hexveil.records.spark import blocks
+from hexveil.records.spark.counted_records import CountedRecords
 from hexveil.records.spark.counting import ROOM_OF_BINS
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import (
@@ -31,15 +37,7 @@ from hexveil.records.spark.frames import (
 from hexveil.records.spark.session import sent_to_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-    from pyspark.sql import DataFrame
-
     from hexveil.model.occupancy import Arrays
-    from hexveil.model.pair_blocks import WholeGroup
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.records.spark.counted_records import CountedRecords
 
 BLOCK_PAIRS = 2**19
 """Pairs of a block: some ten megabytes; Java holds the few blocks of a task at once."""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.session import checkpoint_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
-
     from hexveil.records.spark.tasks import Work
 
 _DDL_TYPES = {

@@ -11,15 +11,19 @@ Spark shows to whoever may see its own pages and logs.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import HexveilError
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.bin_number import bins_of_lists
@@ -28,6 +32,8 @@ from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
+from hexveil.records.read_request import ReadRequest
+from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark import tasks
 from hexveil.records.spark.blocks import BINS, NO_BLOCK, PACKED, join_pieces, to_pieces
 from hexveil.records.spark.caching.cached_counting import count_cached
@@ -42,15 +48,7 @@ from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_ba
 from hexveil.records.spark.session import sent_to_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from hexveil.base.arrays import Ints
-    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.records.duckdb import aggregation
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 
     Batches = Iterator[pa.RecordBatch]
 

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hexveil.base.errors import InputError
 from hexveil.records.sources.source_files import is_spark
 from hexveil.records.spark.error_translation import translate_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pyspark.sql import DataFrame
 
 
 def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  whatever a caller gave

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql import SparkSession
 
 from hexveil.base.errors import InputError
 from hexveil.records.read_request import check_memory
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TASK_MEMORY = "spark.hexveil.taskMemory"
 """DuckDB's memory limit per task; it is not part of Spark's memory for Java."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from duckdb.sqltypes import DuckDBPyType
 
 from hexveil.base.errors import InputError
+from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import ColumnType, Schema, TypeName
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil.records.duckdb.session import Session
 
 
 def check_names(

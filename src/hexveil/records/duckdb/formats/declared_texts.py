@@ -7,11 +7,12 @@ of an unusable text tells a refusal which declaration may be missing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import (
     Instant,
+    JsonDocument,
     from_text,
     instant,
     json_of,
@@ -20,14 +21,8 @@ from hexveil.records.duckdb.expressions import (
     text,
     typed_column,
 )
-from hexveil.records.sources.record_format import EPOCH_UNITS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.records.duckdb.expressions import JsonDocument
-    from hexveil.records.sources.columns import ColumnRef
-    from hexveil.records.sources.record_format import RecordFormat
+from hexveil.records.sources.columns import ColumnRef
+from hexveil.records.sources.record_format import EPOCH_UNITS, RecordFormat
 
 DECIMAL_COMMA, TEXT_AFTER_NUMBER, DAY_FIRST, NO_DAY, MICROSECONDS, NANOSECONDS = 1, 2, 3, 4, 5, 6
 """Forms of texts that are unusable as they stand."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from pyarrow import csv
 
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import InputError
+from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.headers import FIRST_BYTES, FirstLine
 from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import unpacked_size
@@ -27,11 +29,6 @@ from hexveil.records.sources.text_lines import (
     whole_lines,
     without_header,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from hexveil.records.duckdb.session import Session
 
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 22, 1 << 19
 _BLOCKS_IN_MEMORY = 128

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import file_list
 from hexveil.records.duckdb.formats.nested_records import DOCUMENT, unnest_records
+from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import ColumnType, Schema
 from hexveil.records.sources.source_files import (
     check_compressed,
@@ -24,11 +26,6 @@ from hexveil.records.sources.source_files import (
     safe_path,
     unpacked_size,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from hexveil.records.duckdb.session import Session
 
 VIEW = "json_documents"
 """The view of all documents of a source."""

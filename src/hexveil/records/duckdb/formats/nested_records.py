@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from hexveil.records.duckdb.expressions import literal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DOCUMENT = "document"
 """The one column of a relation of JSON documents."""

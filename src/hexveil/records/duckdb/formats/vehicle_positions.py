@@ -7,20 +7,15 @@ table, which obeys the engine's memory limit and can be scanned more than once.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import identifier
-from hexveil.records.sources.columns import ColumnType
+from hexveil.records.duckdb.session import Session
+from hexveil.records.sources.columns import ColumnType, Schema
 from hexveil.records.sources.gtfs_realtime import COLUMNS, TIME, read_feed
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.sources.columns import Schema
 
 TABLE = "vehicle_positions"
 _BATCH = "decoded_positions"

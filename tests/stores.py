@@ -11,8 +11,7 @@ import pytest
 from distributed_blocks import distributed, distributed_dataset
 from hexveil.base.column_file import ColumnFile
 from hexveil.model.distributed_occupancy import DistributedOccupancy
-from hexveil.records.dataset import Dataset
-from hexveil.records.distributed_sums import DistributedSums
+from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.duckdb import spilled_pairs as block_files
 
 STORES = "memory", "runs", "blocks", "disk"

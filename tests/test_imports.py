@@ -56,7 +56,7 @@ TABLE = {
             ("duckdb", "duckdb"),
             ("pyspark", "spark"),
             ("py4j", "spark"),
-            ("google", "sources/gtfs_realtime.py"),
+            ("google", "duckdb/formats/vehicle_positions.py"),
             ("rich", "progress.py"),
             ("pandas", ""),
             ("polars", ""),

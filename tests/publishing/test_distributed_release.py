@@ -29,8 +29,7 @@ from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.distribution.releasable_plans import sums_of
 from hexveil.publishing.private_sums import private_sums
 from hexveil.publishing.verification.verify import find_problems
-from hexveil.records.dataset import Dataset
-from hexveil.records.distributed_sums import DistributedSums
+from hexveil.records.dataset import Dataset, DistributedSums
 from publishing.setting import dataset_of, hexagons
 from stores import STORES, stored_dataset
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedBlockSums, BinnedSums
-from hexveil.records.distributed_sums import DistributedSums
+from hexveil.records.dataset import DistributedSums
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,8 @@ from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
 from hexveil.records.dataset import Dataset, Sums
-from hexveil.records.decimals import decimal_format
 from hexveil.records.feasible_sums import (
+    decimal_format,
     project_squares,
     project_totals,
     refuse_overflow,

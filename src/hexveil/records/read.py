@@ -23,14 +23,16 @@ from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.public_metadata import Unit
 from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
 from hexveil.records.dataset import Dataset
-from hexveil.records.private_presence.declared_reading import (
+from hexveil.records.private_presence.private_dataset import PrivateDataset
+from hexveil.records.read_request import ReadRequest, Repeats
+from hexveil.records.reading_arguments import (
+    Protect,
+    ReadOptions,
     declare_facts,
     refuse_documents,
     refuse_versions_by_file,
+    requests_of,
 )
-from hexveil.records.private_presence.private_dataset import PrivateDataset
-from hexveil.records.read_request import ReadRequest, Repeats
-from hexveil.records.reading_arguments import Protect, ReadOptions, requests_of
 from hexveil.records.select import Select
 from hexveil.records.sources.cache import resolve_cache
 from hexveil.records.sources.record_format import PLAIN, RecordFormat

@@ -7,7 +7,9 @@ an open one with a Python function on it reports leaks at exit.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
@@ -21,8 +23,7 @@ from numpy.typing import NDArray
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import HexveilError, InputError, StorageError
-from hexveil.base.work_share import is_work_shown
-from hexveil.records.duckdb import interruptible_queries
+from hexveil.base.work_share import QUERY, is_work_shown, tell_share
 from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
 from hexveil.records.read_request import memory_size
 
@@ -198,7 +199,7 @@ class Session:
         """Run work of the engine: failures translated, interruptions immediate."""
         try:
             return _translate_errors(
-                lambda: interruptible_queries.run(
+                lambda: _interruptibly(
                     work,
                     self._connection.interrupt,
                     self._percent_done if self._tells_share else None,
@@ -331,3 +332,38 @@ def _translate(error: duckdb.Error, advice: str) -> HexveilError:
         f"the engine failed while reading the records ({type(error).__name__}); its message is "
         "not shown because it may quote them."
     )
+
+
+_SHOWN_AGAIN = 0.5
+"""Seconds between two looks at the share of a query."""
+_AGAIN = 0.05
+"""Seconds between two calls to end the work: one that comes before a query begins is lost."""
+
+
+def _interruptibly(
+    work: Callable[[], T],
+    interrupt: Callable[[], object],
+    percent_done: Callable[[], float] | None = None,
+) -> T:
+    """Run work of the engine and return its result; tell its share.
+
+    Python takes signals in its main thread, between steps of its own, and a query can be one step
+    of minutes. So the engine works in another thread while the main thread waits for it.
+
+    `percent_done` is below 0 where the engine does not know it. If the run is interrupted,
+    `interrupt` is called until the work ends; then KeyboardInterrupt is raised. Only the main
+    thread is ever interrupted; from another thread the work just runs.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    with ThreadPoolExecutor(1, "hexveil-engine") as worker:
+        working = worker.submit(work)
+        try:
+            # Waiting for a future is interruptible, unlike a call into the engine.
+            while percent_done is not None and not wait([working], timeout=_SHOWN_AGAIN).done:
+                tell_share(QUERY, max(percent_done(), 0.0) / 100.0)
+            return working.result()
+        except KeyboardInterrupt:
+            while not wait([working], timeout=_AGAIN).done:
+                interrupt()
+            raise

@@ -25,8 +25,7 @@ from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_
 from hexveil.model.occupancy import sorted_by_cell
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.pair_blocks import Partition, WholeGroup
-from hexveil.records.dataset import check_sums
-from hexveil.records.distributed_sums import DistributedSums
+from hexveil.records.dataset import DistributedSums, check_sums
 from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS
 from hexveil.records.duckdb.pair_store import PairStore
 from hexveil.records.duckdb.session import Session

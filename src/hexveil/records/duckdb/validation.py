@@ -39,7 +39,7 @@ from hexveil.records.duckdb.formats.declared_texts import (
     value_form,
 )
 from hexveil.records.duckdb.formats.delimited_text import TextSource
-from hexveil.records.duckdb.formats.nested_records import DOCUMENT
+from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.read_request import DAY_AND_TIME, ReadRequest

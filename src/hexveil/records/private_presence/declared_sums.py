@@ -23,9 +23,9 @@ from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.feasible_sums import LARGEST_SUM, project_totals
-from hexveil.records.private_presence.declared_reading import FIXED_COLUMNS, facts_of
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.read_request import Rules
+from hexveil.records.reading_arguments import FIXED_COLUMNS, facts_of
 from hexveil.records.sources.source_files import MemoryTable, resolve_source
 from hexveil.records.sums_table import (
     SUMS_COLUMNS,

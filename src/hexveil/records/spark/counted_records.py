@@ -15,8 +15,8 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.duckdb.reading import public_metadata
 from hexveil.records.read_request import ReadRequest
-from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import checkpoint
+from hexveil.records.spark.session import translate_errors
 from hexveil.records.units import Units
 
 

@@ -22,19 +22,17 @@ from hexveil.base.errors import StorageError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.pair_blocks import WholeGroup
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.dataset import Dataset
-from hexveil.records.distributed_sums import DistributedSums
+from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.spark import blocks
 from hexveil.records.spark.counted_records import CountedRecords
 from hexveil.records.spark.counting import ROOM_OF_BINS
-from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import (
     checkpoint,
     collect,
     from_arrow,
     map_batches,
 )
-from hexveil.records.spark.session import sent_to_tasks
+from hexveil.records.spark.session import sent_to_tasks, translate_errors
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import Arrays

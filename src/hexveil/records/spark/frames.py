@@ -11,8 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from hexveil.records.spark.error_translation import translate_errors
-from hexveil.records.spark.session import checkpoint_folder
+from hexveil.records.spark.session import checkpoint_folder, translate_errors
 
 if TYPE_CHECKING:
     from hexveil.records.spark.tasks import Work

@@ -43,9 +43,8 @@ from hexveil.records.spark.counting import (
     persisted,
     raise_task_failure,
 )
-from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
-from hexveil.records.spark.session import sent_to_tasks
+from hexveil.records.spark.session import sent_to_tasks, translate_errors
 
 if TYPE_CHECKING:
     from hexveil.records.duckdb import aggregation

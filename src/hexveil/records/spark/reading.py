@@ -25,7 +25,7 @@ from hexveil.records.spark.distributed_dataset import distribute
 from hexveil.records.spark.frames import collect
 from hexveil.records.spark.private_blocks import read_private_blocks
 from hexveil.records.spark.regrid import SparkRegridder
-from hexveil.records.spark.settings import pairs_on_driver
+from hexveil.records.spark.session import pairs_on_driver
 
 _MAX_FETCHED = 2**21
 """Pairs fetched at once: Spark limits what one action may bring to the driver."""

@@ -31,9 +31,8 @@ from hexveil.records.spark.counting import (
     record_schema,
 )
 from hexveil.records.spark.distributed_dataset import distribute
-from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import collect, map_batches
-from hexveil.records.spark.settings import pairs_on_driver
+from hexveil.records.spark.session import pairs_on_driver, translate_errors
 from hexveil.records.spark.source_rows import TaskRecords, open_records
 
 

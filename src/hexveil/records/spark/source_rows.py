@@ -29,8 +29,7 @@ from hexveil.records.spark.frames import (
     with_arrow_types,
 )
 from hexveil.records.spark.parquet import PATH, local_parquet, remote_parquet
-from hexveil.records.spark.session import n_cores, n_partitions
-from hexveil.records.spark.settings import task_memory
+from hexveil.records.spark.session import n_cores, n_partitions, task_memory
 from hexveil.records.spark.tasks import RECORDS, Feed, TaskInput
 
 

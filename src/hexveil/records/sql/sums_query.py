@@ -16,8 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, Labels, OneCell
 from hexveil.records.bin_number import bin_number
-from hexveil.records.decimals import decimal_format
-from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.feasible_sums import decimal_format, squares_fit
 from hexveil.records.read_request import ReadRequest, Rules
 from hexveil.records.sql.dialects import Dialect, dialect_named
 from hexveil.records.sums_table import check_labels

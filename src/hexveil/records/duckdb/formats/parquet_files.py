@@ -15,11 +15,9 @@ import pyarrow.parquet as pq
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import file_list, identifier, select_without
-from hexveil.records.duckdb.formats.column_types import check_names, typed_schema
-from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.relation import Relation, check_names, typed_schema, uncommon_columns
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import Schema
-from hexveil.records.sources.common_columns import uncommon_columns
 from hexveil.records.sources.memory_tables import calendar, readable_table
 from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import Files, safe_path

@@ -13,7 +13,7 @@ from hexveil.records.duckdb.expressions import (
     text,
 )
 from hexveil.records.duckdb.formats.declared_texts import CLOCK, day_and_time
-from hexveil.records.duckdb.formats.nested_records import DOCUMENT
+from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.sources import vocabulary

@@ -26,13 +26,11 @@ from hexveil.records.sources.cache import CACHE_CHANGED
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark import tasks
 from hexveil.records.spark.blocks import BINS
-from hexveil.records.spark.counted_records import CountedRecords
+from hexveil.records.spark.distributed_dataset import CountedRecords
 from hexveil.records.spark.frames import collect, from_arrow, map_batches
 from hexveil.records.spark.source_rows import TaskRecords, open_records
 from hexveil.records.units import Units, refuse_single_records, warn_of_similar_ids
 
-ROOM_OF_BINS = 8
-"""How many fewer pairs are held in one piece with their counts by bin."""
 _TAIL = [("n", pa.int64()), ("note", pa.string())]
 _RECORD = {
     "user_id": pa.string(),
@@ -288,17 +286,29 @@ def _summary(tally: DataFrame, grouping: aggregation.GroupKeys) -> _Summary:
             F.max("n").alias("most"),
         )
     )
+    left_out, repeats = reason_counts(table)
     reasons = table["reject_reason"].to_numpy()
+    cells = table.filter(pa.array(reasons == 0)).select([*grouping.cell, "users", "records"])
+    largest = int(table["most"].to_numpy()[reasons == 0].max(initial=0))
+    return _Summary(cells, left_out, repeats, largest)
+
+
+def reason_counts(table: pa.Table) -> tuple[dict[int, int], int]:
+    """Return the records per reject reason (0: kept, repeats included), and the repeats.
+
+    Raises
+    ------
+    InputError
+        If a task reported that the source cannot be read.
+    """
+    reasons, records = table["reject_reason"].to_numpy(), table["records"].to_numpy()
     raise_task_failure(table["note"], reasons)
-    records = table["records"].to_numpy()
     counts = {int(reason): int(records[reasons == reason].sum()) for reason in np.unique(reasons)}
     repeats = counts.pop(tasks.REPEATS, 0)
     # Rows of repeats and of failures have reasons beyond those of records.
     left_out = {reason: n for reason, n in counts.items() if reason < len(REASONS)}
     left_out[0] = left_out.get(0, 0) + repeats
-    cells = table.filter(pa.array(reasons == 0)).select([*grouping.cell, "users", "records"])
-    largest = int(table["most"].to_numpy()[reasons == 0].max(initial=0))
-    return _Summary(cells, left_out, repeats, largest)
+    return left_out, repeats
 
 
 def _records_of_units(tally: DataFrame, grouping: aggregation.GroupKeys) -> DataFrame:

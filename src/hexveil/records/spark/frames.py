@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.storagelevel import StorageLevel
 
 from hexveil.records.spark.session import checkpoint_folder, translate_errors
 
@@ -52,6 +53,16 @@ def checkpoint(frame: DataFrame) -> DataFrame:
     if checkpoint_folder(frame.sparkSession) is None:
         return frame
     return translate_errors(frame.checkpoint)
+
+
+def stored(frame: DataFrame) -> DataFrame:
+    """Return a frame that Spark makes now and keeps: checkpointed, or in memory and on disk."""
+    checkpointed = checkpoint(frame)
+    if checkpointed is frame:
+        # Not serialised in memory: Java would hold all rows of a part twice while it is made.
+        frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        translate_errors(frame.count)
+    return checkpointed
 
 
 def with_arrow_types(frame: DataFrame) -> DataFrame:

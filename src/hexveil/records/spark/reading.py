@@ -17,11 +17,10 @@ from hexveil.records.private_presence.private_dataset import PrivateDataset
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
-from hexveil.records.spark.blocks import BINS
+from hexveil.records.spark.blocks import BINS, ROOM_OF_BINS
 from hexveil.records.spark.caching.cached_counting import count_cached
-from hexveil.records.spark.counted_records import CountedRecords
-from hexveil.records.spark.counting import ROOM_OF_BINS, count_all, count_records
-from hexveil.records.spark.distributed_dataset import distribute
+from hexveil.records.spark.counting import count_all, count_records
+from hexveil.records.spark.distributed_dataset import CountedRecords, distribute
 from hexveil.records.spark.frames import collect
 from hexveil.records.spark.private_blocks import read_private_blocks
 from hexveil.records.spark.regrid import SparkRegridder

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.caching.cached_reading import count_cached
 from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
-from hexveil.records.duckdb.pair_store import PairStore
+from hexveil.records.duckdb.pair_store import PairStore, PairTable
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
@@ -46,7 +47,7 @@ from hexveil.records.duckdb.validation import (
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
-from hexveil.records.read_request import ReadRequest
+from hexveil.records.read_request import ReadRequest, Rules
 from hexveil.records.select import refuse_no_cell, selection_counts
 from hexveil.records.sources.source_files import Files, MemoryTable
 from hexveil.records.units import refuse_single_records, warn_of_similar_ids
@@ -54,6 +55,7 @@ from hexveil.records.units import refuse_single_records, warn_of_similar_ids
 DECLARED_CELLS = "declared_cells"
 """Table of the cells of the declared grid, with their numbers."""
 NUMBER = "declared_number"
+_MEMORY = "1GB"
 _NOTHING = (np.zeros(0, dtype=np.int64),) * 4
 
 
@@ -120,36 +122,87 @@ def _fetch_pairs(
     if not rules.accept_single_records:
         refuse_single_records(*stored.count_single_records(), request.columns.user)
     request = check_offsets(session, counted.records, request)
-    stored.create_cells()
-    everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
-    refuse_no_cell(everything, enough, rules.select.min_users)
-    blocked = refusals.need_blocks(session, stored.keys, left_out.get(0, 0))
-    cells = aggregation.cell_table(session, rules.cells, stored.keys)
-    refusals.refuse_swapped(cells, request)
-    # By the fullest pair of any cell, selected or not: the selection must not decide it.
-    fit = squares_fit(stored.largest_count(), rules.scale)
-    sum_names = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
-    in_order: Callable[[], tuple[Occupancy, Sums, NDArray[np.int64]]]
-    if blocked:
-        spilled = spill_pairs(session, stored, sum_names, rules, request.scratch)
-        in_order = lambda: spilled  # noqa: E731  in order already
-    else:
-        pairs = stored.fetch_pairs(sum_names)
-        bins = None
-        if rules.bins is not None:
-            bins = aggregation.to_pair_bins(stored.fetch_bins(pairs), pairs)
-        in_order = partial(aggregation.to_sums, pairs, bins)
+    chosen = _select_pairs(session, stored, rules, left_out.get(0, 0), request.scratch)
+    refusals.refuse_swapped(chosen.cells, request)
     units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     warn_of_similar_ids(units.users, request.columns.user)
     counts = rule_counts(request, left_out, repeats)
 
     def build() -> Dataset:
-        occupancy, sums, used = in_order()
-        facts = public_metadata(source.label, request, occupancy, cells, counts, everything)
+        occupancy, sums, used = chosen.in_order()
+        facts = public_metadata(
+            source.label, request, occupancy, chosen.cells, counts, chosen.everything
+        )
         facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
         return Dataset(facts, sums, units.take(used))
 
     return build
+
+
+class _Chosen(NamedTuple):
+    """PRIVATE. Pairs of the selected cells, these cells, and how many there were before."""
+
+    in_order: Callable[[], tuple[Occupancy, Sums, NDArray[np.int64]]]
+    cells: CellTable
+    everything: int
+
+
+def _select_pairs(
+    session: Session,
+    stored: PairStore,
+    rules: Rules,
+    records: int,
+    scratch: str | None = None,
+    *,
+    squares: bool = True,
+) -> _Chosen:
+    """Select cells and fetch their pairs; on disk if memory may not hold those of the records."""
+    stored.create_cells()
+    everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
+    refuse_no_cell(everything, enough, rules.select.min_users)
+    cells = aggregation.cell_table(session, rules.cells, stored.keys)
+    # By the fullest pair of any cell, selected or not: the selection must not decide it.
+    fit = squares and squares_fit(stored.largest_count(), rules.scale)
+    sums = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
+    if refusals.need_blocks(session, stored.keys, records):
+        spilled = spill_pairs(session, stored, sums, rules, scratch)
+        return _Chosen(lambda: spilled, cells, everything)
+    pairs, bins = stored.fetch_pairs(sums), None
+    if rules.bins is not None:
+        bins = aggregation.to_pair_bins(stored.fetch_bins(pairs), pairs)
+    return _Chosen(partial(aggregation.to_sums, pairs, bins), cells, everything)
+
+
+def group_sums(rows: pa.Table, rules: Rules) -> tuple[Occupancy, Sums, pa.Array, CellTable, int]:
+    """Return the selected pairs of rows of feasible sums, their ids and cells. PRIVATE.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        Keys of the cell, `user_id`, `n`, `total`, and perhaps `total_sq` and `fine_bin`.
+    rules : Rules
+    """
+    squares = aggregation.SQUARES in rows.column_names
+    names = rows.column_names[: rows.column_names.index("user_id")]
+    keys = aggregation.GroupKeys({name: name for name in names}, aggregation.unit_keys("user"))
+    with Session(_MEMORY) as session:
+        session.register("rows_of_sums", rows)
+        source = "rows_of_sums"
+        if rules.bins is not None:
+            of_bins = (*keys.all, aggregation.FINE_BIN)
+            aggregation.create_sums(
+                session, aggregation.PAIR_BINS, of_bins, source, squares=squares
+            )
+            source = aggregation.PAIR_BINS
+        aggregation.create_sums(
+            session, aggregation.PAIRS, tuple(keys.all), source, squares=squares
+        )
+        stored = PairTable(session, keys)
+        # In memory however many they are: these rows are there already.
+        chosen = _select_pairs(session, stored, rules, 0, squares=squares)
+        ids = aggregation.to_units(stored.fetch_units(), "user")
+    occupancy, sums, used = chosen.in_order()
+    return occupancy, sums, ids.take(used).users, chosen.cells, chosen.everything
 
 
 def fetch_declared(

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hexveil as hv
-from hexveil.planning.allocation import range_kind
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from clipping_ranges import ReleasedMeans
@@ -76,7 +75,7 @@ def measure(name: str, given: argparse.Namespace) -> None:
         predicted = float(plan.primary_statistic.error.mean())
         print(
             f"  {clipping_range:8} {'delta ' + given.delta if has_delta else 'pure':12} "
-            f"{range_kind(plan.allocation.clipping):10} error {errors.mean():.3g} ± {spread:.2g}, "
+            f"{plan.allocation.clipping.mode:10} error {errors.mean():.3g} ± {spread:.2g}, "
             f"predicted {predicted:.3g}, coverage {covered:.3f}",
             flush=True,
         )

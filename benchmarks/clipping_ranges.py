@@ -29,7 +29,6 @@ import numpy as np
 import hexveil as hv
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import range_kind
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from collection import COLLECTION, Purpose, RecordSet, selected
@@ -123,7 +122,7 @@ def releases(
 def taken_by_auto(dataset: hv.Dataset, epsilon: str) -> ClippingRangeMode:
     """Return the clipping range that "auto" takes."""
     plan = hv.plan(dataset, epsilon=epsilon, clipping_range="auto", advise=False)
-    return range_kind(plan.allocation.clipping)
+    return plan.allocation.clipping.mode
 
 
 def summarise(

@@ -328,7 +328,7 @@ def demo_city() -> hv.Dataset:
     with tempfile.TemporaryDirectory() as folder:
         records = Path(folder) / "city.parquet"
         city_demo.CITY.write(records)
-        (Path(folder) / "run.toml").write_text(city_demo.RUN, encoding="utf-8")
+        (Path(folder) / "run.toml").write_text(city_demo.SHOW.run, encoding="utf-8")
         run = loading.load(str(Path(folder) / "run.toml"))
         return hv.read(records, **arguments.read_arguments(run, hv.read))
 

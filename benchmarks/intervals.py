@@ -185,7 +185,7 @@ def measure(name: str, records: Records, model: str, given: argparse.Namespace) 
         true, count = (np.array(x, float) for x in zip(*(known[k] for k in names), strict=True))
         shown = [Shown.of(one, records.keys, names) for one in made]
         found = figures(shown, true, count, records.bounds[1] - records.bounds[0])
-        predicted = plan.prediction.mean_error if model == "presence" else plan.expected_error
+        predicted = plan.prediction.map.error if model == "presence" else plan.expected_error
         if model == "values":
             found["predicted_error"] = found["error"]
         stated = [one.manifest["accuracy"][0]["typical_error"] for one in made]

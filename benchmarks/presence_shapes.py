@@ -28,15 +28,14 @@ from hexveil.base import atomic_files
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.shapes.shape_decoding import decode_shapes
+from hexveil.mechanisms.presence.shape_decoding import decode_shapes
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
-from hexveil.planning.presence.presence_request import FleetDeclaration
-from hexveil.planning.presence.shape_request import ShapeRequest
+from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 import big
@@ -79,7 +78,7 @@ class ShapeRow:
 class Prepared:
     """What a holder who knows fleet and grid would ask, the sums, and what is true of each cell."""
 
-    request: ShapeRequest
+    request: PresenceRequest
     sums: PresenceSums
     truth: dict[str, Floats]
 
@@ -105,7 +104,7 @@ class Prepared:
         table = table or CellTable(Labels("cell"), labels={"cell": names})
         grid = DeclaredGrid(table, is_in_use=True)
         fleet = FleetDeclaration(int(np.unique(user).size))
-        request = ShapeRequest(grid, lattice, bins, fleet, Fraction(epsilon), terms, has_mean=True)
+        request = PresenceRequest(grid, lattice, fleet, Fraction(epsilon), terms=terms, bins=bins)
         counts = np.zeros((totals.size, bins.n_bins))
         np.add.at(counts, (cell, fine), n)
         statistics = ShapeStatistics(bins, lattice, terms)
@@ -151,17 +150,17 @@ def measure(
 ) -> list[ShapeRow]:
     """Return a row for each statistic of one set at one epsilon and one delta."""
     request = replace(given.request, delta=Fraction(delta))
-    plan = request.allocation()
+    plan = request.shape_allocation()
     print(name, plan.form, flush=True)
     decoded = []
     for run in range(runs):
         source = SimulatedNoise(np.random.default_rng([SEED, run]), 1)
         meter = Meter(plan.losses(), squared=bool(plan.delta))
         outputs = execute(plan, given.sums, source, MemoryJournal(), meter)
-        decoded.append(decode_shapes(plan, outputs, request.statistics, given.groups))
+        decoded.append(decode_shapes(plan, outputs, request.measured, given.groups))
     rows = []
     for statistic, true in given.truth.items():
-        k = request.statistics.columns.index(statistic)
+        k = request.measured.columns.index(statistic)
         errors = [np.abs(one.estimate[:, k] - true).mean() for one in decoded]
         slack = 1e-9 * max(1.0, float(np.abs(true).max()))
         inside = [

@@ -35,7 +35,6 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.allocation import range_kind
 from hexveil.planning.release_allocation import allocation_of, with_outputs
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
@@ -264,7 +263,7 @@ def measured(
 
 def taken(plan: Plan) -> str:
     """Return which intervals a plan by "auto" took."""
-    return range_kind(plan.allocation.clipping)
+    return plan.allocation.clipping.mode
 
 
 def automatic(

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
+from hexveil.model.occupancy import Partition
 from hexveil.model.pair_bins import PairBins
-from hexveil.model.pair_blocks import Partition
 from hexveil.records.dataset import Dataset, DistributedSums
 
 

@@ -16,13 +16,13 @@ from hexveil.mechanisms.contract import (
     DONE,
     LaplaceNoise,
     Meter,
+    NoisyTotals,
     Outputs,
     PrivateSums,
     Separate,
     Values,
 )
-from hexveil.mechanisms.pooled_histogram import PooledHistogram
-from hexveil.mechanisms.weighted.weighted_mean import FactoredSensitivity, FactoredSquares
+from hexveil.mechanisms.mapped_moves import MappedMoves
 
 TINY = 1e-300
 WINDOW = 2
@@ -194,25 +194,24 @@ class ExactLoss:
                 np.add.at(stated, report.entry[rows], report.by[rows])
                 # Bins of one scale move together: what is stated at one of them is for all.
                 together = by_entry.sum(axis=1).max(initial=0) <= stated.sum()
-                joint = isinstance(stage, PooledHistogram) and together
+                joint = isinstance(stage, NoisyTotals) and together
                 assert joint or (moved <= stated).all(), (stage.name, user, moved, stated)
 
 
 def moves_of(report):
     """Return by how much each user moves each entry, of a report of any kind."""
-    if isinstance(report, FactoredSquares):
-        moves, before = [], 0
-        for one in report.reports:
-            own = moves_of(one)
-            moves.append((own.user, own.entry + before, own.by))
-            before += np.count_nonzero(one.measured)
-        return Separate(*(np.concatenate(column) for column in zip(*moves, strict=True)))
-    if isinstance(report, FactoredSensitivity):
-        pairs, entry = report.weights.occupancy, np.cumsum(report.measured) - 1
-        by = report.weights.of(pairs) * report.width[pairs.cell]
-        rows = report.measured[pairs.cell]
-        return Separate(pairs.user[rows], entry[pairs.cell[rows]], by[rows])
-    return getattr(report, "moves", report)
+    if not isinstance(report, MappedMoves):
+        return getattr(report, "moves", report)
+    made, moves, before = report.moves, [], 0
+    pairs = made.occupancy
+    weights = [] if made.weight is None else [made.weight.of(pairs)]
+    for one in made.statistics:
+        drawn = np.isfinite(one.scale)
+        entry, rows = before + np.cumsum(drawn) - 1, drawn[pairs.cell]
+        by = one.moved_by(pairs, *weights, *one.cells, *made.users, *made.suppressed)
+        moves.append((pairs.user[rows], entry[pairs.cell[rows]], by[rows]))
+        before += np.count_nonzero(drawn)
+    return Separate(*(np.concatenate(column) for column in zip(*moves, strict=True)))
 
 
 def holds(problem, allocation, epsilon):

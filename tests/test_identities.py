@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hexveil import Occupancy
-from hexveil.ledger.integrity import hash_chain
+from hexveil.ledger.integrity import soundness
 from hexveil.ledger.unit_losses import Key, _hash_units
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import ValueLattice
@@ -167,14 +167,14 @@ def test_two_user_days_have_two_ids(one, day, other, another):
     assert found.periods() == [day.isoformat(), another.isoformat()]
 
 
-EVENT = dict.fromkeys((*hash_chain.HASHED_FIELDS, "units"))
+EVENT = dict.fromkeys((*soundness.HASHED_FIELDS, "units"))
 bodies = st.dictionaries(names, st.one_of(names, st.integers(), st.none()), max_size=3)
 
 
 @given(bodies, bodies)
 def test_two_bodies_are_two_texts(one, other):
     """A body's JSON is another for other contents, whatever their order."""
-    assert (hash_chain.canonical_json(one) == hash_chain.canonical_json(other)) == (one == other)
+    assert (soundness.canonical_json(one) == soundness.canonical_json(other)) == (one == other)
 
 
 events = st.fixed_dictionaries(
@@ -193,10 +193,10 @@ events = st.fixed_dictionaries(
 def test_two_events_have_two_links(one, other):
     """The chain tells events apart in every field, and none from empty."""
     links = [
-        hash_chain.chain_hash(hash_chain.GENESIS_HASH, {**EVENT, **given}) for given in (one, other)
+        soundness.chain_hash(soundness.GENESIS_HASH, {**EVENT, **given}) for given in (one, other)
     ]
     assert (links[0] == links[1]) == ({**EVENT, **one} == {**EVENT, **other})
-    assert hash_chain.chain_hash(links[0], {**EVENT, **one}) != links[0]
+    assert soundness.chain_hash(links[0], {**EVENT, **one}) != links[0]
 
 
 @given(lists, lists)

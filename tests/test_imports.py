@@ -93,7 +93,7 @@ TABLE = {
             ("scipy", "geography/location.py"),
         ),
     ),
-    "config": Room((*BASE, "mechanisms", "planning", "records"), ("pydantic",)),
+    "config": Room((*BASE, "mechanisms", "planning", "records")),
     "simulation": Room(
         (*BASE, "accounting", "mechanisms", "planning", "records"),
         ("numpy", "pyarrow"),
@@ -105,7 +105,7 @@ TABLE = {
     ),
     "cli": Room(
         (EVERY_ROOM,),
-        ("numpy", "pyarrow", "pydantic", "typer", "rich"),
+        ("numpy", "pyarrow", "typer", "rich"),
         (("matplotlib", "output/error_curve.py"),),
     ),
     "__main__": Room(("cli",)),
@@ -118,9 +118,8 @@ PRIVATE_PRESENCE = {
     *("SparkPairBlocks", "private_blocks", "read_private_sums", "declared_sums"),
 }
 """Names through which records of private presence can be had."""
-SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence", "cli/presence")
-"""Rooms that may import them; `cli/presence` shows counts to the holder's terminal. Planning,
-accounting, smoothing, report and the rest are public."""
+SEES_PRIVATE_PRESENCE = ("records", "publishing", "mechanisms/presence")
+"""Rooms that may import them. Planning, accounting, smoothing, report and the rest are public."""
 RESEARCH = Path(__file__).resolve().parents[1] / "src" / "hexveil_research"
 RESEARCH_PACKAGES = {
     "audit": {"numpy", "pyarrow"},
@@ -136,7 +135,7 @@ RESEARCH_PACKAGES = {
 """Third-party packages of each folder of the research package, which may import all of hexveil."""
 NOT_AT_TOP = {"geopandas", "pandas", "polars", "matplotlib", "pyogrio"}
 HEAVY = (
-    "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "typer", "pydantic",
+    "duckdb", "opendp", "sqlalchemy", "pandas", "polars", "typer",
     "matplotlib", "scipy", "jsonschema", "pyspark", "cryptography", "google", "geopandas",
     "pyogrio",
 )  # fmt: skip

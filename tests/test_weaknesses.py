@@ -10,8 +10,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.cli.receipts import find_problems
-from hexveil.ledger import hash_losses, inspection, odometer, windows
-from hexveil.ledger.storage.databases import connect, transaction
+from hexveil.ledger import events, hash_losses, odometer
+from hexveil.ledger.storage.databases import connect, connect_existing, transaction
 from hexveil.ledger.unit_losses import make_key
 
 
@@ -104,7 +104,7 @@ def test_a_rollback_shows_only_against_a_later_receipt(tmp_path):
     again = hv.Ledger(place, dataset="buses", budget=1)
     assert again.verify().problems == ()
     assert again.spent == 0
-    (said,) = find_problems(inspection.connect_existing(str(place)), [folder])
+    (said,) = find_problems(connect_existing(str(place)), [folder])
     assert "which the ledger does not have" in said
 
 
@@ -116,7 +116,7 @@ def test_book_and_key_together_tell_who_is_in_it(book, tmp_path):
     def spent(name, key):
         (unit,) = hash_losses([name], np.ones(1), key, max_loss=Fraction(1)).hashes
         with transaction(connect(str(tmp_path / "ledger.sqlite"))) as connection:
-            return odometer.read_balances(connection, "buses", windows.LIFETIME, [unit]).tolist()
+            return odometer.read_balances(connection, "buses", events.LIFETIME, [unit]).tolist()
 
     assert spent(b"bus 7", book.key) > [0]
     assert spent(b"bus 99", book.key) == [0]

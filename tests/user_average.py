@@ -14,7 +14,7 @@ import numpy as np
 from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.contract import EstimateGrid, ProvenError
 from hexveil.mechanisms.single_cell.cell_allocation import LN20, CellAllocation
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import LinearSum
+from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 
 
 @dataclass(frozen=True, eq=False)

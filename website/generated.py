@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from hexveil.cli.app import PANELS, app
-from hexveil.cli.failures import Failure
+from hexveil.cli.endings import Failure
 from hexveil.cli.options import FIELDS_PANEL
 from hexveil.config.fields import FIELDS, option
 from hexveil.publishing.manifest import schema

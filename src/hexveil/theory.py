@@ -5,6 +5,11 @@ from hexveil.accounting.bias import (
     clipping_bias,
     linear_bias,
     linear_error,
+    midpoint_mean_bias,
+    midpoint_variance_bias,
+    midpoint_variance_offset,
+    reweighted_mean_bias,
+    reweighted_variance_bias,
     truncation_mean_bias,
     truncation_variance_bias,
 )
@@ -24,26 +29,19 @@ from hexveil.accounting.pseudo_user_caps import (
 )
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, wrap_around
 from hexveil.accounting.sensitivity import (
+    contribution_weights,
     mean_sensitivity,
     user_mean_sensitivity,
+    user_midpoint_mean_sensitivity,
+    user_midpoint_variance_sensitivity,
+    user_reweighted_mean_sensitivity,
+    user_reweighted_variance_sensitivity,
     user_variance_sensitivity,
     variance_sensitivity,
 )
 from hexveil.accounting.suppression.clip_user import Suppression, clip_user
 from hexveil.accounting.suppression.residual_cap import CellCaps, cap_after_suppression
 from hexveil.accounting.suppression.suppression_stages import SuppressionStage
-from hexveil.accounting.suppression_bias import (
-    contribution_weights,
-    midpoint_mean_bias,
-    midpoint_variance_bias,
-    midpoint_variance_offset,
-    reweighted_mean_bias,
-    reweighted_variance_bias,
-    user_midpoint_mean_sensitivity,
-    user_midpoint_variance_sensitivity,
-    user_reweighted_mean_sensitivity,
-    user_reweighted_variance_sensitivity,
-)
 
 __all__ = [
     "CellCaps",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path  # noqa: TC003  the parser reads annotations
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
 
-from hexveil.cli.declarations import Seed, Trials  # noqa: TC001  the parser reads annotations
 from hexveil.cli.options import RunDeclaration
 
 # The command stands in the folder of its run file when a path is used.
 _PATH = {"resolve_path": True}
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReproduceOptions(RunDeclaration):
     """Reproduce the papers' figures and claims, and report which claims hold.
 
@@ -90,8 +87,10 @@ class ReproduceOptions(RunDeclaration):
         int | None,
         typer.Option(help="λ of sample and user scaling. [default: 10]", metavar="NUMBER"),
     ] = None
-    trials: Trials = 10_000
-    seed: Seed = 0
+    trials: Annotated[int, typer.Option(help="Simulations per mechanism.", metavar="NUMBER")] = (
+        10_000
+    )
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.", metavar="NUMBER")] = 0
     out: Annotated[
         Path | None,
         typer.Option(

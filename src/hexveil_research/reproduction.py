@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from hexveil.base.errors import InputError
+from hexveil.base.work_share import tell_share
 from hexveil.cli import shared_steps
-from hexveil.cli.output import formatting, progress_bar
-from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.cli.output import formatting
+from hexveil.config import Run
+from hexveil.records.progress import show_progress
 from hexveil.simulation import private_study_output, value_distributions
 from hexveil.simulation.cell_selection import select_cell_by_text
 from hexveil_research.figures import chosen_studies, figure_setting
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 FOLDERS = ("reproduced", "reproduced-own")
 """Default folders: of the papers' own settings, and of others."""
+REPRODUCING = "Reproducing"
+"""Name of this work, of which parts are told."""
 MAX_DETAILED = 3
 """Studies of which every claim is said."""
 MIN_TRIALS = 2
@@ -66,7 +71,8 @@ def reproduce(run: Run, options: ReproduceOptions) -> None:
     )
     studies = chosen_studies(STUDIES, options.names or [], setting)
     place = options.out or Path(FOLDERS[not setting.is_papers])
-    with progress_bar.progress_bar("Reproducing") as tell:
+    tell = partial(tell_share, REPRODUCING)
+    with show_progress(REPRODUCING):
         # The number of cores is unknown on some systems.
         reports = running.run(
             studies, setting, place, jobs=options.jobs or os.cpu_count() or 1, tell=tell

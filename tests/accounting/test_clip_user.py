@@ -14,19 +14,11 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil import Occupancy, theory
-from hexveil.accounting.suppression import suppression_stages
 from hexveil.base.errors import InputError
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies
 
 EPSILONS = ("0.1", "0.5", "1", "2", "10")
-
-
-@pytest.fixture(params=[1, 2, 24], ids=lambda wide: f"wide={wide}")
-def wide(request, monkeypatch):
-    """Run both ways of finding the cheapest cell, and the change from one to the other."""
-    monkeypatch.setattr(suppression_stages, "WIDE", request.param)
-    return request.param
 
 
 def sensitivities(kept, span):
@@ -128,17 +120,14 @@ def agree(occupancy, done, expected):
     st.sampled_from(EPSILONS),
     st.sampled_from([None, 1, 3, 10, 100]),
     st.sampled_from(["undo", "keep"]),
-    st.sampled_from([1, 2, 24]),
     st.sampled_from(["smallest", "none"]),
 )
-def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished, wide, exempt):
+def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished, exempt):
     """ERRATA 1 and 2: the same pairs, K and stages as a literal transcription, any bound."""
     table = dense(occupancy, occupancy.n)
     options = {"bound": bound, "exempt": exempt}
     expected = algorithm_1(table, 3, epsilon, unfinished=unfinished, **options)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suppression_stages, "WIDE", wide)
-        done = theory.clip_user(occupancy, 3, epsilon, unfinished_stage=unfinished, **options)
+    done = theory.clip_user(occupancy, 3, epsilon, unfinished_stage=unfinished, **options)
     assert (done.exempt is None) == (exempt == "none")
     agree(occupancy, done, expected)
 
@@ -149,9 +138,8 @@ def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished, wide, exempt):
     st.sampled_from(EPSILONS),
     st.sampled_from([None, (1, 4), (4, 2), (2, math.inf), (math.inf, 10)]),
     st.sampled_from(["undo", "keep"]),
-    st.sampled_from([1, 2, 24]),
 )
-def test_separate_targets_judge_by_the_larger_share(occupancy, epsilon, targets, unfinished, wide):
+def test_separate_targets_judge_by_the_larger_share(occupancy, epsilon, targets, unfinished):
     """The algorithm with the larger share of the targets in place of the sum, E = 1."""
     table = dense(occupancy, occupancy.n)
     if targets is None:
@@ -160,11 +148,9 @@ def test_separate_targets_judge_by_the_larger_share(occupancy, epsilon, targets,
     else:
         judge = targets
     expected = algorithm_1(table, 3, epsilon, targets=judge, unfinished=unfinished)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(suppression_stages, "WIDE", wide)
-        done = theory.clip_user(
-            occupancy, 3, epsilon, error="separate", targets=targets, unfinished_stage=unfinished
-        )
+    done = theory.clip_user(
+        occupancy, 3, epsilon, error="separate", targets=targets, unfinished_stage=unfinished
+    )
     agree(occupancy, done, expected)
 
 
@@ -182,7 +168,7 @@ def larger(seed, users=40, cells=9):
 
 
 @pytest.mark.parametrize(("seed", "epsilon"), list(product(range(3), ("0.05", "0.3", "2"))))
-def test_many_stages_agree_with_algorithm_1(seed, epsilon, wide):
+def test_many_stages_agree_with_algorithm_1(seed, epsilon):
     """Forty users of up to nine cells: short and long runs, whichever way cells are compared."""
     occupancy = larger(seed)
     table = dense(occupancy, occupancy.n)

@@ -15,15 +15,16 @@ from examples import examples
 from hexveil import InputError
 from hexveil.accounting.gaussian_composition import (
     LATTICE,
+    GaussianLoss,
     calibrated_square,
     cut_digits,
     delta_down,
+    gaussian_delta,
     pure_of_square,
     square_epsilon,
     square_of_pure,
     to_delta,
 )
-from hexveil.accounting.gaussian_loss import GaussianLoss, gaussian_delta
 from hexveil.accounting.promise import PARTS
 from hexveil.model.declared_grid import MAX_GRID_CELLS
 

@@ -12,7 +12,7 @@ from scipy import special
 
 from examples import examples
 from hexveil import InputError
-from hexveil.accounting.gaussian_loss import (
+from hexveil.accounting.gaussian_composition import (
     GaussianLoss,
     calibrated_mu,
     check_delta,

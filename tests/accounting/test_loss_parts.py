@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil.accounting.loss_parts import LossParts, sum_parts
+from hexveil.accounting.moves import LossParts, sum_parts
 from hexveil.base.errors import HexveilError
 
 

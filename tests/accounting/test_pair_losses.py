@@ -17,16 +17,16 @@ from hexveil.accounting.moves import PairMoves
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, bisect_factors, loss_at
 from hexveil.mechanisms.clipped.clipped_mean import mean_moves, unrounded_mean_moves
 from hexveil.mechanisms.clipped.clipped_variance import variance_moves
-from hexveil.model.occupancy import LocalOccupancy
-from hexveil.model.pair_blocks import CellSlice
+from hexveil.model.occupancy import LocalOccupancy, Partition
 
-PAIRS = CellSlice(
+PAIRS = Partition(
+    "cells",
+    0,
     cell=np.array([0, 0, 1, 1, 2, 2]),
     user=np.array([0, 1, 0, 2, 1, 2]),
     n=np.array([3, 1, 2, 2, 1, 1]),
     n_cells=3,
     n_users=3,
-    start=np.array([0, 2, 4, 6]),
 )
 TOTAL = np.array([4, 4, 2])
 FACTOR = np.array([1.0, 0.5, 1.0])
@@ -178,7 +178,7 @@ def test_a_factor_found_by_halving_uses_up_the_loss(loss):
 
 def test_the_least_charge_counts_cells_without_a_variance():
     """There a share costs its rate of the mean: a half at rate 2 adds the factor itself."""
-    two = CellSlice(*(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1, np.array([0, 1, 2]))
+    two = Partition("cells", 0, *(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1)
     rates = np.array([1.0, 2.0]), np.array([2.0, 0.0])
     found = bisect_factors(two, np.array([4, 4]), *rates, np.ones(1), loss=5 / 3, lower_bound=True)
     assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
@@ -186,7 +186,7 @@ def test_the_least_charge_counts_cells_without_a_variance():
 
 def test_the_least_charge_is_that_of_plain_data():
     """Two of three records move a variance by 2/9, less than the bound of any share."""
-    one = CellSlice(*(np.array([x]) for x in (0, 0, 2)), 1, 1, np.array([0, 1]))
+    one = Partition("cells", 0, *(np.array([x]) for x in (0, 0, 2)), 1, 1)
     rates = np.array([0.1]), np.array([2.0])
     found = bisect_factors(one, np.array([3]), *rates, np.ones(1), loss=0.52, lower_bound=True)
     assert found.tolist() == [1.0]

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from attack import crash_draws
 from hexveil.base.errors import InputError
 from hexveil.ledger import inspection
+from hexveil.ledger.storage.databases import connect_existing
 from hexveil.publishing.verification import verify
 from ledger.books import Place
 
@@ -179,7 +180,7 @@ class Site:
     def _open(self):
         """Return a connection to the ledger and its book; nothing where none was opened yet."""
         try:
-            engine = inspection.connect_existing(self.place.url)
+            engine = connect_existing(self.place.url)
             inspection.overview(engine, "buses")
         except InputError:
             return None
@@ -264,7 +265,7 @@ class Site:
 
     def history(self, engine=None):
         """Return all events of the ledger's data set, without those of its account."""
-        engine = engine or inspection.connect_existing(self.place.url)
+        engine = engine or connect_existing(self.place.url)
         return [event for event in inspection.history(engine, "buses") if event.request]
 
     def kinds(self, request):

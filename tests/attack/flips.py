@@ -12,6 +12,7 @@ import numpy as np
 import hexveil as hv
 from hexveil.base.errors import HexveilError
 from hexveil.ledger import inspection
+from hexveil.ledger.storage.databases import connect_existing
 from hexveil.ledger.unit_losses import Losses
 from ledger.books import Place, draw, publish
 
@@ -139,7 +140,7 @@ def attack(copy, bit, answers):
 
     found = tried(verdict)
     outcome.noticed = isinstance(found, HexveilError) or bool(found)
-    tried(lambda: inspection.overview(inspection.connect_existing(copy), "buses"))
+    tried(lambda: inspection.overview(connect_existing(copy), "buses"))
     for request, numbers in (*answers.items(), ("never asked", None)):
         told = tried(lambda name=request: ask(hv.Ledger(copy, dataset="buses"), name, 77))
         outcome.refused += isinstance(told, HexveilError)

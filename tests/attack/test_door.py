@@ -37,7 +37,7 @@ MEASURES = {
     "mechanisms/map_quantiles.py", "mechanisms/private_quantile.py",
     "mechanisms/cell_ranges/pooled_spread.py", "mechanisms/cell_ranges/gaussian_looks.py",
     "mechanisms/cell_ranges/pair_votes.py",
-    "mechanisms/presence/shapes/binned_weights.py",
+    "mechanisms/presence/shape_allocation.py",
     "mechanisms/per_cell_allocation.py",
     "mechanisms/cell_blocks/block_plans.py", "mechanisms/cell_blocks/block_stage.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
@@ -55,7 +55,7 @@ STUDIES = {
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 TAKERS = {
     "measure", "values", "execute", "_prepared", "total_over_units",
-    "tally", "tally_by", "map_weighted", "sums", "_with_bins",
+    "tally", "tally_by", "total", "map_weighted", "sums", "_with_bins",
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}

@@ -15,8 +15,8 @@ import pytest
 import hexveil as hv
 from attack import exact_cases, exact_law
 from attack.exact_cases import KINDS
-from hexveil.mechanisms import permute_and_flip
-from hexveil.planning.allocation import WithinBounds
+from hexveil.mechanisms import simulated_noise
+from hexveil.planning.clipping_range.bounds import WithinBounds
 
 LONG = int(os.environ.get("HEXVEIL_ATTACK") or 0)
 PLAIN = (
@@ -106,7 +106,7 @@ def test_the_law_of_a_choice_is_that_of_its_definition():
     scores, scale = (-3, 0, -1, -1), 1.75
     told = np.exp(exact_law.choice(scores, scale))
     ones = np.ones(4, dtype=np.int64)
-    assert told == pytest.approx(permute_and_flip.law(-np.array(scores), ones, scale), abs=1e-12)
+    assert told == pytest.approx(simulated_noise.law(-np.array(scores), ones, scale), abs=1e-12)
     by_hand = [1 - np.exp(-1) / 2, np.exp(-1) / 2]
     assert np.exp(exact_law.choice((0, -1), 1.0)) == pytest.approx(by_hand, abs=1e-15)
 

@@ -12,6 +12,7 @@ import pytest
 from attack import flips
 from hexveil.base.errors import StorageError
 from hexveil.ledger import inspection
+from hexveil.ledger.storage.databases import connect_existing
 
 pytestmark = pytest.mark.slow
 
@@ -130,4 +131,4 @@ def test_a_row_that_cannot_be_meant_is_a_sentence(ledger, tmp_path, column):
             connection.execute(change)
         connection.close()
     with pytest.raises(StorageError, match="damaged"):
-        inspection.overview(inspection.connect_existing(copy))
+        inspection.overview(connect_existing(copy))

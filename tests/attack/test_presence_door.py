@@ -20,9 +20,7 @@ from hexveil.model.statistic_terms import fine_bins, parse_statistics
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
-    UnitCountRequest,
 )
-from hexveil.planning.presence.shape_request import ShapeRequest
 from hexveil.publishing.presence.presence_release import ANY_UNIT
 from presence_laws import release_pairs
 
@@ -30,15 +28,16 @@ GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9"]])
 LATTICE = ValueLattice.of((0, 60), 1)
 TERMS = parse_statistics(("p85", "share<20"))[1]
 BINS = fine_bins(LATTICE, TERMS)
+SHAPES = {"terms": TERMS, "bins": BINS, "has_mean": False}
 REQUESTS = {
-    "three stages": PresenceRequest.of(GRID, LATTICE, FleetDeclaration(2000), 2, NO_CAP),
-    "capped": PresenceRequest.of(GRID, LATTICE, FleetDeclaration(2000), 2),
-    "one shot": PresenceRequest.of(GRID, LATTICE, FleetDeclaration(500), 2),
-    "counts": UnitCountRequest(GRID, FleetDeclaration(500, cells_per_unit=2), Fraction(2)),
-    "shapes": ShapeRequest(
-        GRID, LATTICE, BINS, FleetDeclaration(2000), Fraction(2), TERMS, cap=NO_CAP
+    "three stages": PresenceRequest(GRID, LATTICE, FleetDeclaration(2000), 2, NO_CAP),
+    "capped": PresenceRequest(GRID, LATTICE, FleetDeclaration(2000), 2),
+    "one shot": PresenceRequest(GRID, LATTICE, FleetDeclaration(500), 2),
+    "counts": PresenceRequest(
+        GRID, LATTICE, FleetDeclaration(500, cells_per_unit=2), 2, count_share=Fraction(1)
     ),
-    "capped shapes": ShapeRequest(GRID, LATTICE, BINS, FleetDeclaration(2000), Fraction(2), TERMS),
+    "shapes": PresenceRequest(GRID, LATTICE, FleetDeclaration(2000), 2, NO_CAP, **SHAPES),
+    "capped shapes": PresenceRequest(GRID, LATTICE, FleetDeclaration(2000), 2, **SHAPES),
 }
 OTHERS = [(0, 0, 3, 90), (1, 0, 1, 10), (1, 1, 5, 250), (2, 2, 2, 60)]
 UNITS = {

@@ -136,9 +136,9 @@ def test_the_demo_says_where_it_may_not_write(tmp_path, monkeypatch, call):
 @pytest.mark.slow
 def test_the_demo_run_file_is_a_run_like_any_other(prepared, tmp_path):
     """Its text is valid and says what the output says."""
-    text = tomllib.loads(flights_demo.RUN)
+    text = tomllib.loads(flights_demo.SHOW.run)
     assert text["values"]["bounds"] == [100, 600]
-    (tmp_path / "flights.toml").write_text(flights_demo.RUN)
+    (tmp_path / "flights.toml").write_text(flights_demo.SHOW.run)
     assert load(str(tmp_path / "flights.toml")).plan.epsilon == "1"
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from hexveil.config.placeholders import FILL_IN
+from hexveil.config.loading import FILL_IN
 from hexveil.simulation.city import City
 from records.feeds import snapshot
 from records.test_ngsi_ld import normalised, simplified

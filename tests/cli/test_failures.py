@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.cli.failures import Failure, remedy
+from hexveil.cli.endings import Failure, remedy
 from hexveil.cli.output import formatting
 
 
@@ -53,7 +53,7 @@ def test_an_error_is_one_line_where_it_is_not_shown(capsys):
 def test_an_error_fits_a_terminal():
     """On a terminal of 50 columns no line of an error is longer."""
     code = (
-        "from hexveil.cli.failures import Failure;"
+        "from hexveil.cli.endings import Failure;"
         "Failure('InputError', 'several words of a message ' * 8, '', 2).show(as_json=False)"
     )
     master, slave = pty.openpty()

@@ -9,9 +9,9 @@ import pytest
 
 from hexveil.config import load
 from hexveil.config.fields import FIELDS
-from hexveil.config.placeholders import FILL_IN
-from hexveil.config.run_file_template import _DEFAULTS, _LINES
+from hexveil.config.loading import FILL_IN
 
+DRAFTED = {key: field for key, field in FIELDS.items() if field.example}
 GAPS = {"bounds": "[0, 65]", "timezone": '"Asia/Kolkata"'}
 SHAPES = ("itms_sample.json", "itms_flat_epoch.json", "itms_dot.csv", "itms_slash.csv")
 
@@ -80,16 +80,16 @@ def test_every_field_is_explained_in_its_own_words(here, call):
     """Above every field stands what it is, in the words of the run file's page."""
     text = call("inspect", "buses.parquet", "--init").out
     prose = " ".join(line.lstrip("# ") for line in text.splitlines())
-    for key in _LINES:
+    for key in DRAFTED:
         assert str(FIELDS[key].description).replace("as 0,65", "as [0, 65]") in prose, key
         assert re.search(rf"^(# )?{key[1]} = \S", text, flags=re.MULTILINE), key
 
 
 def test_examples_are_fields_that_can_be_read(here, call, tmp_path):
     """Every commented example and every default reads back, alone in its section."""
-    for key, line in _LINES.items():
+    for key, field in DRAFTED.items():
         section = f"[{key[0]}]\n" if key[0] else ""
-        for value in (line.example, _DEFAULTS.get(key, line.example)):
+        for value in (field.example, field.draft or field.example):
             (tmp_path / "one.toml").write_text(f"{section}{key[1]} = {value}\n")
             run = load(str(tmp_path / "one.toml"))
             assert getattr(getattr(run, key[0]) if key[0] else run, key[1]) is not None, key

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hexveil.base.errors import StorageError
-from hexveil.cli import interrupts, main, shared_steps
+from hexveil.cli import endings, main, shared_steps
 from hexveil.cli.commands import publish_command
 from hexveil.ledger.storage.databases import transaction
 from hexveil.publishing.archive.archive import Archive
@@ -119,12 +119,12 @@ def test_an_interruption_that_a_library_swallows_stops_publish(here, call, monke
 @pytest.mark.usefixtures("default_signals")
 def test_two_signals_at_once_are_one(monkeypatch):
     """The second must not break the clearing up after the first; a later one counts again."""
-    with interrupts.watched() as watch:
+    with endings.watched() as watch:
         watch.open()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGHUP)
-        monkeypatch.setattr(interrupts, "TOGETHER", 0.0)
+        monkeypatch.setattr(endings, "TOGETHER", 0.0)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
@@ -132,14 +132,14 @@ def test_two_signals_at_once_are_one(monkeypatch):
 @pytest.mark.usefixtures("default_signals")
 def test_a_signal_before_the_command_begins_counts():
     """What comes before the watch is opened is raised when it is; after it is closed, never."""
-    with interrupts.watched() as watch:
+    with endings.watched() as watch:
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             watch.open()
         watch.close()
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
-            interrupts.stop_if_asked()
+            endings.stop_if_asked()
 
 
 @pytest.mark.slow
@@ -241,9 +241,9 @@ def test_a_scratch_folder_goes_when_the_command_is_stopped(here, tmp_path, monke
 
 UNWINDING = """\
 import time
-from hexveil.cli import interrupts
+from hexveil.cli import endings
 from hexveil.records.duckdb.session import Session
-interrupts.TOGETHER = 0.0
+endings.TOGETHER = 0.0
 def stop():
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(60)

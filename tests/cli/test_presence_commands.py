@@ -496,11 +496,11 @@ def test_an_id_leaves_no_trace(here, call):
 @pytest.mark.slow
 def test_broken_twins_are_found(tmp_path, call, monkeypatch):
     """The comparison sees a plan whose fleet is counted, and a folder without its missing cells."""
-    from hexveil.cli.presence import declared_release  # noqa: PLC0415  replaced below
+    from hexveil.cli import planned_release  # noqa: PLC0415  replaced below
 
     monkeypatch.setattr(presence_release, "VettedNoise", DeafNoise)
     monkeypatch.setenv("COLUMNS", "100")
-    true_release = declared_release.publish_numbers
+    true_release = planned_release.publish_numbers
 
     def without_empty_cells(dataset, plan, **options):
         made = true_release(dataset, plan, **options)
@@ -512,7 +512,7 @@ def test_broken_twins_are_found(tmp_path, call, monkeypatch):
         return true_release(dataset, counted, **options)
 
     for number, twin in enumerate((without_empty_cells, with_counted_fleet)):
-        monkeypatch.setattr(declared_release, "publish_numbers", twin)
+        monkeypatch.setattr(planned_release, "publish_numbers", twin)
         one_road = records().replace("A8", "A4").replace("B10", "A4")
         sets = (one_road, one_road + f"{CANARY},A8,50\n")
         base, other = (

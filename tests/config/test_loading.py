@@ -220,3 +220,15 @@ def test_versions_by_file_and_a_cache(file, tmp_path, monkeypatch):
         file.write_text(BUSES + f"[read]\nversion = {wrong}\n")
         with pytest.raises(InputError, match=r"^buses.toml: \[read\] version must be text"):
             load(str(file))
+
+
+def test_gaps_are_named_with_their_sections(tmp_path):
+    """All gaps are named in one sentence, by file and section."""
+    file = tmp_path / "run.toml"
+    file.write_text('[columns]\nuser = "FILL IN"\nvalue = "FILL IN"\n')
+    with pytest.raises(InputError) as caught:
+        load(str(file))
+    assert str(caught.value) == (
+        "run.toml: user (in [columns]), value (in [columns]) are not filled in yet: replace "
+        "'FILL IN' as the comment above it says."
+    )

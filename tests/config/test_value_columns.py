@@ -7,7 +7,7 @@ import pytest
 from hexveil.base.errors import InputError
 from hexveil.config import load
 from hexveil.config.arguments import refuse_several, value_unit_of
-from hexveil.config.run_file_text import to_toml
+from hexveil.config.run_file import to_toml
 
 
 def test_options_are_repeated_once_for_each_column():

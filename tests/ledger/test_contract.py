@@ -12,7 +12,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
-from hexveil.ledger import journal, windows
+from hexveil.ledger import events, journal
 from hexveil.ledger.accounts import Spend, check_key
 from hexveil.ledger.events import TRANSITIONS
 from ledger.books import draw, losses, publish, spend, tables
@@ -61,7 +61,7 @@ def last(book):
 def clock(monkeypatch):
     """Return a function that sets the ledger's clock."""
     shown = {}
-    monkeypatch.setattr(windows, "datetime", SimpleNamespace(now=lambda _: shown["at"]))
+    monkeypatch.setattr(events, "datetime", SimpleNamespace(now=lambda _: shown["at"]))
 
     def set_to(*date):
         shown["at"] = datetime(*date, tzinfo=UTC)

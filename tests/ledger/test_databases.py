@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError, StorageError
-from hexveil.ledger.storage import databases, timeouts
+from hexveil.ledger.storage import databases
 from hexveil.ledger.storage.databases import MEMORY, connect, describe_address, transaction
 from hexveil.ledger.storage.tables import datasets, metadata
 from ledger.books import publish, schema, spend
@@ -40,17 +40,14 @@ def test_any_file_name_is_one(tmp_path, name):
     assert open_ledger(str(tmp_path / name)).spent == THIRD
 
 
-def test_ledgers_share_what_was_compiled(tmp_path):
-    """A second file compiles no statement that the first one did, and they stay two ledgers."""
-    first = open_ledger(tmp_path / "one")
+def test_ledgers_of_one_process_stay_apart(tmp_path):
+    """What one file has booked is not in another, and a file that was replaced is read anew."""
+    first, second = open_ledger(tmp_path / "one"), open_ledger(tmp_path / "two")
     book(first)
-    assert first.spent == THIRD
-    compiled = len(databases._COMPILED)
-    assert compiled > 0
-    second = open_ledger(tmp_path / "two")
-    assert second.spent == 0
-    book(second)
-    assert len(databases._COMPILED) == compiled
+    assert (first.spent, second.spent) == (THIRD, 0)
+    (tmp_path / "two").replace(tmp_path / "one")
+    (tmp_path / "two.key").replace(tmp_path / "one.key")
+    assert open_ledger(tmp_path / "one").spent == 0
 
 
 def test_a_url_and_a_path_are_the_same_ledger(tmp_path):
@@ -208,7 +205,7 @@ def test_a_file_changed_behind_an_open_ledger_is_a_storage_error(tmp_path, chang
 
 def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
     """Where another program keeps the file locked, the wait ends in one sentence."""
-    monkeypatch.setenv(timeouts.VARIABLE, "0.1")
+    monkeypatch.setenv(databases.VARIABLE, "0.1")
     path = tmp_path / "ledger.sqlite"
     ledger = open_ledger(path)
     other = sqlite3.connect(path, isolation_level=None)
@@ -251,10 +248,10 @@ def test_an_unreadable_file_is_a_storage_error(tmp_path, monkeypatch):
     path = tmp_path / "ledger.sqlite"
     open_ledger(path)
 
-    def refused(_path):
+    def refused(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(databases, "_first_bytes", refused)
+    monkeypatch.setattr(databases.Path, "open", refused)
     with pytest.raises(StorageError, match="Permission denied"):
         open_ledger(path)
 
@@ -306,7 +303,7 @@ def test_every_commit_reaches_the_disk(tmp_path):
 
 def test_one_transaction_in_memory_waits_for_the_other(monkeypatch):
     """Two at once would share a connection; the second waits, and says so when it waited long."""
-    monkeypatch.setenv(timeouts.VARIABLE, "0.1")
+    monkeypatch.setenv(databases.VARIABLE, "0.1")
     engine = connect(MEMORY)
     with transaction(engine):
         inner = transaction(engine)
@@ -339,7 +336,7 @@ def test_a_server_with_a_stricter_level_is_asked_for_ours(postgres, level):
 
 def test_a_transaction_on_a_server_holds_the_lock(postgres, monkeypatch):
     """A second writer waits, and its wait ends in one sentence; other tables may be there."""
-    monkeypatch.setenv(timeouts.VARIABLE, "2")
+    monkeypatch.setenv(databases.VARIABLE, "2")
     engine = connect(schema(postgres))
     with transaction(engine) as connection:
         connection.exec_driver_sql("CREATE TABLE photos (name text)")

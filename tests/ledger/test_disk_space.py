@@ -11,7 +11,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import StorageError
-from hexveil.ledger.storage import disk_space
+from hexveil.ledger.storage import drawing
 from ledger.books import draw, spend
 
 MANY = 9_000
@@ -81,9 +81,9 @@ def test_a_stage_stops_before_its_draw_or_is_stored(booked, monkeypatch):
     With a margin of one page the limits around the row are tried; the margin of the package moves
     where it begins to fit.
     """
-    page, row = 4096, disk_space.ENTRY_BYTES * MANY
-    for margin in (disk_space.MARGIN, 2 * page * 16):
-        monkeypatch.setattr(disk_space, "MARGIN", margin)
+    page, row = 4096, drawing.ENTRY_BYTES * MANY
+    for margin in (drawing.MARGIN, 2 * page * 16):
+        monkeypatch.setattr(drawing, "MARGIN", margin)
         seen = set()
         top = 2 * row + margin + 16 * page
         for most in {*range(8 * page, top, row // 2), *range(top - 24 * page, top, 6 * page)}:
@@ -103,8 +103,8 @@ def test_a_stage_stops_before_its_draw_or_is_stored(booked, monkeypatch):
 @pytest.mark.slow
 def test_without_room_a_draw_would_be_lost(booked, monkeypatch):
     """The room is what prevents it: without, there are limits between the event and the result."""
-    monkeypatch.setattr(disk_space, "reserve_space", lambda *_: None)
-    limits = range(8 * 4096, 4 * disk_space.ENTRY_BYTES * MANY, disk_space.ENTRY_BYTES * MANY // 8)
+    monkeypatch.setattr(drawing, "reserve_space", lambda *_: None)
+    limits = range(8 * 4096, 4 * drawing.ENTRY_BYTES * MANY, drawing.ENTRY_BYTES * MANY // 8)
     assert "lost" in {tried(booked, most, RESULTS["any"])[0] for most in limits}
 
 
@@ -112,7 +112,7 @@ def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     """The booking stands, nothing was drawn; with room the stage begins."""
     book = book_of(booked)
     with monkeypatch.context() as full:
-        full.setattr(disk_space, "ReservedSpace", _full)
+        full.setattr(drawing, "ReservedSpace", _full)
         with pytest.raises(
             StorageError, match=r"no space for the result of a draw \(No space left"
         ):
@@ -133,7 +133,7 @@ def test_the_room_is_held_until_the_store_and_leaves_nothing(tmp_path):
     entry = book.begin_draw("r", "cells", 1000)
     held = book._reserved_space[entry]
     stat = os.fstat(held.number)
-    assert stat.st_size >= 2 * 8 * 1000 + disk_space.MARGIN
+    assert stat.st_size >= 2 * 8 * 1000 + drawing.MARGIN
     assert stat.st_nlink == 0
     assert stat.st_blocks * 512 >= stat.st_size
     book.store("r", entry, np.ones(1000, dtype=np.int64))
@@ -144,9 +144,9 @@ def test_the_room_is_held_until_the_store_and_leaves_nothing(tmp_path):
 
 def test_a_draw_that_may_not_begin_holds_no_room(tmp_path, monkeypatch):
     """The file is closed when the event is refused."""
-    book, held, real = book_of(tmp_path), [], disk_space.reserve_space
+    book, held, real = book_of(tmp_path), [], drawing.reserve_space
     monkeypatch.setattr(
-        disk_space, "reserve_space", lambda *given: held.append(real(*given)) or held[-1]
+        drawing, "reserve_space", lambda *given: held.append(real(*given)) or held[-1]
     )
     with pytest.raises(hv.InputError, match="is not in the ledger"):
         book.begin_draw("r", "cells", 5)
@@ -155,6 +155,4 @@ def test_a_draw_that_may_not_begin_holds_no_room(tmp_path, monkeypatch):
 
 def test_books_elsewhere_need_no_room_here():
     """A book in memory holds none."""
-    assert (
-        disk_space.reserve_space(hv.Ledger("memory://", dataset="d", budget=1)._engine, 5) is None
-    )
+    assert drawing.reserve_space(hv.Ledger("memory://", dataset="d", budget=1)._engine, 5) is None

@@ -8,13 +8,13 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import StorageError
-from hexveil.ledger.storage import draw_lock
+from hexveil.ledger.storage import drawing
 
 
 @pytest.fixture
 def impatient(monkeypatch):
     """Wait a moment only."""
-    monkeypatch.setattr(draw_lock, "MAX_WAIT", 1.0)
+    monkeypatch.setattr(drawing, "MAX_WAIT", 1.0)
 
 
 def refused(book):
@@ -58,7 +58,7 @@ def test_whoever_draws_idles_in_no_transaction_of_a_server():
     driver, autocommit = session.driver_connection, []
     driver.autocommit = False
     driver.execute.side_effect = lambda _: autocommit.append(driver.autocommit)
-    with draw_lock._server_lock(engine):
+    with drawing._server_lock(engine):
         assert autocommit
         assert all(autocommit)
         driver.close.assert_not_called()
@@ -86,7 +86,7 @@ def test_a_connection_that_is_cut_while_it_waits_is_said(
     from ledger.books import place_of  # noqa: PLC0415
 
     book = place_of("server", tmp_path, monkeypatch, postgres).open()
-    monkeypatch.setattr(draw_lock, "MAX_WAIT", 60.0)
+    monkeypatch.setattr(drawing, "MAX_WAIT", 60.0)
     other = sa.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
     said = []
     with book.drawing():

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.ledger import export, inspection
+from hexveil.ledger import inspection
 from ledger.books import losses, publish
 
 
@@ -40,11 +40,11 @@ def test_every_format_has_the_same_rows(book, tmp_path, numbers):
     """What is read back is what the ledger says, odd names included."""
     found, results = inspection.history(book._engine), inspection.results(book._engine)
     given = results if numbers else None
-    expected = [export.event_row(one, given) for one in found]
+    expected = [inspection.event_row(one, given) for one in found]
     assert ("numbers" in expected[0]) == numbers
     assert json.dumps(expected).count("-5") == numbers
     for name in ("e.json", "e.csv", "E.PARQUET"):
-        export.write(tmp_path / name, found, results=given)
+        inspection.export(tmp_path / name, found, results=given)
     assert read(tmp_path / "e.json") == expected
     assert read(tmp_path / "e.csv") == expected
     assert pq.read_table(tmp_path / "E.PARQUET").num_rows == len(expected)
@@ -56,7 +56,7 @@ def test_no_hash_of_a_unit_is_in_a_file(book, tmp_path):
     (unit,) = losses(book, {"bus 7": "0.5"}).hashes
     found = inspection.history(book._engine)
     for name in ("e.json", "e.csv", "e.parquet"):
-        export.write(tmp_path / name, found, results=inspection.results(book._engine))
+        inspection.export(tmp_path / name, found, results=inspection.results(book._engine))
         raw = (tmp_path / name).read_bytes()
         assert unit not in raw
         assert unit.hex().encode() not in raw
@@ -65,7 +65,7 @@ def test_no_hash_of_a_unit_is_in_a_file(book, tmp_path):
 
 def test_an_empty_book_is_an_empty_table(tmp_path):
     """No event is a file with a head and no rows."""
-    export.write(tmp_path / "e.csv", ())
+    inspection.export(tmp_path / "e.csv", ())
     assert (tmp_path / "e.csv").read_text().startswith('"entry","at"')
     assert read(tmp_path / "e.csv") == []
 
@@ -74,9 +74,9 @@ def test_a_file_is_never_replaced(tmp_path):
     """What is there stays; another ending is refused; a folder that is not there is a sentence."""
     (tmp_path / "e.json").write_text("mine")
     with pytest.raises(InputError, match="exists; name a new file"):
-        export.write(tmp_path / "e.json", ())
+        inspection.export(tmp_path / "e.json", ())
     with pytest.raises(InputError, match=r"one of \.json, \.csv, \.parquet"):
-        export.write(tmp_path / "e.txt", ())
+        inspection.export(tmp_path / "e.txt", ())
     with pytest.raises(StorageError, match=r"cannot be written \(No such file"):
-        export.write(tmp_path / "none" / "e.csv", ())
+        inspection.export(tmp_path / "none" / "e.csv", ())
     assert [path.name for path in tmp_path.iterdir()] == ["e.json"]

@@ -6,7 +6,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.ledger.integrity.hash_chain import (
+from hexveil.ledger.integrity.soundness import (
     GENESIS_HASH,
     HASHED_FIELDS,
     canonical_json,

@@ -4,6 +4,7 @@ import pytest
 
 from hexveil.base.errors import InputError
 from hexveil.ledger import inspection
+from hexveil.ledger.storage.databases import connect_existing
 from ledger.books import draw, publish, spend
 
 
@@ -96,10 +97,10 @@ def test_history_of_a_data_set_is_its_own_and_its_accounts(place):
 def test_nothing_is_made_by_looking(tmp_path):
     """A book that is not there is a sentence, and stays not there."""
     with pytest.raises(InputError, match=r"there is no ledger .*l\.sqlite; hexveil ledger init"):
-        inspection.connect_existing(tmp_path / "l.sqlite")
+        connect_existing(tmp_path / "l.sqlite")
     (tmp_path / "empty.sqlite").touch()
     with pytest.raises(InputError, match="there is no ledger"):
-        inspection.connect_existing(tmp_path / "empty.sqlite")
+        connect_existing(tmp_path / "empty.sqlite")
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
 
 
@@ -107,5 +108,5 @@ def test_a_server_without_a_book_is_a_sentence(postgres):
     """No table is made in a server's database by looking for one."""
     for _ in range(2):
         with pytest.raises(InputError, match="there is no ledger postgresql://me@/") as error:
-            inspection.connect_existing(f"{postgres}&password=canary")
+            connect_existing(f"{postgres}&password=canary")
         assert "canary" not in str(error.value)

@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 import hexveil as hv
 from examples import examples
 from hexveil.base.errors import BudgetError, InputError, StorageError
+from hexveil.ledger import events
 from hexveil.ledger import ledger as module
-from hexveil.ledger import windows
 from hexveil.ledger.events import TRANSITIONS
 from hexveil.ledger.storage.databases import MEMORY, connect
 from ledger.books import losses
@@ -49,7 +49,7 @@ class Machine(RuleBasedStateMachine):
         self.state, self.booked, self.shown = {}, {}, {}
         self.entry, self.lost = collections.defaultdict(int), collections.Counter()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(windows, "datetime", SimpleNamespace(now=lambda _: self.clock))
+        self.patch.setattr(events, "datetime", SimpleNamespace(now=lambda _: self.clock))
         url = Path(self.folder.name) / "ledger.sqlite" if self.file else MEMORY
         if not self.file:
             engine = connect(MEMORY)

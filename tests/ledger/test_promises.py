@@ -11,7 +11,7 @@ from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.cli.output import ledger_text
 from hexveil.ledger import inspection
 from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon
-from hexveil.ledger.storage.databases import transaction
+from hexveil.ledger.storage.databases import connect_existing, transaction
 from hexveil.ledger.storage.tables import accounts
 from ledger.books import losses
 
@@ -82,7 +82,7 @@ def test_a_changed_budget_keeps_its_delta(tmp_path):
     book.set_budget(2)
     assert (book.account.budget, book.account.delta) == (2, DELTA)
     assert book.verify().problems == ()
-    engine = inspection.connect_existing(tmp_path / "l.sqlite")
+    engine = connect_existing(tmp_path / "l.sqlite")
     lines = [ledger_text.event_line(event) for event in inspection.history(engine)]
     assert "epsilon 1 at delta 0.000001" in lines[0]
     assert sum("epsilon 0.5 at delta 0.000001" in line for line in lines) == 1
@@ -97,7 +97,7 @@ def test_an_account_whose_delta_was_changed_is_found(tmp_path):
     """A δ that is edited in the table does not agree with the events."""
     book = book_of(tmp_path)
     reserve(book, "a", "0.5")
-    with transaction(inspection.connect_existing(tmp_path / "l.sqlite")) as connection:
+    with transaction(connect_existing(tmp_path / "l.sqlite")) as connection:
         connection.execute(sa.update(accounts).values(budget="1"))
     assert book.verify().problems
 
@@ -106,7 +106,7 @@ def test_a_pure_account_is_stored_as_before(tmp_path):
     """The text of its budget, and the fields of its events, know no δ."""
     book = hv.Ledger(tmp_path / "l.sqlite", dataset="cars", budget="0.5")
     reserve(book, "a", "0.25", Fraction(0))
-    engine = inspection.connect_existing(tmp_path / "l.sqlite")
+    engine = connect_existing(tmp_path / "l.sqlite")
     events = inspection.history(engine)
     assert events[0].body["budget"] == "0.5"
     assert "pico_epsilon" in events[-1].body

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 import hexveil as hv
 from hexveil.base.errors import StorageError
-from hexveil.ledger.integrity import hash_chain
+from hexveil.ledger.integrity import soundness
 from hexveil.ledger.integrity.verification import verify
 from hexveil.ledger.storage.databases import transaction
 from hexveil.ledger.storage.tables import events, metadata
@@ -37,9 +37,9 @@ def filled(place):
 def rechain(book):
     """Write the chain anew over what stands there, as who knows its rule can."""
     with transaction(book._engine) as connection:
-        last = hash_chain.GENESIS_HASH
+        last = soundness.GENESIS_HASH
         for row in connection.execute(sa.select(events).order_by(events.c.entry)).all():
-            last = hash_chain.chain_hash(last, row._asdict())
+            last = soundness.chain_hash(last, row._asdict())
             connection.execute(
                 sa.update(events).where(events.c.entry == row.entry).values(chain=last)
             )
@@ -92,7 +92,7 @@ def test_an_empty_book_hangs_together(plain):
     book = plain.open()
     for table in metadata.tables:
         damage(book, f"DELETE FROM {table}")
-    assert (book.verify().entries, book.verify().head) == (0, hash_chain.GENESIS_HASH)
+    assert (book.verify().entries, book.verify().head) == (0, soundness.GENESIS_HASH)
     assert book.verify().problems == ()
 
 
@@ -204,7 +204,7 @@ def test_a_refund_is_found(plain):
         connection.execute(
             sa.update(events)
             .where(events.c.entry == 14)
-            .values(units=less, body=hash_chain.canonical_json(body))
+            .values(units=less, body=soundness.canonical_json(body))
         )
     rechain(book)
     found = book.verify().problems
@@ -245,7 +245,7 @@ def test_the_head_is_the_sha256_of_the_last_entry(plain):
         rows = connection.execute(sa.select(events).order_by(events.c.entry)).all()
     last = rows[-1]._asdict() | {"units": hashlib.sha256(rows[-1].units).hexdigest()}
     del last["chain"]
-    text = f"{rows[-2].chain}\n{hash_chain.canonical_json(last)}"
+    text = f"{rows[-2].chain}\n{soundness.canonical_json(last)}"
     assert hashlib.sha256(text.encode()).hexdigest() == book.verify().head
 
 

@@ -29,7 +29,7 @@ from hexveil.mechanisms.contract import (
 )
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import LinearSum
+from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 from scripted_noise import ScriptedNoise
 
 SUMS = PrivateSums(np.array([5, 3, 9]))

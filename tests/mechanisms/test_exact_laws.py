@@ -7,15 +7,11 @@ import pytest
 
 from hexveil import Occupancy
 from hexveil.mechanisms.per_cell_allocation import PerCell
+from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
-from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import Baseline, OptimalClipping
-from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
-from hexveil.mechanisms.single_cell.private_range.levy import Levy
-from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (
-    FixedQuantile,
-    OptimizedQuantile,
-)
+from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
+from hexveil.mechanisms.single_cell.levy import Levy
+from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
 from stage_laws import ExactLoss, Problem, selection_law
 
 CASES = [

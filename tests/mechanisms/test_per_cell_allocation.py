@@ -24,7 +24,7 @@ from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import MapProblem
-from hexveil.mechanisms.single_cell.private_range.akmv import ClippedSumMean
+from hexveil.mechanisms.single_cell.quantile_averaging import ClippedSumMean
 
 SPAN = 1000
 

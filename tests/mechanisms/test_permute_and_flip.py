@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.mechanisms.permute_and_flip import choose, law
+from hexveil.mechanisms.simulated_noise import choose, law
 from permute_oracle import exact_choice, exact_law
 
 TWO = 1 / math.log(2)  # at this scale a coin's odds halve with each unit of cost

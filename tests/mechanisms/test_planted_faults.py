@@ -17,8 +17,8 @@ from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.private_quantile import PrivateQuantile
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import LinearSum
-from hexveil.mechanisms.single_cell.private_range.clipped_range_mean import RangeSum
+from hexveil.mechanisms.single_cell.clipped_range_mean import RangeSum
+from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans, UserSums
 from stage_laws import Problem, holds
 
@@ -138,7 +138,7 @@ class Leaking(RangeSum):
 
 def test_a_leak_past_the_noise_is_found(monkeypatch):
     """A stage that adds more of a user's value than it reports is found."""
-    monkeypatch.setattr("hexveil.mechanisms.single_cell.private_range.levy.RangeSum", Leaking)
+    monkeypatch.setattr("hexveil.mechanisms.single_cell.levy.RangeSum", Leaking)
     assert not sound(LEVY)
 
 

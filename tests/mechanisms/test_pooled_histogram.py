@@ -1,6 +1,6 @@
 """Pooled histogram: exact losses in both privacy models, and broken twins that are found."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,12 +8,12 @@ import pytest
 
 from hexveil.accounting.promise import PARTS, Pure, Squares, promised
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import DONE, Outputs, PrivateSums
+from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs, PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
-from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.pooled_histogram import user_histogram
 from hexveil.mechanisms.presence import unit_votes
-from hexveil.mechanisms.presence.any_unit import AnyUnit, PresenceSums
-from hexveil.mechanisms.presence.unit_votes import UnitVotes
+from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence.unit_votes import value_votes
 from presence_laws import ExactPresenceLoss, PresenceWorld
 from stage_laws import ExactLoss, Problem
 
@@ -21,8 +21,8 @@ EPSILON, SPAN, NOTHING = Fraction(2), 2, Outputs()
 EDGES = np.array([PARTS // 4, 3 * PARTS // 4])
 BASE = ((0, 0, 1, 1), (1, 0, 2, 4), (0, 1, 3, 2))
 VOTES = {
-    "even": UnitVotes(SPAN),
-    "priced": UnitVotes(SPAN, (np.array([PARTS // 2, 0]), np.array([1, 5]))),
+    "even": None,
+    "priced": (np.array([PARTS // 2, 0]), np.array([1, 5])),
 }
 
 
@@ -30,7 +30,7 @@ VOTES = {
 class OneStage:
     """A plan of one stage."""
 
-    stage: PooledHistogram
+    stage: NoisyTotals
     booked: object
     kind = "test"
 
@@ -46,7 +46,7 @@ class OneStage:
 def presence_plan(votes, promise):
     """Return the plan of a histogram with private presence."""
     law = promise.noise()
-    stage = PooledHistogram("h", VOTES[votes], EDGES, law, AnyUnit.of(law))
+    stage = value_votes("h", SPAN, EDGES, law, VOTES[votes])
     return OneStage(stage, np.full(1, float(promise.amount)))
 
 
@@ -108,7 +108,7 @@ class SplitVotes:
 def users_plan(each, promise=Pure(EPSILON), booked=None):  # noqa: B008  frozen
     """Return the plan of a histogram where values alone are private."""
     noise = promise.noise(SUBSTITUTED)
-    stage = PooledHistogram.of_users("h", SplitVotes(each), np.array([0, 1]), USER_VOTES, noise)
+    stage = user_histogram("h", SplitVotes(each), np.array([0, 1]), USER_VOTES, noise)
     return OneStage(stage, np.full(2, float(promise.amount)) if booked is None else booked)
 
 
@@ -143,16 +143,9 @@ def test_a_user_moves_gaussian_bins_by_the_root_of_two():
 def test_decisions_are_stored_with_the_votes():
     """The row holds the noisy votes, then what was decided from them."""
     law = Pure(EPSILON).noise()
-    stage = PooledHistogram(
-        "h",
-        VOTES["even"],
-        EDGES,
-        law,
-        AnyUnit.of(law),
-        lambda noisy: noisy[:1] * 2,
-        1,
-    )
+    votes = value_votes("h", SPAN, EDGES, law)
+    stage = replace(votes, decide=lambda noisy: noisy[:1] * 2, n_decided=1)
     row = stage.row(np.array([[5, 6, 7]]), NOTHING)
     outputs = NOTHING.extended("h", stage.entries, row)
-    assert stage.votes(outputs).tolist() == [5, 6, 7]
+    assert stage.noisy(outputs).tolist() == [5, 6, 7]
     assert stage.decisions(outputs).tolist() == [10]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.mechanisms.contract import Outputs, PrivateSums
-from hexveil.mechanisms.permute_and_flip import law
 from hexveil.mechanisms.private_quantile import (
     EvenBins,
     EvenPoints,
@@ -21,7 +20,7 @@ from hexveil.mechanisms.private_quantile import (
     RankCost,
     selection_scale,
 )
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.simulated_noise import SimulatedNoise, law
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
 from permute_oracle import exact_choice
 from stage_laws import candidate_scores, every_data_set

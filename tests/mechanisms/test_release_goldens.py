@@ -17,7 +17,7 @@ import hexveil as hv
 from hexveil.mechanisms import noise
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import PrivateRange
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.release_allocation import allocation_of
 from publishing.setting import dataset_of, plan_of

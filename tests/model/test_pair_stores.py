@@ -138,7 +138,7 @@ def test_the_objective_of_weights_is_that_of_a_dense_table(law, store):
 
 def _shares_of_the_first(old):
     def with_stale_shares(self, make, cells, per_user, times):
-        first = self.share[: self._blocks[0][2].n.size]
+        first = self.share[: self._blocks[0][1].n.size]
 
         def stale(block, share, *given):
             return make(block, np.resize(first, share.size), *given)
@@ -174,8 +174,8 @@ def test_faults_of_the_store_are_found(fault, monkeypatch):
 
 def test_a_block_left_out_is_found(monkeypatch):
     """Figures of a map without its last block are not those of all pairs."""
-    blocks = hv.Occupancy._runs
-    monkeypatch.setattr(hv.Occupancy, "_runs", lambda self: list(blocks(self))[:-1])
+    blocks = hv.Occupancy.blocks
+    monkeypatch.setattr(hv.Occupancy, "blocks", lambda self, room: list(blocks(self, room))[:-1])
     fresh = hv.Occupancy(*(getattr(TOWN, one.name) for one in fields(TOWN)))
     with stored(fresh, "runs") as there:
         assert there.records_per_cell.size < TOWN.n_cells
@@ -221,7 +221,7 @@ def test_both_implementations_have_the_protocol(wherever):
     occupancy = wherever(crowd)
     names = {name for name in vars(Occupancy) if not name.startswith("_")}
     assert names <= set(dir(occupancy))
-    for name in names - {"is_local", "local", "fingerprint", "map_cells", "map_users"}:
+    for name in names - {"is_local", "local", "fingerprint", "map", "map_cells", "map_users"}:
         figure, expected = (getattr(o, name) for o in (occupancy, crowd))
         arguments = (2,) if callable(figure) else ()
         if arguments:

@@ -6,7 +6,6 @@ import pytest
 
 import hexveil as hv
 from fleets import fleet, recount
-from hexveil.planning.allocation import range_kind
 from hexveil.planning.feasibility.advice import advice, epsilon_needed, finest_useful
 from hexveil.planning.feasibility.capacity import assess_grids
 
@@ -35,7 +34,7 @@ def test_plan_release_and_capacity_name_one_epsilon_that_is_enough(users, resolu
 
     with pytest.warns(hv.GridTooFineWarning) as caught:
         plan = hv.plan(fleet(resolution, users=users, recount=same), epsilon=1)
-    assert range_kind(plan.allocation.clipping) == taken
+    assert plan.allocation.clipping.mode == taken
     named = float(re.search(r"with epsilon ([\d.]+\d)", str(caught[0].message))[1])
     assert hv.plan(plan.facts, epsilon=named, advise=False).support.beats_constant
     assert named == epsilon_needed(plan)

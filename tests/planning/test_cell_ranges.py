@@ -14,9 +14,8 @@ from hexveil.accounting.error_model import LN20
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.mechanisms.cell_ranges.pooled_spread import PooledChoice
-from hexveil.planning.allocation import PerCellRange, range_kind
 from hexveil.planning.clipping_range import cell_ranges
-from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs
+from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs, PerCellRange
 from hexveil.planning.method_comparison import compare_ranges
 from strategies import occupancies
 
@@ -153,7 +152,7 @@ def test_clipping_ranges_are_compared():
     assert rows["per-cell"].average == pytest.approx(plan.expected_error)
     private = planned(clipping_range="private")
     assert rows["private"].average == pytest.approx(private.expected_error)
-    assert range_kind(private.allocation.clipping) == "private"
+    assert private.allocation.clipping.mode == "private"
     both = planned(clipping_range="private", statistics=("mean", "sd"))
     troubles = {row.clipping_range: row.trouble for row in compare_ranges(both)}
     assert "the mean alone" in troubles["per-cell"]

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 import hexveil as hv
-from hexveil.cli.output.proposal_text import common_lines
+from hexveil.cli.output.grid_text import common_lines
 from hexveil.planning.feasibility.capacity import Capacity
 from hexveil.planning.feasibility.common_grid import (
     DeclaredAssessment,

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
+from hexveil.accounting.promise import Pure
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.clipping_range import fast_prediction, private_range
-from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
+from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction, RangeSearch
 from hexveil.planning.feasibility.prediction import (
     MAX_EPSILON,
     ErrorPredictor,
@@ -136,16 +136,14 @@ def test_a_plan_chooses_what_is_predicted_to_be_best(users, epsilon):
         occupancy, epsilon=epsilon, bounds=(0, 1), clipping_range="private", advise=False
     )
     chosen = made.allocation.clipping.range
-    tried = fast_prediction.candidates_for(users, epsilon, None)
-    assert (chosen.quantiles[0], chosen.widening) in {one.ends for one in tried}
+    search = RangeSearch(occupancy, Pure(epsilon), epsilon, None)
+    ends = {(one.quantile, one.widening) for one in search.candidates}
+    assert (chosen.quantiles[0], chosen.widening) in ends
     errors = []
-    for one in tried:
-        interval, noise = private_range.build_range_plan(occupancy, epsilon, None, one.ends)
-        assert one.width == pytest.approx(interval.width)
-        assert one.remaining_epsilon(users, epsilon, None) == pytest.approx(
-            float(epsilon - interval.epsilon)
-        )
-        errors.append(interval.width * float((noise + interval.expected_bias()).mean()))
+    for one in search.candidates:
+        interval, weights = search.interval(one)
+        assert search.remaining(one) == float(epsilon - interval.epsilon)
+        errors.append(interval.width * float((weights.noise + interval.expected_bias()).mean()))
     assert made.expected_error <= 1.1 * min(errors)
 
 

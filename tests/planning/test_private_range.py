@@ -11,7 +11,7 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import WithinBounds
+from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.private_range import (
     PRIOR_SD,
     WITHIN_CELL_SHARE,

@@ -8,7 +8,7 @@ import pytest
 import hexveil as hv
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import WithinBounds, range_kind
+from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.method_comparison import same_request
 from publishing.setting import dataset_of
 
@@ -39,7 +39,7 @@ def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
     """The most exposed user loses what was asked for, no more and hardly less."""
     plan = planned(FEW, clipping_range, epsilon)
     assert Fraction(epsilon) * (1 - Fraction(1, 10**9)) < plan.epsilon <= Fraction(epsilon)
-    assert range_kind(plan.allocation.clipping) == clipping_range
+    assert plan.allocation.clipping.mode == clipping_range
     assert plan.mechanism == "weights"
 
 
@@ -61,7 +61,7 @@ def test_auto_takes_ranges_by_users_times_epsilon(epsilon, kinds, delta):
     for statistics, kind in zip((("mean",), ("mean", "sd")), kinds, strict=True):
         options = {"epsilon": epsilon, "delta": delta, "statistics": statistics, "advise": False}
         chosen, named = (hv.plan(facts, clipping_range=name, **options) for name in ("auto", kind))
-        assert range_kind(chosen.allocation.clipping) == kind
+        assert chosen.allocation.clipping.mode == kind
         assert chosen.expected_error == named.expected_error
 
 

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hexveil.accounting.error_model import mean_bias, variance_bias, variance_sensitivity_bound
+from hexveil.accounting.error_model import mean_bias, variance_bias
+from hexveil.accounting.sensitivity import variance_sensitivity_bound
 from hexveil.planning.target_errors import SeparateTargets, SumTarget
 
 AWAY = st.floats(0, 1)

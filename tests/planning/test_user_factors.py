@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.accounting.error_model import variance_sensitivity_bound
+from hexveil.accounting.sensitivity import variance_sensitivity_bound
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
 from plan_grid import losses, shares
 from strategies import occupancies

@@ -13,11 +13,14 @@ from hypothesis import given
 import hexveil as hv
 from hexveil.accounting.error_model import SECOND_MOMENT_ROUNDING, WeightedVarianceErrorModel
 from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.promise import Pure
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.model.pair_columns import ListedWeights
-from hexveil.planning.allocation import PrivateRange, WithinBounds
-from hexveil.planning.clipping_range import private_range, variance_range
+from hexveil.planning.clipping_range import variance_range
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.fast_prediction import RangeSearch
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, WITHIN_CELL_SHARE, half_width_sd
 from hexveil.planning.serialization.plan_codec import encode
 from publishing.setting import dataset_of
@@ -126,7 +129,8 @@ def test_a_mean_that_is_not_published_gets_less():
 def test_the_error_predicted_is_that_of_the_choice():
     """What the choice promises is what the plan's parts say, but for rounding the noise."""
     request = crowd_plan(1, BOTH).request
-    choice = variance_range.plan_variance_range(CROWD, request, request.epsilon)
+    search = RangeSearch(CROWD, Pure(request.epsilon), request.epsilon, None)
+    choice = variance_range.plan_variance_range(search, request)
     assert choice.predicted == pytest.approx(
         2 * crowd_plan(1, BOTH).objective_errors().mean(), rel=1e-6
     )
@@ -273,5 +277,5 @@ def test_the_table_of_such_a_plan():
     plan = crowd_plan(1, ("mean", "sd"))
     assert plan.table["variance_scale"].to_pylist() == plan.error_models["variance"].scale.tolist()
     assert set(plan.worst_case_error) == {"mean", "variance"}
-    found = private_range.range_candidates(CROWD, Fraction(1), None, part=0.5)
-    assert plan.allocation.clipping.range.quantiles in [one.quantiles for one, _ in found]
+    found = RangeSearch(CROWD, Pure(Fraction(1)), Fraction(1), None).candidates
+    assert plan.allocation.clipping.range.quantiles[0] in [one.quantile for one in found]

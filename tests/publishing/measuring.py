@@ -8,7 +8,6 @@ import numpy as np
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS, ClippedAllocation
 from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.planning import release_allocation
-from hexveil.planning.release_allocation import check_allocation
 from hexveil.publishing.private_sums import private_sums
 
 NOTHING = Outputs()
@@ -86,7 +85,8 @@ def variances(noisy, plan):
 def check(dataset, plan, _where=None):
     """Refuse what a release refuses from public facts."""
     scale = dataset.public.lattice
-    check_allocation(allocation_of(plan, scale), plan, scale, has_squares=dataset.has_squares)
+    allocation, epsilon = allocation_of(plan, scale), float(plan.requested_epsilon)
+    allocation.check_release(scale, epsilon, has_squares=dataset.has_squares)
 
 
 def values_of(numbers, plan, scale):

@@ -15,7 +15,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise
-from hexveil.planning.allocation import PerCellRange, WithinBounds
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release

@@ -16,7 +16,7 @@ import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms import noise
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import PrivateRange
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff, find_cut_off

@@ -12,9 +12,8 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.cell_blocks import block_stage
 from hexveil.mechanisms.contract import LaplaceNoise, MemoryJournal, Meter, NoisyMax, execute
 from hexveil.mechanisms.registry import REGISTRY
-from hexveil.planning.allocation import CellMechanisms
 from hexveil.planning.alternatives import explain_absence
-from hexveil.planning.cell_mechanisms import SavedStages
+from hexveil.planning.cell_mechanisms import CellMechanisms, SavedStages
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.private_sums import private_sums

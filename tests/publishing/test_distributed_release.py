@@ -16,11 +16,9 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, SPREAD_POINTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.model.pair_columns import SuppressedPairs, suppressed_column
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import (
-    PerCellRange,
-    PrivateRange,
-    WithinBounds,
-)
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.proposals import propose_runs

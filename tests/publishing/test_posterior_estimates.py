@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.allocation import PerCellRange
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
     estimate_looks,

@@ -18,7 +18,7 @@ from hexveil.mechanisms import noise as noise_library
 from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.weighted import weighted_variance
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import PrivateRange
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from publishing.drawing import interval_of

@@ -8,7 +8,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms.presence.presence_decoding import PresenceMap
-from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
+from hexveil.mechanisms.presence.shape_decoding import ShapeMap
 from hexveil.publishing.presence.presence_manifest import presence_sections
 from hexveil.publishing.presence.presence_table import released_table
 from hexveil.report import statistic_choice

@@ -5,28 +5,36 @@ the bounds. It depends on public counts alone. "Exact" means attained by some va
 never exceeded.
 
 Source: COMP Theorems IV.1 and IV.2 (its cases put right, ERRATA 1), ERRATA 8 for weights (it
-replaces IOT Lemma V.1 and RW eq. (4)) and 14 for clipping (it replaces WC Lemma III.1). Capping
-without dropping (ERRATA 9, 10) is in `capping`.
+replaces IOT Lemma V.1 and RW eq. (4)) and 14 for clipping (it replaces WC Lemma III.1). Instead of
+dropping: ERRATA 9 (re-weighting, as IOT section IV-A does in its experiments) and 10 (suppression
+towards the midpoint, the limit T = 0 of WC Theorem III.1); neither biases a mean more.
 Neighbours: one user's values all change within the bounds; users and counts are public.
 Symbols: m samples per user, N their sum, Γ contributed samples of a user, n their sum, w weights,
-U the width of the bounds, a and b the ends of clipping intervals above the lower bound.
+U the width of the bounds, a and b the ends of clipping intervals above the lower bound, δ the mass
+taken away.
+
+Dropped towards the midpoint (proof for U = 1): let the contributed samples have mass 1 - δ and
+mean t, the dropped ones mean s and variance v <= s(1 - s). Then V - V' = δ v + δ(1 - δ)((t - s)² -
+(t - 1/2)²) is linear in t. It is least, -δ(1 - δ)/4, where all values are equal to a bound, and
+largest where contributed samples lie at one bound and k dropped ones at the other:
+k (N - k)/N² - δ(1 - δ)/4, with k as near to N/2 as N - n allows. The published constant is the
+middle of the two, the bias half their distance.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hexveil.accounting.sensitivity import check_counts
+from hexveil.accounting.sensitivity import (
+    check_contributions,
+    check_counts,
+    contribution_weights,
+    variance_sensitivity_bound,
+)
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Floats, Ints
-
 
 Offset = Literal["best"] | None
 
@@ -155,6 +163,103 @@ def truncation_variance_bias(contributions: ArrayLike, counts: ArrayLike, span: 
     return span**2 * (n_moved * (total - n_moved)) / total**2
 
 
+def reweighted_mean_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
+    """Largest |Σ (Γ/n) user mean - mean of all samples|, in value units; exact.
+
+    δ U with δ = Σ max(m/N - Γ/n, 0), at most 1 - n/N (ERRATA 9).
+
+    Parameters
+    ----------
+    contributions, counts, span
+        As for `truncation_mean_bias`.
+
+    Examples
+    --------
+    >>> reweighted_mean_bias([1, 1], [3, 1], 8.0)
+    2.0
+    """
+    return linear_bias(contribution_weights(contributions, counts), counts, span)
+
+
+def reweighted_variance_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
+    """Bound on |re-weighted variance - variance of all samples|, in squared units.
+
+    U² δ(1 - δ) for δ <= 1/2, else U²/4 (ERRATA 9). The re-weighted variance is
+    Σ_l (w_l/m_l) Σ_j (x_lj - weighted mean)² with w = Γ/n.
+
+    Parameters
+    ----------
+    contributions, counts, span
+        As for `truncation_mean_bias`.
+
+    Examples
+    --------
+    >>> reweighted_variance_bias([1, 1], [3, 1], 8.0)
+    12.0
+    """
+    delta = reweighted_mean_bias(contributions, counts, 1.0)
+    return span**2 * float(variance_sensitivity_bound(np.array(delta)))
+
+
+def midpoint_mean_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
+    """Largest bias of the mean with dropped samples put at the midpoint, in value units; exact.
+
+    (U/2)(1 - n/N), half of dropping (ERRATA 10). Contributions may all be 0.
+
+    Parameters
+    ----------
+    contributions, counts, span
+        As for `truncation_mean_bias`.
+
+    Examples
+    --------
+    >>> midpoint_mean_bias([1, 1], [3, 1], 8.0)
+    2.0
+    """
+    n, total = check_contributions(contributions, counts, minimum=0)
+    return span * (total - n) / (2 * total)
+
+
+def midpoint_variance_offset(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
+    """Return the constant to add to the variance with dropped samples at the midpoint.
+
+    U² δ(1 - δ)/4 for δ = 1 - n/N <= 1/2 (ERRATA 10); beyond, the same middle of the two ends of
+    the error (module head). Public, in squared value units.
+
+    Parameters
+    ----------
+    contributions, counts, span
+        As for `truncation_mean_bias`, but contributions may all be 0.
+
+    Examples
+    --------
+    >>> midpoint_variance_offset([1, 1, 1], [1, 2, 1], 4.0)
+    0.75
+    """
+    low, high = _midpoint_variance_error(contributions, counts)
+    return span**2 * (low + high) / 2
+
+
+def midpoint_variance_bias(contributions: ArrayLike, counts: ArrayLike, span: float) -> float:
+    """Largest bias of the variance with dropped samples at the midpoint; exact.
+
+    After `midpoint_variance_offset` is added: U² δ(1 - δ)/2 for δ = 1 - n/N <= 1/2, half of
+    dropping (ERRATA 10); beyond, U²/8, for odd N times 1 - 1/N² (module head).
+
+    Parameters
+    ----------
+    contributions, counts, span
+        As for `truncation_mean_bias`, but contributions may all be 0.
+
+    Examples
+    --------
+    >>> midpoint_variance_bias([1, 1, 1], [1, 2, 1], 4.0), midpoint_variance_bias([0], [2], 4.0)
+    (1.5, 2.0)
+    """
+    low, high = _midpoint_variance_error(contributions, counts)
+    return span**2 * (high - low) / 2
+
+
 def clipping_bias(
     lower: ArrayLike,
     upper: ArrayLike,
@@ -216,14 +321,11 @@ def _per_user(weights: ArrayLike, m: Ints, name: str) -> Floats:
     return array
 
 
-def check_contributions(
-    contributions: ArrayLike, counts: ArrayLike, minimum: int
-) -> tuple[int, int]:
-    """Return (n, N); raise InputError unless 0 <= Γ <= m and n >= `least`."""
-    m, g = check_counts(counts), np.asarray(contributions)
-    if g.shape != m.shape or g.dtype.kind not in "iu" or (g < 0).any() or (g > m).any():
-        raise InputError("contributions need a whole number from 0 to the count for each user.")
-    n = int(g.sum())
-    if n < minimum:
-        raise InputError("at least one sample must contribute.")
-    return n, int(m.sum())
+def _midpoint_variance_error(contributions: ArrayLike, counts: ArrayLike) -> tuple[float, float]:
+    """Return the ends of (variance - variance with dropped samples at the midpoint) for U = 1."""
+    n, total = check_contributions(contributions, counts, minimum=0)
+    # Half of all samples at the far bound make the variance largest, or all that were dropped if
+    # they are fewer.
+    n_moved = min(total - n, total // 2)
+    quarter = n * (total - n) / (4 * total**2)
+    return -quarter, n_moved * (total - n_moved) / total**2 - quarter

@@ -5,19 +5,12 @@ arrays with an entry per user, so that it can be mapped over all pairs at once o
 where they lie.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from hexveil.accounting.error_model import round_down_to_quanta
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.rational import sum_upper_bounds
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.model.occupancy import Pairs
-
+from hexveil.model.occupancy import Pairs
 
 # ---- after the cap ----
 

@@ -26,24 +26,17 @@ users that is at least U² Σ_g 1 / (L r_g²), and at most L M; by the power mea
 least U √G / (L √M).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.accounting.sensitivity import variance_sensitivity_bound
+from hexveil.base.arrays import Bools, Floats
 from hexveil.base.read_only import ReadOnlyArrays
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
-
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import PublicMetadata
 
 LN20 = math.log(20.0)
 SECOND_MOMENT_ROUNDING = 2.0**-20 + 2.0**-30
@@ -63,7 +56,7 @@ def constant_error(name: str, occupancy: Occupancy) -> Floats:
     return np.where(has_single_record(occupancy), 0.0, largest) if name == "variance" else largest
 
 
-def has_single_record(occupancy: Occupancy) -> NDArray[np.bool_]:
+def has_single_record(occupancy: Occupancy) -> Bools:
     """Return which cells have one record: their variance is 0 whatever its value is."""
     return np.asarray(occupancy.records_per_cell == 1)
 
@@ -75,14 +68,7 @@ def mean_bias(clipped_share: Floats) -> Floats:
 
 def variance_bias(clipped_share: Floats) -> Floats:
     """Return the worst-case bias of the variance when a share `away` is put at the middle."""
-    half = np.minimum(clipped_share, 0.5)
-    return np.asarray(half * (1.0 - half) / 2.0)
-
-
-def variance_sensitivity_bound(share: Floats) -> Floats:
-    """Return the most that a user of this share can move the variance."""
-    half = np.minimum(share, 0.5)
-    return np.asarray(half * (1.0 - half))
+    return variance_sensitivity_bound(clipped_share) / 2.0
 
 
 def span_in_quanta(span: Floats, facts: PublicMetadata) -> Floats:
@@ -130,12 +116,12 @@ class ErrorModel(ReadOnlyArrays):
     law: NoiseLaw = field(default=LAPLACE, kw_only=True)
 
     @property
-    def noised(self) -> NDArray[np.bool_]:
+    def noised(self) -> Bools:
         """Whether each cell's values are read for this statistic."""
         return self.noise > 0
 
     @property
-    def informative(self) -> NDArray[np.bool_]:
+    def informative(self) -> Bools:
         """Whether each cell's number says something of the cell: read, or known without reading."""
         return np.asarray(self.noised | (self.constant_error == 0))
 
@@ -173,7 +159,7 @@ class ErrorModel(ReadOnlyArrays):
         """Bound by which each cell's quality is graded."""
         return self.bound95
 
-    def within(self, unit: Floats) -> ErrorModel:
+    def within(self, unit: Floats) -> "ErrorModel":
         """Return the same statistic in other units."""
         return replace(self, unit=unit)
 
@@ -195,7 +181,7 @@ class RenormalisedErrorModel(ErrorModel):
     max_bias: Floats
 
     @property
-    def informative(self) -> NDArray[np.bool_]:
+    def informative(self) -> Bools:
         """Whether each cell's number says something of the cell: read, or known without reading."""
         # One contributed sample of several: its variance is 0 and says nothing of the others.
         return np.asarray(self.noised | (self.max_bias == 0))
@@ -310,14 +296,14 @@ class CellMechanismErrorModel(ErrorModel):
         For bounds of width 1.
     """
 
-    reads_values: NDArray[np.bool_]
-    proven: NDArray[np.bool_]
+    reads_values: Bools
+    proven: Bools
     max_bias: Floats
     predicted_error: Floats
     error_bound95: Floats
 
     @property
-    def noised(self) -> NDArray[np.bool_]:
+    def noised(self) -> Bools:
         """Whether each cell's values are read for this statistic."""
         return self.reads_values
 

@@ -15,36 +15,36 @@ as a square of μ: all numbers of a stage are one vector, moved by at most √(�
 second keeps the lattice term s within what composition asks (accounting/gaussian_composition.py,
 with proof and source). It matters where a unit moves a number by fewer than 1 / LATTICE = 512
 steps. A unit's losses, and its squares, add up over stages, also those that outcomes chose.
+Whole parts: sums of doubles depend on their order, so that pairs in blocks would lose other doubles
+than the same pairs at hand. Where that matters, each loss is rounded up to a multiple of 2^-e, the
+multiples are added as integers of 64 bits, and the sum is rounded up to a double once. The exponent
+e follows from public numbers, the loss of a cell and the most cells of a user: no sum reaches 2^61,
+and a part is below 2^-58 of the largest sum.
 Rounding: of each term by a few correctly rounded operations, which `ROUNDING` covers; of sums in
 the direction that is asked for.
 """
 
-from __future__ import annotations
-
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.gaussian_composition import LATTICE
+from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.errors import HexveilError
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import read_only
-from hexveil.model.occupancy import BLOCK_PAIRS
-from hexveil.model.pair_blocks import CellSlice
+from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, Pairs, Partition, WholeGroup
+from hexveil.model.pair_columns import Suppressed, Weights
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.pair_columns import Suppressed, Weights
-
-    Moved = Iterable[tuple[Ints | Floats, Floats]]
-    Terms = tuple[Floats, ...]
-    Currency = Callable[[Moved], Terms]
+Moved: TypeAlias = Iterable[tuple[Ints | Floats, Floats]]
+Terms: TypeAlias = tuple[Floats, ...]
+Currency: TypeAlias = Callable[[Moved], Terms]
 
 FINE = 2.0**40
 """Steps of bounds whose lattice is not known; a power of two, so that products are exact."""
@@ -78,12 +78,23 @@ def squares(moved: Moved) -> Terms:
     return np.asarray(stage), np.asarray(lattice)
 
 
+def beyond(moved: Moved) -> Terms:
+    """Return the pure loss of each pair beyond what was authorised and not spent.
+
+    Moves in the noise of this stage, in that which was authorised before, and in that which spent
+    some of it. A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
+    """
+    terms, authorised, used = (quotient(by, scale) for by, scale in moved)
+    rounding = 16.0 * ULP * (terms + authorised + used)
+    return (np.maximum(terms - (authorised - used) - rounding, 0.0),)
+
+
 def add_up(user: Ints, terms: Terms, n_users: int, *, up: bool) -> Floats:
-    """Return what each unit loses: the sum of its terms, rounded up or down; of two the larger."""
+    """Return each unit's loss: the sum of its terms, rounded up or down; of two the larger."""
     if up:
-        sums = [sum_upper_bounds(user, one * ROUNDING, n_users) for one in terms]
+        sums = [sum_upper_bounds(user, term * ROUNDING, n_users) for term in terms]
     else:
-        sums = [sum_lower_bound(user, one, n_users) for one in terms]
+        sums = [sum_lower_bound(user, term, n_users) for term in terms]
     return np.asarray(np.max(sums, axis=0))
 
 
@@ -123,7 +134,7 @@ class StatisticMoves:
     @classmethod
     def of(
         cls, moved_by: Callable[..., Ints | Floats], cells: tuple[NDArray[Any], ...], scale: Floats
-    ) -> StatisticMoves:
+    ) -> Self:
         """Return the same, of scales that are 0 where a cell publishes a constant."""
         arrays = tuple(map(read_only, cells))
         return cls(moved_by, arrays, read_only(np.where(scale == 0, np.inf, scale)))
@@ -151,7 +162,7 @@ class PairMoves:
     suppressed: tuple[Suppressed, ...] = ()
     weight: Weights | None = None
 
-    def at(self, scales: Sequence[Floats]) -> PairMoves:
+    def at(self, scales: Sequence[Floats]) -> Self:
         """Return the same moves under other noise: of each statistic, in the order of cells.
 
         A cell that publishes a constant has no entry.
@@ -164,108 +175,174 @@ class PairMoves:
         return replace(self, statistics=tuple(statistics))
 
     def per_user(self, currency: Currency, *, up: bool) -> Floats:
-        """Return what each user loses, rounded up or down."""
-        work = partial(_user_sums, reading=self._reading(currency), up=up)
-        return np.asarray(self._map("users", work))
+        """Return each user's loss, rounded up or down."""
+        return np.asarray(self._map("users", partial(_user_sums, up=up), currency))
 
     def per_pair(self, currency: Currency) -> Floats:
-        """Return what each pair at hand adds to its user's loss, not rounded up."""
-        work = partial(_pair_terms, reading=self._reading(currency))
-        return np.asarray(self._map("users", work))
+        """Return the part of each pair at hand in its user's loss, not rounded up."""
+        return np.asarray(self._map("users", _pair_terms, currency))
 
     def claimed(self, currency: Currency) -> Floats:
-        """Return what each user loses if each of its cells costs what it costs at most."""
-        claims = self._map("cells", partial(_largest, reading=self._reading(currency)))
+        """Return each user's loss if each of its cells costs as much as it can."""
+        claims = self._map("cells", _largest, currency)
         # Columns of one array come back as the array.
         claims = claims if isinstance(claims, tuple) else (claims,)
-        work = partial(_claimed, reading=self._reading(currency, len(claims)))
-        return np.asarray(self._map("users", work, claims))
+        return np.asarray(self._map("users", _claimed, currency, claims))
 
     def charged_cells(self) -> Ints:
         """Return in how many cells each user moves anything."""
-        work = partial(_charged_cells, reading=self._reading(losses))
-        return np.asarray(self._map("users", work))
+        return np.asarray(self._map("users", _charged_cells, losses))
 
-    def _reading(self, currency: Currency, claims: int = 0) -> _Reading:
-        works = tuple((one.moved_by, len(one.cells)) for one in self.statistics)
-        weights = 0 if self.weight is None else 1
-        return _Reading(works, currency, weights, claims, len(self.suppressed))
+    def _map(
+        self,
+        group: WholeGroup,
+        work: Callable[..., Any],
+        currency: Currency,
+        claims: tuple[Floats, ...] = (),
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function of pairs, their terms and claims, wherever the pairs are."""
+        moved_by = tuple(statistic.moved_by for statistic in self.statistics)
+        kernel = partial(_asked, work=work, moved_by=moved_by, currency=currency)
+        cells = claims, tuple((statistic.scale, *statistic.cells) for statistic in self.statistics)
+        if self.weight is None:
+            return self.occupancy.map(group, kernel, (cells,), (self.users,), self.suppressed)
+        weighed = partial(_weighed, work=kernel)
+        return self.weight.map(group, weighed, (cells,), (self.users,))
 
-    def _map(self, whole: str, work: Callable[..., Any], claims: Sequence[Floats] = ()) -> Any:  # noqa: ANN401  what the work returns
-        cells: list[NDArray[Any]] = [*claims]
-        for one in self.statistics:
-            cells += [one.scale, *one.cells]
-        weight, occupancy = self.weight, self.occupancy
-        if weight is not None:
-            mapped = weight.map_cells if whole == "cells" else weight.map_users
-            return mapped(work, cells, self.users)
-        mapped = occupancy.map_cells if whole == "cells" else occupancy.map_users
-        return mapped(work, cells, self.users, self.suppressed)
+
+Statistics = tuple[tuple[NDArray[Any], ...], ...]
+"""Scales of cells and the other arrays of cells, of each statistic."""
+
+
+def _weighed(pairs: Pairs, weight: Ints, *given: object, work: Callable[..., Any]) -> Any:  # noqa: ANN401  what the work returns
+    return work(pairs, *given, weights=(weight,))
+
+
+def _asked(
+    pairs: Pairs,
+    cells: tuple[Terms, Statistics],
+    users: tuple[Floats, ...],
+    *suppressed: Bools,
+    work: Callable[..., Any],
+    moved_by: tuple[Callable[..., Ints | Floats], ...],
+    currency: Currency,
+    weights: tuple[Ints, ...] = (),
+) -> Any:  # noqa: ANN401  what the work returns
+    """Apply the work to pairs, their terms, and claims; terms in parts that fit a cache."""
+    (claims, statistics), terms = cells, []
+    for begin in range(0, max(pairs.n.size, 1), BLOCK_PAIRS):
+        rows = slice(begin, begin + BLOCK_PAIRS)
+        cell, user, n = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
+        part = Partition("users", 0, cell, user, n, pairs.n_cells, pairs.n_users)
+        weight, dropped = (
+            [column[rows] for column in columns] for columns in (weights, suppressed)
+        )
+        moved = (
+            (by(part, *weight, *arrays, *users, *dropped), scale[cell])
+            for by, (scale, *arrays) in zip(moved_by, statistics, strict=True)
+        )
+        terms.append(currency(moved))
+    return work(pairs, tuple(map(np.concatenate, zip(*terms, strict=True))), claims)
+
+
+def _user_sums(pairs: Pairs, terms: Terms, _: Terms, *, up: bool) -> Floats:
+    return add_up(pairs.user, terms, pairs.n_users, up=up)
+
+
+def _pair_terms(_: Pairs, terms: Terms, __: Terms) -> Floats:
+    return terms[0]
+
+
+def _largest(pairs: Pairs, terms: Terms, _: Terms) -> Terms:
+    return tuple(np.maximum.reduceat(term, pairs.start[:-1]) for term in terms)
+
+
+def _claimed(pairs: Pairs, terms: Terms, claims: Terms) -> Floats:
+    # A user who moves nothing in a cell is not charged there, whatever the others lose.
+    charged = tuple(
+        np.where(term > 0, claim[pairs.cell], 0.0)
+        for term, claim in zip(terms, claims, strict=True)
+    )
+    return add_up(pairs.user, charged, pairs.n_users, up=True)
+
+
+def _charged_cells(pairs: Pairs, terms: Terms, _: Terms) -> Ints:
+    return np.bincount(pairs.user[terms[0] > 0], minlength=pairs.n_users)
+
+
+# ---- sums in whole parts ----
+
+
+SUM_BITS = 61
+"""Sums of parts stay below 2 to this power."""
+SLACK = 2
+"""A loss of a pair is rounded up from at most its cell's, and stays below so many times that."""
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """How a block reads its arrays: weights, claims, scales and cells, users, columns of pairs."""
+class LossParts:
+    """Parts of 2^-exponent in which the losses of pairs are added.
 
-    works: tuple[tuple[Callable[..., Ints | Floats], int], ...]
-    currency: Currency
-    weights: int
-    claims: int
-    columns: int
+    Attributes
+    ----------
+    exponent : int
+    largest : float
+        No loss of a pair is above this.
+    """
 
-    def terms(self, pairs: Pairs, given: tuple[NDArray[Any], ...]) -> Terms:
-        """Return the terms of all pairs, computed in parts that fit a processor's cache."""
-        end = len(given) - self.columns
-        found = []
-        for begin in range(0, max(pairs.n.size, 1), BLOCK_PAIRS):
-            rows = slice(begin, begin + BLOCK_PAIRS)
-            columns = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
-            start = np.zeros(0, dtype=np.int64)
-            part = CellSlice(*columns, pairs.n_cells, pairs.n_users, start=start)
-            weights = [one[rows] for one in given[: self.weights]]
-            suppressed = [one[rows] for one in given[end:]]
-            cells = given[self.weights + self.claims : end]
-            found.append(self.currency(self._moved(part, weights, cells, suppressed)))
-        return tuple(map(np.concatenate, zip(*found, strict=True)))
+    exponent: int
+    largest: float
 
-    def _moved(
-        self,
-        pairs: Pairs,
-        weights: list[NDArray[Any]],
-        cells: tuple[NDArray[Any], ...],
-        suppressed: list[NDArray[Any]],
-    ) -> Iterator[tuple[Ints | Floats, Floats]]:
-        users, at = cells[sum(1 + size for _, size in self.works) :], 0
-        for work, size in self.works:
-            own = cells[at + 1 : at + 1 + size]
-            by = work(pairs, *weights, *own, *users, *suppressed)
-            yield by, cells[at][pairs.cell]
-            at += 1 + size
+    @classmethod
+    def of_cells(cls, cell_epsilon: Fraction, n_cells: int) -> "LossParts":
+        """Return the parts for users of at most so many cells, each with this loss.
 
+        Examples
+        --------
+        >>> from fractions import Fraction
+        >>> LossParts.of_cells(Fraction(1, 2), 3)
+        LossParts(exponent=59, largest=1.0)
+        """
+        limit = float(SLACK * cell_epsilon * n_cells)
+        return cls(SUM_BITS - math.frexp(limit)[1], float(SLACK * cell_epsilon))
 
-def _user_sums(pairs: Pairs, *given: NDArray[Any], reading: _Reading, up: bool) -> Floats:
-    return add_up(pairs.user, reading.terms(pairs, given), pairs.n_users, up=up)
+    def rounded_up(self, losses: Floats) -> Ints:
+        """Return each loss in parts, rounded up."""
+        # Scaling by a power of two is exact.
+        return np.ceil(np.ldexp(self._checked(losses), self.exponent)).astype(np.int64)
 
+    def rounded_down(self, losses: Floats) -> Ints:
+        """Return each loss in parts, rounded down."""
+        return np.floor(np.ldexp(self._checked(losses), self.exponent)).astype(np.int64)
 
-def _pair_terms(pairs: Pairs, *given: NDArray[Any], reading: _Reading) -> Floats:
-    return reading.terms(pairs, given)[0]
+    def _checked(self, losses: Floats) -> Floats:
+        # Not (losses > largest): what is no number is refused, too.
+        if not ((losses >= 0) & (losses <= self.largest)).all():
+            raise HexveilError(
+                "a stage would cost a user more than the loss of its cell, so nothing was drawn: "
+                "its plan was changed after its loss was computed. Plan again."
+            )
+        return losses
 
+    def upper_bounds(self, parts: Ints) -> Floats:
+        """Return sums of parts as doubles that are not below them; nothing stays 0."""
+        losses = np.ldexp(np.nextafter(parts.astype(np.float64), np.inf), -self.exponent)
+        return np.where(parts > 0, losses, 0.0)
 
-def _largest(pairs: Pairs, *given: NDArray[Any], reading: _Reading) -> Terms:
-    begin = pairs.start[:-1]
-    return tuple(np.maximum.reduceat(one, begin) for one in reading.terms(pairs, given))
-
-
-def _claimed(pairs: Pairs, *given: NDArray[Any], reading: _Reading) -> Floats:
-    claims = given[reading.weights : reading.weights + reading.claims]
-    own = reading.terms(pairs, given)
-    # A user who moves nothing in a cell is not charged there, whatever the others lose.
-    terms = (
-        np.where(mine > 0, claim[pairs.cell], 0.0) for mine, claim in zip(own, claims, strict=True)
-    )
-    return add_up(pairs.user, tuple(terms), pairs.n_users, up=True)
+    def lower_bounds(self, parts: Ints) -> Floats:
+        """Return sums of parts as doubles that are not above them."""
+        losses = np.ldexp(np.nextafter(parts.astype(np.float64), -np.inf), -self.exponent)
+        return np.where(parts > 0, losses, 0.0)
 
 
-def _charged_cells(pairs: Pairs, *given: NDArray[Any], reading: _Reading) -> Ints:
-    (terms,) = reading.terms(pairs, given)
-    return np.bincount(pairs.user[terms > 0], minlength=pairs.n_users)
+def sum_parts(user: Ints, parts: Ints, n_users: int) -> Ints:
+    """Return each user's sum of parts.
+
+    Examples
+    --------
+    >>> sum_parts(np.array([1, 0, 1]), np.array([2, 3, 4]), 2).tolist()
+    [3, 6]
+    """
+    total = np.zeros(n_users, dtype=np.int64)
+    np.add.at(total, user, parts)
+    return total

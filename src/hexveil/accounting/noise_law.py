@@ -5,8 +5,8 @@ law, up to rounding. A unit's moves count in L1 under Laplace noise, in L2 under
 `power` of the law. What noise costs: accounting/promise.py, accounting/moves.py.
 
 X and Y are independent noise of two numbers, of one scale. Gaussian tails are those of normal noise
-one step nearer to zero, which are never smaller (the lemma of `accounting.gaussian_loss`). The
-Laplace noise of n numbers together, at scale 1, is G - H with G and H of the gamma law of shape n,
+one step nearer to zero, which are never smaller (the lemma of `gaussian_composition`). The Laplace
+noise of n numbers together, at scale 1, is G - H with G and H of the gamma law of shape n,
 so for t >= 0
 
     P(G - H > t) = exp(-t) Σ_{k<n} Σ_{i<=k} C(n+i-1, i) 2^-(n+i) t^(k-i) / (k-i)!
@@ -21,17 +21,14 @@ by sums over k of t^|k| t^|z-k|; the tests compare it with brute force. Its tail
 that of one number by a factor near T / 2b.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
+from hexveil.base.arrays import Floats
 
 FAR = 700.0
 """Beyond it the tail is no normal double."""

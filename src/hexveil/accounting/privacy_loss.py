@@ -33,27 +33,15 @@ cell and arrays with an entry per user. So they serve pairs in memory and, mappe
 that are spread over machines.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hexveil.accounting.contributions import (
-    record_shares,
-    sum_terms_per_user,
-)
-from hexveil.accounting.error_model import variance_sensitivity_bound
-from hexveil.accounting.sensitivity import variance_share
+from hexveil.accounting.contributions import record_shares, sum_terms_per_user
+from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import sum_upper_bounds
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
-
+from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
 
 VARIANCE_LATTICE = 2.0**-30
 """Step of a published variance, as a part of its noise scale; charged to each user of the cell."""
@@ -71,7 +59,7 @@ def privacy_loss(
     *,
     mean_sensitivity: ArrayLike | None = None,
     variance_sensitivity: ArrayLike | None = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Loss of each user over all cells and statistics, in epsilon, rounded up.
 
     Sum over a user's cells of s_mean / b_mean + s_var / b_var (ERRATA 3), with the joint formula
@@ -231,10 +219,7 @@ def bisect_factors(
         if lower_bound:
             terms = _min_charge(contribution, largest, *rates)
         cost = np.bincount(position, weights=terms, minlength=who.size)
-        low, high = (
-            np.where(cost <= loss, midpoint, low),
-            np.where(cost <= loss, high, midpoint),
-        )
+        low, high = (np.where(cost <= loss, midpoint, low), np.where(cost <= loss, high, midpoint))
     factors = factor.copy()
     factors[who] = high if lower_bound else low
     return factors

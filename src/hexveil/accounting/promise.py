@@ -15,18 +15,19 @@ Rounding: amounts are exact and parts of a whole add up to it; an ε to be plann
 down, one that is stated up.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import (
     CHOICES,
+    MIN_DEVIATION,
     calibrated_square,
+    check_delta,
     cut_digits,
     epsilons_of_squares,
     pure_of_square,
@@ -34,16 +35,10 @@ from hexveil.accounting.gaussian_composition import (
     square_epsilon,
     square_of_pure,
 )
-from hexveil.accounting.gaussian_loss import MIN_DEVIATION, check_delta
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Gaussian, Laplace
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Gaussian, Laplace, NoiseLaw
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats
 
 PARTS = 2**20
 """Whole-number parts of a unit's full weight, of all its votes, and of the span of the bounds."""
@@ -142,6 +137,10 @@ class Pure(_Amount):
         """Return the share that purely private stages of this ε together cost."""
         return epsilon / self.amount
 
+    def choices(self, number: int = CHOICES) -> Fraction:  # noqa: ARG002  see Squares
+        """Return the ε that choices may cost together: all of it."""
+        return self.amount
+
     def noise(self, weights: int = 1) -> Laplace:
         """Return the noise of numbers that a unit moves by so many full weights, in parts.
 
@@ -166,6 +165,11 @@ class Pure(_Amount):
     def laplace_epsilon(self, weights: int = 1) -> Fraction:  # noqa: ARG002  see Squares
         """Return the ε at which Laplace noise deviates as the noise of this does: its own."""
         return self.amount
+
+    @staticmethod
+    def laplace_amount(epsilon: Fraction, weights: int = 1) -> Fraction:  # noqa: ARG004  see Squares
+        """Return the amount whose noise deviates as Laplace noise of this ε: its own."""
+        return epsilon
 
     @staticmethod
     def noise_share(share: Fraction) -> Fraction:
@@ -255,6 +259,11 @@ class Squares(_Amount):
     def laplace_epsilon(self, weights: int = 1) -> Fraction:
         """Return the ε at which Laplace noise deviates as the noise of this does."""
         return Fraction(weights * math.sqrt(2.0) / (self.noise(weights).scale / PARTS))
+
+    @staticmethod
+    def laplace_amount(epsilon: Fraction, weights: int = 1) -> Fraction:
+        """Return the amount whose noise deviates as Laplace noise of this ε."""
+        return epsilon**2 / (2 * weights)
 
     @staticmethod
     def noise_share(share: Fraction) -> Fraction:

@@ -15,28 +15,21 @@ Neighbours: one user's values all change; users and their counts are public.
 Symbols: m samples per user, N their sum, U the width of the bounds, T the threshold.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hexveil.accounting.bias import linear_error
 from hexveil.accounting.pseudo_users import best_fit
 from hexveil.accounting.sensitivity import check_counts
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-
 
 Noise = Literal["mean", "std"]
 
@@ -303,8 +296,8 @@ class Clipping:
         Worst-case bias plus expected |noise| at scale T / (epsilon N).
     """
 
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
+    lower: Floats
+    upper: Floats
     threshold: float
     worst_case_error: float
 

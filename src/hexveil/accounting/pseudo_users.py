@@ -16,24 +16,18 @@ equal room is filled by one step, and a size splits at most one run: there are a
 as distinct sizes, not as users.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hexveil.accounting.sensitivity import check_counts
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Floats, Ints
-
-    Placed = list[tuple[int, int, int]]
+Placed = list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True, eq=False)

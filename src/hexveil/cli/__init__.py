@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.cli import interrupts
+    from hexveil.cli import endings
 
 NEW_OBJECTS = 250_000
 """New objects after which a command looks for garbage: libraries make 200,000 that last, and a
@@ -19,9 +19,9 @@ search every 700 took a quarter of their loading."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; 130 and one line if it was interrupted."""
-    from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
+    from hexveil.cli import endings  # noqa: PLC0415  loading takes a moment
 
-    with interrupts.watched() as watch:
+    with endings.watched() as watch:
         return _run(arguments, watch)
 
 
@@ -31,20 +31,20 @@ def command() -> None:
     # Large solves take one thread each anyway (base/blas_threads.py). Those that OpenBLAS starts as
     # it is loaded wait actively for work, which took a tenth of a short command.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
+    from hexveil.cli import endings  # noqa: PLC0415  loading takes a moment
 
-    with interrupts.watched(is_process=True) as watch:
+    with endings.watched(is_process=True) as watch:
         code = _run(None, watch)
         # The work is done and has its code: a late signal must not change it.
-        interrupts.ignore()
-        if code == interrupts.CODE:
-            interrupts.leave()
+        endings.ignore()
+        if code == endings.CODE:
+            endings.leave()
         sys.exit(code)
 
 
-def _run(arguments: Sequence[str] | None, watch: interrupts.Watch) -> int:
+def _run(arguments: Sequence[str] | None, watch: endings.Watch) -> int:
     """Return the exit code; when this returns, the watch raises no more."""
-    from hexveil.cli import interrupts  # noqa: PLC0415  loading takes a moment
+    from hexveil.cli import endings  # noqa: PLC0415  loading takes a moment
 
     try:
         try:
@@ -56,10 +56,10 @@ def _run(arguments: Sequence[str] | None, watch: interrupts.Watch) -> int:
             watch.close()
     except KeyboardInterrupt:
         watch.close()
-        code, failure = interrupts.CODE, None
+        code, failure = endings.CODE, None
     # An interruption that came too late to stop anything leaves the code of the finished work.
-    if code == interrupts.CODE or (watch.arrived and code):
-        code, failure = interrupts.CODE, interrupts.STOPPED
+    if code == endings.CODE or (watch.arrived and code):
+        code, failure = endings.CODE, endings.STOPPED
     if failure is not None:
         # By the words alone: a command line that cannot be parsed may ask for JSON, too.
         failure.show(as_json="--json" in (sys.argv[1:] if arguments is None else arguments))

@@ -7,20 +7,17 @@ the day that it serves worst, as a grid for several value columns is judged by i
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
-from hexveil.cli.output.proposal_text import grid_fields
+from hexveil.cli.output.grid_text import fields_json, grid_fields
 from hexveil.config import arguments
-from hexveil.config.run_file_text import toml_lines
+from hexveil.config.run_file import toml_lines
 from hexveil.model.cells import OneCell
-from hexveil.planning.allocation import range_kind
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.common_grid import choose_common_grids, common_grids
@@ -30,13 +27,33 @@ from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import date
 
-    from hexveil.cli.output.proposal_text import Changes
+    from hexveil.cli.output.grid_text import Changes
     from hexveil.config import Run
     from hexveil.planning.feasibility.common_grid import CommonGrid
 
     Proposal = tuple[CommonGrid, str]
+
+
+LONGEST = 3_700
+"""Days of one command."""
+
+
+def requested_days(day: str | None, first_day: str | None, last_day: str | None) -> list[date]:
+    """Return the days, oldest first."""
+    if (day is None) == (first_day is None) or (first_day is None) != (last_day is None):
+        raise InputError("name a day (--date), or the first and the last day (--from and --to).")
+    ends = [_date(text) for text in ((day, day) if day is not None else (first_day, last_day))]
+    if not ends[0] <= ends[1] or (ends[1] - ends[0]).days >= LONGEST:
+        raise InputError(f"--from {ends[0]} --to {ends[1]} must be a span of 1 to {LONGEST} days.")
+    return [ends[0] + timedelta(k) for k in range((ends[1] - ends[0]).days + 1)]
+
+
+def _date(text: str | None) -> date:
+    try:
+        return date.fromisoformat(text or "")
+    except ValueError:
+        raise InputError(f"a day must look like 2026-11-20, got {text!r}.") from None
 
 
 @dataclass(frozen=True)
@@ -64,8 +81,22 @@ class JudgedDay:
     baseline_error: float | None = None
 
 
-def show_series(run: Run, days: Sequence[date], *, as_json: bool) -> None:
-    """Print which of the days pass, and a grid for all of them; nothing is spent."""
+def show_series(
+    run: Run, days: Sequence[date], others: Mapping[str, bool], *, as_json: bool
+) -> None:
+    """Print which of the days pass, and a grid for all of them; nothing is spent.
+
+    `others` are options about one plan, by name: whether each is given.
+    """
+    option_names = [name for name, is_given in others.items() if is_given]
+    if option_names:
+        raise InputError(f"{option_names[0]} is about one plan; leave it out, or --from and --to.")
+    if arguments.is_presence_private(run):
+        raise InputError(
+            '--from has no use with protect = "presence": a plan follows from declarations, so it '
+            "is the same on every day. Leave it out."
+        )
+    shared_steps.check_plan_options(run)
     if run.select.dates is not None:
         raise InputError("dates (in [select]) and --from cannot be combined: leave one out.")
     judged, plans = [], {}
@@ -76,38 +107,32 @@ def show_series(run: Run, days: Sequence[date], *, as_json: bool) -> None:
             plans[row.day] = plan
     # Of a day without any cell no grid makes a map.
     proposal = _propose(run, plans) if len(plans) == len(days) else None
-    if as_json:
-        typer.echo(json.dumps(_json(judged, proposal), indent=2))
-        return
-    typer.echo("\n".join([*_day_lines(judged), *_proposal_lines(judged, proposal)]))
+    formatting.show(
+        lambda: [*_day_lines(judged), *_proposal_lines(judged, proposal)],
+        lambda: _json(judged, proposal),
+        as_json=as_json,
+    )
 
 
 def _judge(run: Run, day: str) -> tuple[JudgedDay, Plan | None]:
     """Return whether a day passes, and its plan if that is one of means and variances."""
     try:
         of_day = run_of_day(run, day)
-        is_one = len(arguments.value_columns_of(run)) == 1
-        facts = (
-            shared_steps.read_facts(of_day)
-            if is_one
-            else shared_steps.read_releasable(of_day).public
-        )
-        planned = shared_steps.plan_run(of_day, facts)
+        planned = shared_steps.plan_run(of_day, shared_steps.read_facts(of_day))
     except InputError as error:
         return JudgedDay(day, passes=False, why=str(error)), None
     if not isinstance(planned, Plan):
         return JudgedDay(day, planned.refusal is None, planned.refusal or "planned"), None
     support = planned.support
     return JudgedDay(
-        day, support.beats_constant, range_kind(planned.allocation.clipping), support.cells,
+        day, support.beats_constant, planned.allocation.clipping.mode, support.cells,
         support.users, support.mean_error, support.baseline_error,
     ), planned  # fmt: skip
 
 
 def run_of_day(run: Run, day: str) -> Run:
     """Return the run of one local day."""
-    select = run.select.model_copy(update={"dates": (day, day)})
-    return run.model_copy(update={"select": select}).standing_in(run.folder)
+    return run.with_fields("select", dates=(day, day))
 
 
 def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:
@@ -124,7 +149,7 @@ def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:
     )
     grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
     # The kinds that "auto" took on some day; a stated one is the only one.
-    kinds = dict.fromkeys(range_kind(row.allocation.clipping) for row in plans.values())
+    kinds = dict.fromkeys(row.allocation.clipping.mode for row in plans.values())
     proposals: list[Proposal] = []
     with show_progress(OTHER_GRIDS):
         for kind in kinds:
@@ -197,6 +222,5 @@ def _json(judged: Sequence[JudgedDay], proposal: Proposal | None) -> dict[str, A
     return {
         "days": [asdict(row) for row in judged],
         "share": sum(row.passes for row in judged) / len(judged),
-        "proposed": {f"{section}.{name}": value for (section, name), value in fields.items()}
-        or None,
+        "proposed": fields_json(fields) or None,
     }

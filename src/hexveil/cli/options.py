@@ -1,8 +1,8 @@
 """Commands made of declared options, with options and --set for the fields of a run file.
 
-A command's declaration is a data class: its fields are the options that the parser reads, its
-documentation is the help. Its body is called with the checked run, if it takes one, and with an
-object of this class. Neither help nor completion loads a body.
+A command's declaration is a data class: its fields are the options that the parser reads (their
+texts are in options.toml), its documentation is the help. Its body is called with the checked run,
+if it takes one, and with an object of this class. Neither help nor completion loads a body.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import contextlib
 import dataclasses
 import difflib
 import inspect
+import tomllib
 import typing
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
@@ -27,27 +30,31 @@ if TYPE_CHECKING:
     Key = tuple[str, str]
 
 FIELDS_PANEL = "Fields of the run file"
+_TEXTS = tomllib.loads((files(__package__) / "options.toml").read_text("utf-8"))
 
 
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """Options of a command.
+    """Options of a command; every subclass is a frozen data class.
 
     Attributes
     ----------
     home : str
-        Module of the body, which has the name of the command.
+        Module of the body, which has the name of the command; "" for its file in `commands`.
     example : str
     as_json : bool
     """
 
-    home: ClassVar[str]
+    home: ClassVar[str] = ""
     example: ClassVar[str]
 
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False
+    as_json: bool = False
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunDeclaration(Declaration):
     """Options of a command that takes a run: beside its own, those of the run's fields.
 
@@ -94,7 +101,7 @@ def command_of(name: str, declared: type[Declaration]) -> Callable[..., int | No
     command_parameters = [
         _parameter(
             field.name,
-            hints[field.name],
+            _annotated(declared, field.name, hints[field.name]),
             inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
         )
         for field in sorted(dataclasses.fields(declared), key=lambda field: field.name == "as_json")
@@ -102,7 +109,9 @@ def command_of(name: str, declared: type[Declaration]) -> Callable[..., int | No
     parameters = [*command_parameters, *_run_parameters(declared)]
 
     def command(**options: Any) -> int | None:  # noqa: ANN401  options of every kind
-        body = getattr(import_module(declared.home), name)
+        body = getattr(
+            import_module(declared.home or f"{__package__}.commands.{name}_command"), name
+        )
         values = declared(**{field.name: options.pop(field.name) for field in command_parameters})
         if not takes_run:
             return typing.cast("int | None", body(values))
@@ -118,6 +127,21 @@ def command_of(name: str, declared: type[Declaration]) -> Callable[..., int | No
     command.__name__ = name
     command.__doc__ = declared.__doc__
     return command
+
+
+def _annotated(declared: type[Declaration], name: str, hint: Any) -> object:  # noqa: ANN401  a type
+    """Return the type of an option with its text; a type that has one already as it is."""
+    tables = (_TEXTS.get(one.__name__, {}) for one in declared.__mro__)
+    text = next((dict(table[name]) for table in tables if name in table), None)
+    if text is None:
+        return hint
+    if text.pop("argument", False):
+        return Annotated[hint, typer.Argument(**text)]
+    # A switch alone has no --no-...; other flags follow from the name.
+    flag = text.pop("flag", f"--{name.replace('_', '-')}" if hint is bool else None)
+    # A command with a run stands in the folder of its file when a path is used.
+    is_moved = issubclass(declared, RunDeclaration) and Path in (hint, *typing.get_args(hint))
+    return Annotated[hint, typer.Option(*filter(None, [flag]), resolve_path=is_moved, **text)]
 
 
 def _run_parameters(declared: type[Declaration]) -> Iterator[inspect.Parameter]:

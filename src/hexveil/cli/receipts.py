@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger import inspection
+from hexveil.ledger.storage.databases import connect_existing
 from hexveil.publishing import receipt
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.ledger import Spend
+    from hexveil.ledger.storage.databases import Engine
     from hexveil.publishing.archive.archive import Archive
     from hexveil.publishing.archive.current_release import CurrentRelease
 
@@ -24,7 +26,7 @@ _REMEDY = (
 )
 
 
-def find_problems(engine: inspection.Engine, folders: Sequence[Path]) -> list[str]:
+def find_problems(engine: Engine, folders: Sequence[Path]) -> list[str]:
     """Return a message for each release folder that disagrees with the ledger."""
     sentences: list[str] = []
     for folder in folders:
@@ -37,7 +39,7 @@ def find_problems(engine: inspection.Engine, folders: Sequence[Path]) -> list[st
     return sentences
 
 
-def describe_problem(engine: inspection.Engine, name: str, entry: int, chain: str) -> str | None:
+def describe_problem(engine: Engine, name: str, entry: int, chain: str) -> str | None:
     """Return a message if the ledger lacks the entry of a release, else None."""
     stands = inspection.hash_at(engine, entry)
     if stands == chain:
@@ -68,7 +70,7 @@ def check_behind(url: str, place: Archive, *releases: CurrentRelease | None) -> 
         return
     try:
         # Never created here: a new, empty ledger would hide that the old one is gone.
-        engine = inspection.connect_existing(url)
+        engine = connect_existing(url)
     except InputError:
         raise StorageError(
             f"{place.address} holds releases that a ledger booked, but the ledger of this run is "
@@ -91,7 +93,7 @@ def ledger_entry(folder: Path) -> tuple[int, str] | None:
 def known_spend(account: dict[str, Any]) -> Spend | None:
     """Return the spending of a data set in an existing ledger; a dry run creates none."""
     try:
-        engine = inspection.connect_existing(account["url"])
+        engine = connect_existing(account["url"])
         (summary,) = inspection.overview(engine, account["dataset"]).accounts
     except InputError:
         return None

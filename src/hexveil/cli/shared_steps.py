@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH, part_of_work
-from hexveil.cli.output.clip_user_text import clip_user_json
+from hexveil.cli.output.price_text import clip_user_json
 from hexveil.config import arguments
-from hexveil.config.run_file import Grid
 from hexveil.model.cells import Cells, OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID, advice
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from hexveil.config import Run
     from hexveil.model.column_facts import ColumnFacts
-    from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
+    from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning import Capacity
     from hexveil.planning.feasibility.proposals import RunAdvice
     from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
@@ -61,8 +60,8 @@ def missing_out() -> InputError:
 
 def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -> None:
     """Write a proposed run that can be released as it is: with a folder, a ledger and a budget."""
+    from hexveil.config.run_file import run_file_text  # noqa: PLC0415  as above
     from hexveil.config.run_file_template import dataset_name  # noqa: PLC0415  for proposals alone
-    from hexveil.config.run_file_text import run_file_text  # noqa: PLC0415  as above
 
     epsilon = changes.get(("plan", "epsilon"), run.plan.epsilon)
     folder = os.path.relpath(file.with_name(f"{file.stem}-map"))
@@ -85,9 +84,11 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
     atomic_files.write(file, text.encode())
 
 
-def only_raw() -> InputError:
-    """Return the error for estimates that private presence does not have."""
-    return InputError('estimates has "raw" alone with protect = "presence"; leave it out.')
+def refuse_unused(run: Run, unused: Mapping[str, bool]) -> None:
+    """Refuse options without a use under private presence, which look at records or their plans."""
+    given = [name for name, is_given in unused.items() if is_given]
+    if given and arguments.is_presence_private(run):
+        raise InputError(f'{given[0]} has no use with protect = "presence"; leave it out.')
 
 
 def read(run: Run) -> Dataset:
@@ -120,23 +121,18 @@ def read_releasable(run: Run) -> ReleasableDataset:
     return dataset
 
 
-def read_facts(run: Run) -> PublicMetadata:
-    """Return the public metadata of the run's records, which keeps its counts on other grids."""
-    facts = read(run).public
-    return facts if facts.recount is None else replace(facts, recount=_kept(run, facts.recount))
+def read_facts(run: Run) -> Any:  # noqa: ANN401  of one value column, or of several
+    """Return the public facts of the run's records, which keep their counts on other grids."""
+    if len(arguments.value_columns_of(run)) == 1:
+        return _keeping(run, read(run).public)
+    facts = cast("ColumnDatasets", read_releasable(run)).public
+    return replace(facts, columns={n: _keeping(run, own) for n, own in facts.columns.items()})
 
 
-def _kept(run: Run, recount: Recount) -> KeptCounts:
-    return KeptCounts(recount, run.read.scratch)
-
-
-def read_column_facts(run: Run) -> dict[str, PublicMetadata]:
-    """Return the public metadata of each value column; they keep their counts on other grids."""
-    dataset = cast("ColumnDatasets", read_releasable(run))
-    return {
-        column: replace(facts, recount=facts.recount and _kept(run, facts.recount))
-        for column, facts in dataset.public.columns.items()
-    }
+def _keeping(run: Run, facts: PublicMetadata) -> PublicMetadata:
+    """Return facts that keep their counts on other grids."""
+    kept = facts.recount and KeptCounts(facts.recount, run.read.scratch)
+    return facts if kept is None else replace(facts, recount=kept)
 
 
 def read_cells(run: Run) -> Dataset:
@@ -152,7 +148,7 @@ def read_cells_of_columns(run: Run) -> ColumnDatasets:
 def _with_cells(run: Run) -> Run:
     """Return the run with one cell of all records where it has no places and no labels."""
     if not arguments.has_places(run) and not run.cells.explicit_fields():
-        return run.model_copy(update={"cells": Grid(one_cell=True)})
+        return run.with_fields("cells", one_cell=True)
     return run
 
 
@@ -187,8 +183,14 @@ def _query_of_column(run: Run, dialect: str) -> str:
 
 
 def check_plan_options(run: Run) -> None:
-    """Raise InputError for an invalid plan before the records are read."""
-    arguments.plan_arguments(run, make_plan)
+    """Raise InputError for an invalid plan, or declaration, before the records are read."""
+    arguments.refuse_declarations(run)
+    if not arguments.is_presence_private(run):
+        arguments.plan_arguments(run, make_plan)
+        return
+    arguments.presence_arguments(run)
+    if run.release.estimates not in (None, ("raw",)):
+        raise InputError('estimates has "raw" alone with protect = "presence"; leave it out.')
 
 
 def plan_run(run: Run, facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:

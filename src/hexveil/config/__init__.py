@@ -6,9 +6,8 @@ from hexveil.base.lazy_names import load_on_use
 
 if TYPE_CHECKING:
     from hexveil.config.loading import checked, load
-    from hexveil.config.run_file import SECTIONS, Run
+    from hexveil.config.run_file import Run
 
-__all__ = ["SECTIONS", "Run", "checked", "load"]
+__all__ = ["Run", "checked", "load"]
 
-_HOMES = {"checked": "loading", "load": "loading", "Run": "run_file", "SECTIONS": "run_file"}
-__getattr__ = load_on_use(__name__, _HOMES)
+__getattr__ = load_on_use(__name__, {"checked": "loading", "load": "loading", "Run": "run_file"})

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
-from hexveil.config.fields import option
-from hexveil.config.goal_names import GOALS
-from hexveil.config.run_file import SECTIONS
+from hexveil.config.fields import option, section_of
+from hexveil.config.loading import GOALS, LIMITS
+from hexveil.config.run_file import is_area_file
 from hexveil.mechanisms import parse
 from hexveil.model.areas import area_of
 from hexveil.model.cells import Cells, Labels, OneCell
@@ -74,23 +74,15 @@ def value_columns_of(run: Run) -> tuple[str, ...]:
 
 def runs_of_columns(run: Run) -> list[Run]:
     """Return a run of each value column alone, with the facts stated of it."""
-    runs = []
+    stated = run.values.explicit_fields()
+    by_column = {name: value for name, value in stated.items() if isinstance(value, dict)}
+    errors, runs = run.plan.baseline_error, []
     for column in value_columns_of(run):
-        declared = run.values.explicit_fields()
-        own = {
-            name: stated.get(column)
-            for name, stated in declared.items()
-            if isinstance(stated, dict)
-        }
-        columns = run.columns.model_copy(update={"value": column})
-        values = run.values.model_copy(update=own)
-        plan = run.plan
-        if isinstance(plan.baseline_error, dict):
-            # A column that is left out has the default.
-            own_error = plan.baseline_error.get(column)
-            plan = plan.model_copy(update={"baseline_error": own_error})
-        alone = run.model_copy(update={"columns": columns, "values": values, "plan": plan})
-        runs.append(alone.standing_in(run.folder))
+        own = {name: value.get(column) for name, value in by_column.items()}
+        alone = run.with_fields("columns", value=column).with_fields("values", **own)
+        # A column that is left out has the default.
+        own_error = {"baseline_error": errors.get(column)} if isinstance(errors, dict) else {}
+        runs.append(alone.with_fields("plan", **own_error))
     return runs or [run]
 
 
@@ -183,14 +175,9 @@ def declared_area(written: tuple[str, ...]) -> Area:
         ) from None
 
 
-def is_area_file(written: tuple[str, ...]) -> bool:
-    """Return whether an area is written as the name of a GeoJSON file."""
-    return len(written) == 1 and written[0].lower().endswith((".geojson", ".json"))
-
-
 def is_presence_private(run: Run) -> bool:
     """Return whether the run protects presence."""
-    return run.privacy.protect == "presence"
+    return bool(run.privacy.protect == "presence")
 
 
 _LIMITS = ("max_bad_rows", "max_repeats", "accept_single_records")
@@ -265,10 +252,6 @@ def presence_arguments(run: Run) -> Arguments:
 
 
 _UNIT_SIZES = ("records_per_unit", "cells_per_unit")
-
-
-LIMITS = ("epsilon", "target_error", "cell_epsilon")
-"""Fields of [plan] of which a run has one."""
 
 
 def _check_limits(limits: set[str]) -> None:
@@ -391,22 +374,17 @@ def complete(function: Callable[..., object], fields: Arguments) -> Arguments:
         and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     # Arguments without a field of the run are for the caller to give.
-    missing = [name for name in needed if name not in fields and home(name) is not None]
+    missing = [name for name in needed if name not in fields and section_of(name) is not None]
     if missing:
         begin = BEGIN if {"user", "value"} <= set(missing) else ""
         raise InputError(f"{_missing_fields(missing)}{begin}.")
     return fields
 
 
-def home(name: str) -> str | None:
-    """Return the section that contains a library argument, or None."""
-    return next((s for s, model in SECTIONS.items() if name in model.model_fields), None)
-
-
 def _missing_fields(missing: list[str]) -> str:
     descriptions = []
     for name in missing:
-        section = home(name)
+        section = section_of(name)
         assert section is not None  # noqa: S101  only names with a home are asked for
         descriptions.append(f"{name} (in [{section}], or {option(section, name)})")
     verb = "is" if len(descriptions) == 1 else "are"

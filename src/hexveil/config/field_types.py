@@ -6,9 +6,7 @@ Numbers stay exact: they are handed on as the text that was written, so 0.1 mean
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, get_args
-
-from pydantic import BeforeValidator
+from typing import TYPE_CHECKING, get_args
 
 from hexveil.model.statistic_terms import Estimator
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode
@@ -23,6 +21,8 @@ from hexveil.planning.request import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hexveil.config.fields import RunField
 
 
 def _text(value: object) -> str:
@@ -156,7 +156,7 @@ def _lists(value: object) -> tuple[tuple[str, ...], ...] | dict[str, tuple[str, 
     """Return lists of text: of one column alone, or one per column, in order or by name."""
     lists = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(lists, (list, tuple)):
-        raise ValueError(  # noqa: TRY004  what pydantic takes for a refusal
+        raise ValueError(  # noqa: TRY004  what is taken for a refusal
             'must be a list, or one for each label, such as ["4", "15"]'
         )
     if not isinstance(value, dict) and not any(isinstance(item, (list, tuple)) for item in lists):
@@ -227,45 +227,47 @@ def _version(value: object) -> str | dict[str, str]:
     return _text(value)
 
 
-def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
-    """Return the check that a value is one of the library's words."""
+READERS: dict[str, Callable[[object], object]] = {
+    "text": _text,
+    "names": _names,
+    "words": _words,
+    "lists": _lists,
+    "paths": _paths,
+    "version": _version,
+    "switch": _switch,
+    "number": _number,
+    "integer": _integer,
+    "share": _share,
+    "numbers": _numbers,
+    "columns": _column_names,
+    "text by column": _column_text,
+    "number by column": _column_number,
+    "integer by column": _column_integer,
+    "bounds by column": _column_bounds,
+    "goals": _goals,
+    "weights": _weights,
+}
+"""Check and conversion of a value, by the kind of its field; each raises ValueError."""
+CHOICES: dict[str, tuple[str, ...]] = {
+    "protect": ("values", "presence"),
+    "estimator": get_args(Estimator),
+    "method": get_args(Method),
+    "objective": get_args(Objective),
+    "error": get_args(ErrorKind),
+    "clipping_range": get_args(ClippingRangeMode),
+    "clip_user": get_args(ClipUserForm),
+    "unfinished_stage": get_args(UnfinishedStage),
+    "exempt": get_args(ExemptCell),
+    "series": ("daily", "fixed"),
+    "late": ("keep", "revise"),
+}
+"""Words of the fields that take one of the library's."""
 
-    def check(value: object) -> str:
-        if value in words:
-            return str(value)
-        raise ValueError(f"must be one of {', '.join(words)}, got {_text_of(value)}")
 
-    return check
-
-
-Text = Annotated[str, BeforeValidator(_text)]
-Exact = Annotated[str, BeforeValidator(_number)]
-Integer = Annotated[int, BeforeValidator(_integer)]
-Share = Annotated[float, BeforeValidator(_share)]
-Switch = Annotated[bool, BeforeValidator(_switch)]
-Numbers = Annotated[tuple[str, ...], BeforeValidator(_numbers)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-Paths = Annotated[tuple[str, ...], BeforeValidator(_paths)]
-ColumnNames = Annotated[str | tuple[str, ...], BeforeValidator(_column_names)]
-ColumnBounds = Annotated[
-    tuple[str, ...] | dict[str, tuple[str, ...]], BeforeValidator(_column_bounds)
-]
-ColumnNumber = Annotated[str | dict[str, str], BeforeValidator(_column_number)]
-ColumnInteger = Annotated[int | dict[str, int], BeforeValidator(_column_integer)]
-ColumnText = Annotated[str | dict[str, str], BeforeValidator(_column_text)]
-Goals = Annotated[str | dict[str, str | dict[str, str]], BeforeValidator(_goals)]
-Weights = Annotated[dict[str, str], BeforeValidator(_weights)]
-EstimatorName = Annotated[str, BeforeValidator(_one_of(get_args(Estimator)))]
-Version = Annotated[str | dict[str, str], BeforeValidator(_version)]
-MethodName = Annotated[str, BeforeValidator(_one_of(get_args(Method)))]
-ObjectiveName = Annotated[str, BeforeValidator(_one_of(get_args(Objective)))]
-ClipUserName = Annotated[str, BeforeValidator(_one_of(get_args(ClipUserForm)))]
-UnfinishedStageName = Annotated[str, BeforeValidator(_one_of(get_args(UnfinishedStage)))]
-ExemptName = Annotated[str, BeforeValidator(_one_of(get_args(ExemptCell)))]
-ErrorMode = Annotated[str, BeforeValidator(_one_of(get_args(ErrorKind)))]
-RangeMode = Annotated[str, BeforeValidator(_one_of(get_args(ClippingRangeMode)))]
-SeriesKind = Annotated[str, BeforeValidator(_one_of(("daily", "fixed")))]
-LatePolicy = Annotated[str, BeforeValidator(_one_of(("keep", "revise")))]
-Lists = Annotated[tuple[tuple[str, ...], ...] | dict[str, tuple[str, ...]], BeforeValidator(_lists)]
-ProtectName = Annotated[str, BeforeValidator(_one_of(("values", "presence")))]
-Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+def read_value(name: str, field: RunField, value: object) -> object:
+    """Return the value of a field as the library takes it; ValueError with the reason if none."""
+    if field.kind != "choice":
+        return READERS[field.kind](value)
+    if value in CHOICES[name]:
+        return value
+    raise ValueError(f"must be one of {', '.join(CHOICES[name])}, got {_text_of(value)}")

@@ -1,6 +1,7 @@
-"""Fields of a run file: their shapes, descriptions and options, without any library.
+"""Fields of a run file, as fields.toml states them: for options, help, refusals and drafts.
 
-Help and completion read these at every call; types are checked by `run_file`.
+Help and completion read these at every call, so nothing here loads a library; values are checked
+by `field_types`.
 """
 
 from __future__ import annotations
@@ -9,23 +10,51 @@ import tomllib
 from importlib.resources import files
 from typing import NamedTuple
 
+SHAPES = {
+    "text": "TEXT", "names": "TEXT,...", "words": "TEXT,...", "lists": "TEXT,...;...",
+    "paths": "PATH", "choice": "TEXT", "version": "TEXT", "switch": "SWITCH",
+    "number": "NUMBER", "integer": "NUMBER", "share": "NUMBER", "numbers": "NUMBER,...",
+    "columns": "TEXT+", "text by column": "[COLUMN=]TEXT+", "number by column": "[COLUMN=]NUMBER+",
+    "integer by column": "[COLUMN=]NUMBER+", "bounds by column": "[COLUMN=]NUMBER,...+",
+    "goals": "[NAME=]NUMBER+", "weights": "NAME=NUMBER,...",
+}  # fmt: skip
+"""How a value of each kind is written; with "+" it may be given several times, once for each
+statistic or value column."""
+
 
 class RunField(NamedTuple):
-    """Shape, description and default of a field.
+    """A field of a run file.
 
     Attributes
     ----------
-    shape : str
-        Such as "NUMBER,...", or "SWITCH"; with "+" it may be given several times, once for each
-        statistic or value column.
+    kind : str
+        Of its values: see `SHAPES`.
     description : str
     default : str, optional
         Of the library.
+    option : str
+        Option that people type for it, and its help; "" where it is given by --set alone.
+    example, note : str
+        For a draft: a value in TOML, and text after the description; "" where it has none.
+    draft : str, optional
+        Value that a draft proposes for any records, in TOML.
+    is_path : bool
+        Whether it is a path, relative to the folder of the file.
     """
 
-    shape: str
+    kind: str
     description: str
     default: str | None = None
+    option: str = ""
+    example: str = ""
+    note: str = ""
+    draft: str | None = None
+    is_path: bool = False
+
+    @property
+    def shape(self) -> str:
+        """How a value is written, such as "NUMBER,..."."""
+        return SHAPES[self.kind]
 
     @property
     def is_repeated(self) -> bool:
@@ -38,36 +67,19 @@ class RunField(NamedTuple):
         return f"{self.description} [default: {self.default}]" if self.default else self.description
 
 
-def _read_fields() -> dict[tuple[str, str], RunField]:
-    """Return the fields of fields.toml."""
-    content = tomllib.loads((files(__package__) / "fields.toml").read_text("utf-8"))
-    sections = {"": {"source": content.pop("source")}} | content
-    return {
-        (section, name): RunField(*entry)
-        for section, fields in sections.items()
-        for name, entry in fields.items()
-    }
-
-
-FIELDS = _read_fields()
-"""Every field by (section, name); section "" is the top of the file."""
-OPTIONS = {
-    ("columns", "user"): ("--user", "Column with the id of the user, such as the bus."),
-    ("columns", "value"): ("--value", "Column with the value; repeat it for several."),
-    ("columns", "lat"): ("--lat", "Column with the latitude, in degrees."),
-    ("columns", "lon"): ("--lon", "Column with the longitude, in degrees."),
-    ("columns", "location"): ("--location", "Column with both, instead of lat and lon."),
-    ("columns", "time"): ("--time", "Column with the time, or two: day and time."),
-    ("values", "bounds"): ("--bounds", "Smallest and largest value, such as 0,65."),
-    ("cells", "resolution"): ("--resolution", "H3 resolution, 0 (coarse) to 15 (fine)."),
-    ("cells", "timeslot"): ("--timeslot", 'Length of a slot, "15min" to "1d", or "none".'),
-    ("cells", "timezone"): ("--timezone", 'Local clock, such as "Europe/Warsaw".'),
-    ("privacy", "protect"): ("--protect", '"values", or "presence": also who was where.'),
-    ("plan", "epsilon"): ("--epsilon", "Privacy price: the largest loss of any unit."),
-    ("release", "out"): ("--out", "New folder for the map."),
-    ("ledger", "url"): ("--ledger", "SQLite file, or postgresql://user@host/name."),
-    ("ledger", "dataset"): ("--dataset", "Name of the data set in the ledger."),
+_TABLE = tomllib.loads((files(__package__) / "fields.toml").read_text("utf-8"))
+_SECTIONS = {"": {"source": _TABLE.pop("source")}} | _TABLE
+ABOUT: dict[str, str] = {section: table.pop("about") for section, table in _TABLE.items()}
+"""What each section is about."""
+FIELDS = {
+    (section, name): RunField(**entry)
+    for section, table in _SECTIONS.items()
+    for name, entry in table.items()
 }
+"""Every field by (section, name); section "" is the top of the file."""
+SECTIONS: dict[str, tuple[str, ...]] = {section: tuple(table) for section, table in _TABLE.items()}
+"""Names of the fields of each section."""
+OPTIONS = {key: tuple(field.option.split(" ", 1)) for key, field in FIELDS.items() if field.option}
 """Fields that have an option of their own, and its help; --set gives every field."""
 
 
@@ -86,3 +98,8 @@ def option(section: str, name: str) -> str:
 def field_name(section: str, name: str) -> str:
     """Return the name of a field with its section, as --set takes it."""
     return f"{section}.{name}" if section else name
+
+
+def section_of(name: str) -> str | None:
+    """Return the section that contains a field, or None."""
+    return next((section for section, names in SECTIONS.items() if name in names), None)

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import tomllib
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from hexveil.base.errors import InputError
-from hexveil.config import placeholders
-from hexveil.config.fields import option
-from hexveil.config.goal_names import check_baseline_names, named_goals
-from hexveil.config.run_file import PATH_FIELDS, SECTIONS, Run
+from hexveil.config.field_types import read_value
+from hexveil.config.fields import FIELDS, SECTIONS, option, section_of
+from hexveil.config.run_file import Run, Section, path_from
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
+
+    from hexveil.config.run_file import Key
 
 Raw = dict[str, Any]
-_INSTEAD = ("epsilon", "target_error", "cell_epsilon")
-"""Fields of [plan] of which an option takes the place of the others in the file."""
-
+Goals = dict[str, str | dict[str, str]]
+GOALS = ("mean", "variance", "sum")
+"""What a target error can be for; a deviation is reached through its variance."""
+LIMITS = ("epsilon", "target_error", "cell_epsilon")
+"""Fields of [plan] of which a run has one: an option takes the place of the others in a file."""
+FILL_IN = "FILL IN"
+"""Placeholder of a draft in a field that only the holder of the records can fill in."""
+_TOP_LEVEL = ("source", *SECTIONS)
 _QUOTES_KEY = re.compile("Cannot (declare|mutate|redefine)|Duplicate inline")
 """How the parser's messages begin that quote a key."""
 
 
-def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None = None) -> Run:
+def load(source: str | None, overrides: Mapping[Key, object] | None = None) -> Run:
     """Return the run of a TOML file, or of a data source, with some fields overridden.
 
     Paths in a file are relative to its folder (`Run.folder`), whose name is not part of the run:
@@ -58,53 +61,147 @@ def load(source: str | None, overrides: Mapping[tuple[str, str], object] | None 
         table = raw.setdefault(section, {}) if section else raw
         if isinstance(table, dict):
             # An option starts in the current folder, a field of the file in the folder of the file.
-            table[field] = _from(folder, value) if (section, field) in PATH_FIELDS else value
+            is_moved = (
+                folder != Path() and isinstance(value, str) and FIELDS[section, field].is_path
+            )
+            table[field] = path_from(folder, value) if is_moved else value  # type: ignore[arg-type]
             # A price on the command line replaces the targets of the file, and vice versa.
-            for replaced in _INSTEAD if section == "plan" and field in _INSTEAD else ():
+            for replaced in LIMITS if section == "plan" and field in LIMITS else ():
                 if (section, replaced) not in (overrides or {}):
                     table.pop(replaced, None)
-    placeholders.refuse(raw, file_name)
+    _refuse_placeholders(raw, file_name)
     return checked(raw, file_name, overrides or ()).standing_in(folder)
 
 
-def _from(folder: Path, path: object) -> object:
-    """Return a path that starts in the current folder as one that starts in `folder`."""
-    if folder == Path() or not isinstance(path, str) or "://" in path or Path(path).is_absolute():
-        return path
-    try:
-        return os.path.relpath(path, folder)
-    except ValueError:  # another drive
-        return str(Path(path).absolute())
+def _refuse_placeholders(raw: Raw, file_name: str) -> None:
+    """Refuse a draft with fields that are still to be filled in."""
+    unfilled = [
+        f"{field} (in [{section}])"
+        for section, fields in raw.items()
+        if isinstance(fields, dict)
+        for field, value in fields.items()
+        if value == FILL_IN
+    ]
+    if unfilled:
+        verb = "is" if len(unfilled) == 1 else "are"
+        raise InputError(
+            f"{file_name}: {', '.join(unfilled)} {verb} not filled in yet: replace {FILL_IN!r} as "
+            "the comment above it says."
+        )
 
 
-def checked(raw: Raw, origin: str, options: Collection[tuple[str, str]] = ()) -> Run:
-    """Validate nested plain values as a run.
+def checked(raw: Raw, origin: str, options: Collection[Key] = ()) -> Run:
+    """Return the run of nested plain values; refuse the first that is none of a run's.
 
     `origin` names their source in messages; `options` are the fields that came from options.
     """
+    values: dict[str, dict[str, Any]] = {}
+    for section in ("", *SECTIONS):
+        table = raw.get(section, {}) if section else raw
+        if not isinstance(table, dict):
+            raise InputError(f"{origin}: [{section}] must be a section of fields.")
+        names = SECTIONS[section] if section else ("source",)
+        values[section] = {
+            name: _read((section, name), table[name], origin, options)
+            for name in names
+            if name in table
+        }
+        for name in table if section else ():
+            if name not in names:
+                raise InputError(_unknown(section, name, raw, origin))
+    for name in raw:
+        if name not in _TOP_LEVEL:
+            raise InputError(_unknown("", name, raw, origin))
+    source = values.pop("").get("source")
+    sections = {name: Section(name, fields) for name, fields in values.items() if fields}
+    return _with_named_goals(Run(source, sections), origin, options)
+
+
+def _read(key: Key, value: object, origin: str, options: Collection[Key]) -> object:
+    """Return the value of a field, checked."""
     try:
-        return _with_named_goals(Run.model_validate(raw), origin, options)
-    except ValidationError as error:
-        known_names = set(raw).intersection(Run.model_fields)
-        failure = InputError(_sentence(error, origin, options, known_names))
-    # Outside of the handler: the error quotes what stands there, and would be ours' context.
-    raise failure
+        return read_value(key[1], FIELDS[key], value)
+    except ValueError as error:
+        raise InputError(_about(key, error, origin, options)) from None
 
 
-def _with_named_goals(run: Run, origin: str, options: Collection[tuple[str, str]]) -> Run:
+def _with_named_goals(run: Run, origin: str, options: Collection[Key]) -> Run:
     """Return the run with its target errors by statistic or value column; refuse other names."""
     goals, value = run.plan.target_error, run.columns.value
     columns = (value,) if isinstance(value, str) else (value or ())
-    field = "baseline_error"
+    field, errors = "baseline_error", run.plan.baseline_error
     try:
-        check_baseline_names(run.plan.baseline_error, columns)
+        # Of one column alone the others of a run file for all of them are not read.
+        for name in errors if isinstance(errors, dict) and len(columns) > 1 else ():
+            if name not in columns:
+                raise ValueError(f"must be for {', '.join(columns)}, got {name!r}")
         field = "target_error"
         if not isinstance(goals, dict):
             return run
-        named = named_goals(goals, columns)
+        return run.with_fields("plan", target_error=named_goals(goals, columns))
     except ValueError as error:
         raise InputError(_about(("plan", field), error, origin, options)) from None
-    return run.model_copy(update={"plan": run.plan.model_copy(update={"target_error": named})})
+
+
+def named_goals(goals: Goals, columns: Sequence[str]) -> Goals:
+    """Return targets by statistic, or by value column; a column may have one for each statistic.
+
+    Parameters
+    ----------
+    goals : dict
+        As the run states them; options have "pm25.mean" for the mean of pm25.
+    columns : sequence of str
+        Value columns of the run.
+
+    Raises
+    ------
+    ValueError
+        With the reason, if a name is of neither, or if a column has no target.
+
+    Examples
+    --------
+    >>> named_goals({"pm25.mean": "2", "pm25.variance": "5%", "no2": "4"}, ["pm25", "no2"])
+    {'pm25': {'mean': '2', 'variance': '5%'}, 'no2': '4'}
+    """
+    named: Goals = {}
+    for name, goal in goals.items():
+        column, _, statistic = name.rpartition(".")
+        is_part = name not in columns and column in columns and statistic in (*GOALS, "sd")
+        part: Any = named.setdefault(column, {}) if is_part else named
+        own_name = statistic if is_part else name
+        if not isinstance(part, dict) or (is_part and not isinstance(goal, str)):
+            raise ValueError(f"has two targets for {column}; use one")
+        if own_name in part:
+            raise ValueError(f"has two targets for {own_name}; use one")
+        part[own_name] = goal
+    if not set(named) <= {*GOALS} or not set(named).isdisjoint(columns):
+        _check_goals(named, columns)
+    return named
+
+
+def _check_goals(named: Goals, columns: Sequence[str]) -> None:
+    """Refuse names that are of no value column and no statistic, and columns without a target."""
+    # Of one column alone the others of a run file for all of them are not read.
+    is_alone = len(columns) == 1 and columns[0] in named
+    several = f", or each of {', '.join(columns)}" if len(columns) > 1 else ""
+    for name, goal in named.items():
+        if not (name in columns or is_alone):
+            raise ValueError(
+                f"must be for {', '.join(GOALS)}{several}, got {name!r}{_through(name)}"
+            )
+        for statistic in goal if isinstance(goal, dict) else ():
+            if statistic not in GOALS:
+                raise ValueError(
+                    f"must be for {', '.join(GOALS)} in {name}, got {statistic!r}"
+                    f"{_through(statistic)}"
+                )
+    for column in columns:
+        if column not in named:
+            raise ValueError(f"leaves out the value column {column!r}; give it a target, too")
+
+
+def _through(name: str) -> str:
+    return "; set a target for the variance instead" if name == "sd" else ""
 
 
 def _parsed(path: Path) -> Raw:
@@ -149,59 +246,30 @@ def _decimal(text: str) -> Decimal:
         raise ValueError("too long") from None
 
 
-def _sentence(
-    error: ValidationError,
-    file_name: str,
-    options: Collection[tuple[str, str]],
-    known_names: Collection[str],
-) -> str:
-    """Describe the first problem and its correction.
-
-    `known_names` holds the top-level names of the file that exist in a run file.
-    """
-    # The first alone: one mistake in a file often causes several.
-    problem = error.errors(include_url=False)[0]
-    place = tuple(str(key) for key in problem["loc"])
-    if (
-        problem["type"] == "extra_forbidden"
-        and not known_names
-        and not _closest_name(place[-1], Run.model_fields)
-    ):
-        return (
-            f"{file_name}: contains no section or field of a run file, so it may hold records and "
-            f"is not shown; a run file has {', '.join(Run.model_fields)}."
-        )
-    if problem["type"] == "extra_forbidden":
-        return f"{file_name}: {_unknown(place)}"
-    if problem["type"] != "value_error":
-        return f"{file_name}: [{place[0]}] must be a section of fields."
-    return _about(place[:2], problem["ctx"]["error"], file_name, options)
-
-
-def _about(
-    place: tuple[str, ...], reason: object, file_name: str, options: Collection[tuple[str, str]]
-) -> str:
+def _about(key: Key, reason: object, origin: str, options: Collection[Key]) -> str:
     """Return the sentence on a field: its option, or its place in the file."""
-    if place in options:
-        return f"{option(*place)} {reason}."
-    name = f"[{place[0]}] {place[1]}" if len(place) > 1 else place[0]
-    return f"{file_name}: {name} {reason}."
+    if key in options:
+        return f"{option(*key)} {reason}."
+    return f"{origin}: {f'[{key[0]}] ' if key[0] else ''}{key[1]} {reason}."
 
 
-def _unknown(place: tuple[str, ...]) -> str:
-    *sections, field = place
-    section = sections[0] if sections else ""
-    names = list(SECTIONS[section].model_fields) if section else list(Run.model_fields)
+def _unknown(section: str, field: str, raw: Raw, origin: str) -> str:
+    """Return the sentence on a name that no run file has, with its correction."""
+    if not set(raw) & {*_TOP_LEVEL} and not _closest_name(field, _TOP_LEVEL):
+        return (
+            f"{origin}: contains no section or field of a run file, so it may hold records and "
+            f"is not shown; a run file has {', '.join(_TOP_LEVEL)}."
+        )
+    names = SECTIONS[section] if section else _TOP_LEVEL
     subject = f"[{section}] has no field {field!r}" if section else f"there is no {field!r}"
-    suggestion = _closest_name(field, names)
+    suggestion, home = _closest_name(field, names), section_of(field)
     if suggestion:
-        return f"{subject}; did you mean {suggestion!r}?"
-    if field == "source":
-        return f"{subject}; it belongs at the top of the file, above all sections."
-    home = [name for name, model in SECTIONS.items() if field in model.model_fields]
-    if home:
-        return f"{subject}; it belongs in [{home[0]}]."
-    return f"{subject}; available: {', '.join(names)}."
+        advice = f"did you mean {suggestion!r}?"
+    elif field == "source":
+        advice = "it belongs at the top of the file, above all sections."
+    else:
+        advice = f"it belongs in [{home}]." if home else f"available: {', '.join(names)}."
+    return f"{origin}: {subject}; {advice}"
 
 
 def _closest_name(field: str, known_names: Collection[str]) -> str | None:

@@ -6,267 +6,172 @@ there are none here. What each field is: fields.toml.
 
 from __future__ import annotations
 
+import json
+import os
+import re
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from hexveil.config.fields import FIELDS, SECTIONS
 
-from hexveil.config.field_types import (
-    ClipUserName,
-    ColumnBounds,
-    ColumnInteger,
-    ColumnNames,
-    ColumnNumber,
-    ColumnText,
-    ErrorMode,
-    EstimatorName,
-    Exact,
-    ExemptName,
-    Goals,
-    Integer,
-    LatePolicy,
-    Lists,
-    MethodName,
-    Names,
-    Numbers,
-    ObjectiveName,
-    Paths,
-    ProtectName,
-    RangeMode,
-    SeriesKind,
-    Share,
-    Switch,
-    Text,
-    UnfinishedStageName,
-    Version,
-    Weights,
-    Words,
-)
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Key = tuple[str, str]
+"""Section and name of a field."""
+_EXACT = ("number", "numbers", "bounds by column", "number by column")
+_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d+)?")
 
 
-class Section(BaseModel):
-    """A table of the run file: only known fields, none of them required."""
+@dataclass(frozen=True)
+class Section:
+    """Fields of a section that were given; the others of the section are None."""
 
-    # Strict: our own checks see what was written, before anything is converted. Deferred: a section
-    # is checked as a part of the run, and rarely alone.
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+    name: str
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  of the kind of the field
+        if (self.__dict__.get("name"), name) not in FIELDS:
+            raise AttributeError(name)
+        return self.given.get(name)
 
     def explicit_fields(self) -> dict[str, Any]:
         """Return the fields that were given, as keyword arguments."""
-        return {name: getattr(self, name) for name in sorted(self.model_fields_set)}
+        return {name: self.given[name] for name in sorted(self.given)}
 
 
-class Columns(Section):
-    """The meaning of the columns."""
+@dataclass(frozen=True)
+class Run:
+    """One run, as the file and the command line describe it.
 
-    user: Text | None = None
-    value: ColumnNames | None = None
-    lat: Text | None = None
-    lon: Text | None = None
-    location: Text | None = None
-    time: ColumnNames | None = None
+    Attributes
+    ----------
+    source : tuple of str or None
+    sections : mapping of str to Section
+        Those with fields; each section is also an attribute of its name.
+    folder : Path
+        Folder of the run file, to which its paths are relative, or the current folder. It is not
+        part of the run: equal files are equal requests.
+    """
 
+    source: tuple[str, ...] | None = None
+    sections: Mapping[str, Section] = field(default_factory=dict)
+    folder: Path = field(default=Path(), compare=False)
 
-class ValuesSection(Section):
-    """The range of values."""
-
-    bounds: ColumnBounds | None = None
-    quantum: ColumnNumber | None = None
-    value_unit: ColumnText | None = None
-
-
-class Grid(Section):
-    """The definition of a cell: a hexagon in a timeslot, public labels, or all records."""
-
-    resolution: Integer | None = None
-    timeslot: Text | None = None
-    timezone: Text | None = None
-    slot: Text | None = None
-    labels: Names | None = None
-    one_cell: Switch | None = None
-    area: Words | None = None
-    values: Lists | None = None
-
-
-class PrivacySection(Section):
-    """The privacy model, and declarations for private presence."""
-
-    protect: ProtectName | None = None
-    fleet: ColumnInteger | None = None
-    records_per_unit: Integer | None = None
-    cells_per_unit: Integer | None = None
-    user_cap: Text | None = None
-    delta: Exact | None = None
-    quiet_records: Switch | None = None
-
-
-class Selection(Section):
-    """Records and cells to include, by public metadata."""
-
-    hours: Words | None = None
-    dates: Words | None = None
-    box: Numbers | None = None
-    min_users: Integer | None = None
-    top: Integer | None = None
-    drop_values: Numbers | None = None
-    accept_value_dependent_counts: Switch | None = None
-
-
-class ReadSection(Section):
-    """How the records are read."""
-
-    timezone: Text | None = None
-    privacy_unit: Text | None = None
-    repeats: Text | None = None
-    max_bad_rows: Share | None = None
-    max_repeats: Share | None = None
-    accept_single_records: Switch | None = None
-    id_space: Text | None = None
-    memory: Text | None = None
-    engine: Text | None = None
-    version: Version | None = None
-    cache: Text | None = None
-    scratch: Text | None = None
-
-
-class Format(Section):
-    """How the records are written, where that differs from the usual form."""
-
-    decimal: Text | None = None
-    time_format: Text | None = None
-    unit_suffix: Text | None = None
-    record_path: Text | None = None
-    file_columns: Text | None = None
-    encoding: Text | None = None
-    quoted_newlines: Switch | None = None
-    max_line: Integer | None = None
-    max_unpacking: Integer | None = None
-
-
-class Planning(Section):
-    """How the noise is planned."""
-
-    epsilon: Exact | None = None
-    target_error: Goals | None = None
-    statistics: Names | None = None
-    weights: Weights | None = None
-    estimator: EstimatorName | None = None
-    method: MethodName | None = None
-    mechanism: Text | None = None
-    objective: ObjectiveName | None = None
-    error: ErrorMode | None = None
-    split: Exact | None = None
-    clipping_range: RangeMode | None = None
-    range_share: Exact | None = None
-    clip_user: ClipUserName | None = None
-    cell_epsilon: Exact | None = None
-    unfinished_stage: UnfinishedStageName | None = None
-    exempt: ExemptName | None = None
-    edition: Text | None = None
-    baseline_error: ColumnNumber | None = None
-
-
-class Publishing(Section):
-    """The release folder."""
-
-    out: Text | None = None
-    estimates: Names | None = None
-    title: Text | None = None
-    subtitle: Text | None = None
-    context: Text | None = None
-    hide_geography: Switch | None = None
-    sign: Text | None = None
-    tiles: Switch | None = None
-    accept_noise: Switch | None = None
-
-
-class Daily(Section):
-    """Time of daily publication, and treatment of late records."""
-
-    wait: Text | None = None
-    series: SeriesKind | None = None
-    late: LatePolicy | None = None
-
-
-class CatalogueSection(Section):
-    """Facts for data portals, as the holder states them."""
-
-    title: Text | None = None
-    description: Text | None = None
-    language: Text | None = None
-    keywords: Names | None = None
-    theme: Names | None = None
-    publisher: Text | None = None
-    publisher_url: Text | None = None
-    contact: Text | None = None
-    license: Text | None = None
-    landing_page: Text | None = None
-    spatial: Text | None = None
-    temporal: Words | None = None
-    base_url: Text | None = None
-
-
-class LedgerSection(Section):
-    """The ledger and its account."""
-
-    url: Text | None = None
-    dataset: Text | None = None
-    budget: Exact | None = None
-    key: Text | None = None
-    window: Text | None = None
-    account: Text | None = None
-    accept_similar_name: Switch | None = None
-
-
-class Run(BaseModel):
-    """One run, as the file and the command line describe it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    # Private, so that it is not part of the run: equal files are equal requests.
-    _folder: Path = PrivateAttr(default=Path())
-
-    source: Paths | None = None
-    columns: Columns = Columns.model_construct()
-    values: ValuesSection = ValuesSection.model_construct()
-    cells: Grid = Grid.model_construct()
-    privacy: PrivacySection = PrivacySection.model_construct()
-    select: Selection = Selection.model_construct()
-    read: ReadSection = ReadSection.model_construct()
-    format: Format = Format.model_construct()
-    plan: Planning = Planning.model_construct()
-    release: Publishing = Publishing.model_construct()
-    publish: Daily = Daily.model_construct()
-    catalogue: CatalogueSection = CatalogueSection.model_construct()
-    ledger: LedgerSection = LedgerSection.model_construct()
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the run file, to which its paths are relative, or the current folder."""
-        return self._folder
+    def __getattr__(self, name: str) -> Section:
+        if name not in SECTIONS:
+            raise AttributeError(name)
+        return self.sections.get(name) or Section(name)
 
     def standing_in(self, folder: Path) -> Run:
         """Return a copy of the run with paths relative to another folder."""
-        run = self.model_copy()
-        # The model is frozen for its users, so a copy is changed before anyone has it.
-        run._folder = folder  # noqa: SLF001  of the same class
-        return run
+        return replace(self, folder=folder)
+
+    def with_fields(self, section: str, **fields: object) -> Run:
+        """Return a copy of the run with some fields of a section changed."""
+        return self.with_section(section, {**getattr(self, section).given, **fields})
+
+    def with_section(self, section: str, fields: Mapping[str, object]) -> Run:
+        """Return a copy of the run with these fields alone in a section."""
+        return replace(self, sections={**self.sections, section: Section(section, fields)})
+
+    def fields(self) -> dict[Key, Any]:
+        """Return the fields that were given, by section and name, in the order of the sections."""
+        given: dict[Key, Any] = {("", "source"): self.source}
+        for section in SECTIONS:
+            for name, value in getattr(self, section).explicit_fields().items():
+                given[section, name] = value
+        return given
 
 
-SECTIONS: dict[str, type[Section]] = {
-    name: field.annotation
-    for name, field in Run.model_fields.items()
-    if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
-}
+def is_area_file(written: tuple[str, ...]) -> bool:
+    """Return whether an area is written as the name of a GeoJSON file."""
+    return len(written) == 1 and written[0].lower().endswith((".geojson", ".json"))
 
 
-PATH_FIELDS = (
-    ("", "source"),
-    ("read", "cache"),
-    ("read", "scratch"),
-    ("release", "out"),
-    ("release", "context"),
-    ("ledger", "url"),
-    ("ledger", "key"),
-)
-"""Fields that hold paths, relative to the folder of the file."""
+def run_file_text(run: Run, changes: Mapping[Key, object], folder: Path) -> str:
+    """Return the text of a run file with the fields of a run, some of them changed.
+
+    Parameters
+    ----------
+    run : Run
+        Its paths start in the current folder.
+    changes : mapping of (section, field) to value
+        They go before the fields of the run.
+    folder : Path
+        Folder of the new file, in which its paths start.
+    """
+    fields = run.fields() | dict(changes)
+    for key, value in fields.items():
+        is_area = key == ("cells", "area") and is_area_file(value)
+        if value is not None and (FIELDS[key].is_path or is_area):
+            fields[key] = _moved(value, folder)
+    lines = [f"source = {source_toml(fields.pop(('', 'source')))}"]
+    for section in SECTIONS:
+        inside = {key: value for key, value in fields.items() if key[0] == section}
+        lines += ["", f"[{section}]"] if inside else []
+        lines += [f"{key[1]} = {to_toml(key, value)}" for key, value in inside.items()]
+    return "\n".join(lines) + "\n"
+
+
+def toml_lines(changes: Mapping[Key, object]) -> list[str]:
+    """Return fields as lines of a run file with dotted keys.
+
+    Examples
+    --------
+    >>> toml_lines({("cells", "resolution"): 6, ("cells", "timeslot"): "1h"})
+    ['cells.resolution = 6', 'cells.timeslot = "1h"']
+    """
+    return [f"{key[0]}.{key[1]} = {to_toml(key, value)}" for key, value in changes.items()]
+
+
+def source_toml(source: Any) -> str:  # noqa: ANN401  one path or several
+    """Return the source of a run in TOML: a single path without brackets."""
+    is_single = isinstance(source, (list, tuple)) and len(source) == 1
+    return to_toml(("", "source"), source[0] if is_single else source)
+
+
+def _moved(path: Any, folder: Path) -> Any:  # noqa: ANN401  one path or several
+    """Return a path of the current folder as one that starts in another folder."""
+    if isinstance(path, (list, tuple)):
+        return tuple(_moved(one, folder) for one in path)
+    return path_from(folder, path)
+
+
+def path_from(folder: Path, path: str) -> str:
+    """Return a path that starts in the current folder as one that starts in `folder`."""
+    if "://" in path or os.path.isabs(path):  # noqa: PTH117  an address is no path
+        return path
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:  # another drive
+        return os.path.abspath(path)  # noqa: PTH100  as relpath
+
+
+def to_toml(key: Key, value: Any) -> str:  # noqa: ANN401  of any kind of field
+    """Return a checked value of a field in TOML; a number stays as exact as it was written."""
+    # Before numbers, because a bool is an int in Python.
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{quote(k)} = {to_toml(key, v)}" for k, v in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(to_toml(key, item) for item in value)}]"
+    return value if FIELDS[key].kind in _EXACT and _NUMBER.fullmatch(value) else quote(value)
+
+
+def quote(text: str) -> str:
+    """Return text as a string of TOML, without a character that is not seen."""
+    # A string of JSON is one of TOML as well, but for characters that are not printable.
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(
+        char
+        if char.isprintable()
+        else f"\\u{ord(char):04x}"
+        if ord(char) < 65536
+        else f"\\U{ord(char):08x}"
+        for char in quoted
+    )

@@ -1,22 +1,20 @@
 """Draft of a run file from names and types of columns, with placeholders to fill in.
 
-`config/run_file.py` describes the fields; this module adds examples and advice. It reads no
-records: bounds that follow the values would reveal them.
+Descriptions, examples and advice are those of fields.toml. No records are read: bounds that follow
+the values would reveal them.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.config.column_guessing import propose
-from hexveil.config.fields import FIELDS
-from hexveil.config.placeholders import FILL_IN
-from hexveil.config.run_file import SECTIONS
-from hexveil.config.run_file_text import quote, to_toml
+from hexveil.config.fields import ABOUT, FIELDS, SECTIONS
+from hexveil.config.loading import FILL_IN
+from hexveil.config.run_file import quote, source_toml, to_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,104 +36,7 @@ _HEAD = f"""\
 # More fields: hexveil help fields
 """
 
-_ABOUT = {
-    "columns": "The meaning of the columns.",
-    "values": "The range of values.",
-    "cells": "The definition of a cell.",
-    "select": "Records and cells to include, by public metadata.",
-    "read": "The privacy unit.",
-    "format": "How the records are written, where that differs from the usual form.",
-    "plan": "The price of privacy.",
-    "ledger": "The record of booked losses.",
-    "release": "The release folder.",
-}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A field as it stands in the file.
-
-    Attributes
-    ----------
-    example : str
-        In TOML, for a field that is left out.
-    note : str
-        Text after the field's own description.
-    """
-
-    example: str
-    note: str = ""
-
-
-_LINES: Mapping[tuple[str, str], Entry] = {
-    ("", "source"): Entry('"records.parquet"', "Paths are relative to this file's folder."),
-    ("columns", "user"): Entry('"vehicle_id"'),
-    ("columns", "value"): Entry(
-        '"speed"', "Its values are protected; all other columns count as public."
-    ),
-    ("columns", "lat"): Entry('"lat"'),
-    ("columns", "lon"): Entry('"lon"'),
-    ("columns", "location"): Entry(
-        '"location.coordinates"', "Without places, use labels in [cells]."
-    ),
-    ("columns", "time"): Entry('"time"', "ISO 8601 text, a timestamp, or seconds since 1970."),
-    ("values", "bounds"): Entry(
-        "[0, 65]",
-        "From public knowledge, never from the records: [0, 65] for city buses in km/h. Values "
-        "outside count as the nearest bound; wider bounds mean more noise.",
-    ),
-    ("values", "quantum"): Entry("0.001"),
-    ("values", "value_unit"): Entry('"km/h"'),
-    ("cells", "resolution"): Entry(
-        "5",
-        "5 is about 17 km across, 8 about 1 km; `hexveil inspect run.toml` shows which ones this "
-        "fleet supports.",
-    ),
-    ("cells", "timeslot"): Entry('"1h"'),
-    ("cells", "timezone"): Entry('"Asia/Kolkata"', "For timeslots, hours and dates."),
-    ("cells", "slot"): Entry('"pooled"', "Pooled slots have more users, hence less noise."),
-    ("cells", "labels"): Entry('["ward"]'),
-    ("select", "min_users"): Entry("10"),
-    ("select", "hours"): Entry('["6-9", "17"]'),
-    ("select", "dates"): Entry('["2024-01-01", "2024-01-31"]'),
-    ("select", "box"): Entry("[72.6, 21.0, 73.0, 21.4]"),
-    ("select", "drop_values"): Entry("[-1]"),
-    ("read", "privacy_unit"): Entry('"user"', "The shorter the period, the weaker the promise."),
-    ("read", "max_repeats"): Entry("0.2", "Records of a user and time that are left out."),
-    ("format", "decimal"): Entry('","', "Text in values, latitudes and longitudes."),
-    ("format", "time_format"): Entry('"%d/%m/%Y %H:%M:%S"'),
-    ("format", "unit_suffix"): Entry('"m/s"'),
-    ("format", "record_path"): Entry('"results"'),
-    ("format", "file_columns"): Entry('"common"'),
-    ("format", "encoding"): Entry('"latin-1"'),
-    ("plan", "epsilon"): Entry(
-        "1",
-        "The probability of any outcome differs by a factor of at most e^epsilon: 2.72 at 1, 149 "
-        "at 5.",
-    ),
-    ("plan", "target_error"): Entry("2", "Instead of epsilon."),
-    ("plan", "statistics"): Entry('["mean"]', "Several statistics share the price."),
-    ("ledger", "url"): Entry('"ledger.sqlite"'),
-    ("ledger", "dataset"): Entry(
-        '"buses"', "Use the same name for all releases of the same records."
-    ),
-    ("ledger", "budget"): Entry("5", "In epsilon."),
-    ("release", "out"): Entry('"map"'),
-    ("release", "estimates"): Entry('["raw", "smoothed"]'),
-}
-"""The fields of the file, in its order."""
-
-_DEFAULTS = {
-    ("cells", "resolution"): "5",
-    ("cells", "timeslot"): '"1h"',
-    ("cells", "slot"): '"pooled"',
-    ("select", "min_users"): "10",
-    ("read", "privacy_unit"): '"user"',
-    ("plan", "epsilon"): "1",
-    ("release", "out"): '"map"',
-    ("ledger", "url"): '"ledger.sqlite"',
-    ("ledger", "budget"): "5",
-}
+_DRAFTS = {key: field.draft for key, field in FIELDS.items() if field.draft}
 """Proposed values for any columns."""
 _OF_HEXAGONS = ("resolution", "timeslot", "slot", "timezone", "location")
 """Fields that cells of labels do not have."""
@@ -156,37 +57,27 @@ def draft_run_file(run: Run, look: SourceSchema) -> str:
     columns = propose(look, run.columns.explicit_fields())
     values, notes = _proposed(columns, run_fields, look)
     lines = [_HEAD, *_field(("", "source"), values, notes)]
-    for section in SECTIONS:
-        if section not in _ABOUT and not any(section == name for name, _ in values):
-            continue
-        lines.append(f"\n[{section}]  # {_ABOUT.get(section, '')}".rstrip(" #"))
-        lines += [line for key in _keys(section, values) for line in _field(key, values, notes)]
+    for section, names in SECTIONS.items():
+        # Fields that most runs need, and those besides that have a value.
+        keys = [key for name in names if FIELDS[key := (section, name)].example or key in values]
+        lines += [f"\n[{section}]  # {ABOUT[section]}"] if keys else []
+        lines += [line for key in keys for line in _field(key, values, notes)]
     return "\n".join(lines) + "\n"
-
-
-def _keys(section: str, values: Fields) -> list[tuple[str, str]]:
-    """Return the fields of a section of the file, and those besides that have a value."""
-    keys = [key for key in _LINES if key[0] == section]
-    return keys + [key for key in values if key[0] == section and key not in _LINES]
 
 
 def _fields_of(run: Run) -> Fields:
     """Return the fields that the caller named, in TOML."""
     if not run.source:
         raise InputError("source is needed: name the records for which to draft a run file.")
-    source = run.source[0] if len(run.source) == 1 else run.source
-    fields = {("", "source"): to_toml(("", "source"), source)}
-    for section in SECTIONS:
-        for name, value in getattr(run, section).explicit_fields().items():
-            fields[section, name] = to_toml((section, name), value)
-    return fields
+    fields = {key: to_toml(key, value) for key, value in run.fields().items()}
+    return fields | {("", "source"): source_toml(run.source)}
 
 
 def _proposed(
     columns: Mapping[str, ProposedColumn], run_fields: Fields, look: SourceSchema
 ) -> tuple[Fields, Fields]:
     """Return the values of the fields, in TOML, and additional notes."""
-    values: Fields = dict(_DEFAULTS)
+    values: Fields = dict(_DRAFTS)
     notes: Fields = {}
     values["ledger", "dataset"] = quote(dataset_name(run_fields["", "source"]))
     for role, column in columns.items():
@@ -212,7 +103,7 @@ def _proposed(
     # Cells of labels have no hexagons and no slots.
     if ("cells", "labels") in values:
         gaps = {key: gap for key, gap in gaps.items() if key[1] not in _OF_HEXAGONS}
-        for key in _DEFAULTS:
+        for key in _DRAFTS:
             if key[1] in _OF_HEXAGONS and key not in run_fields:
                 del values[key]
         gap_notes = {key: note for key, note in gap_notes.items() if key in gaps}
@@ -275,17 +166,13 @@ def _gaps(
     return values, notes
 
 
-def _field(
-    key: tuple[str, str],
-    values: Fields,
-    notes: Fields,
-) -> Iterator[str]:
+def _field(key: tuple[str, str], values: Fields, notes: Fields) -> Iterator[str]:
     """Yield the lines of a field: its description, and its value or a commented example."""
-    line = _LINES.get(key, Entry(""))
-    description = FIELDS[key].description.replace("as 0,65", "as [0, 65]")
-    about = " ".join(filter(None, (description, line.note, notes.get(key))))
+    field = FIELDS[key]
+    description = field.description.replace("as 0,65", "as [0, 65]")
+    about = " ".join(filter(None, (description, field.note, notes.get(key))))
     yield from textwrap.wrap(
         about, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False
     )
     value = values.get(key)
-    yield f"# {key[1]} = {line.example}" if value is None else f"{key[1]} = {value}"
+    yield f"# {key[1]} = {field.example}" if value is None else f"{key[1]} = {value}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, decimal_text, to_positive_fraction
-from hexveil.ledger import accounts, windows
+from hexveil.ledger import accounts, events
 from hexveil.ledger.accounts import Account
 from hexveil.ledger.promises import PURE, check_same_promise
 from hexveil.ledger.storage.databases import MEMORY, describe_address
@@ -68,7 +68,7 @@ def account_terms(
     return AccountTerms(
         dataset,
         None if budget is None else to_positive_fraction(budget, "budget"),
-        None if window is None else windows.check(window),
+        None if window is None else events.check_window(window),
         name,
         None if delta is None else to_delta(delta),
         accept_similar_name,

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.ledger import odometer, windows
-from hexveil.ledger.events import append, read_head
+from hexveil.ledger import events, odometer
+from hexveil.ledger.events import LIFETIME, append, read_head, window_of
 from hexveil.ledger.promises import PURE, BudgetText, affordable_epsilon, shown_epsilon
 from hexveil.ledger.storage.tables import accounts, datasets, totals
 from hexveil.ledger.unit_losses import FORMER_NORMALISATION, NORMALISATION, former_hashes
-from hexveil.ledger.windows import LIFETIME, label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -231,8 +230,8 @@ def check_former_units(
 def read_spend(connection: sa.Connection, account: Account) -> Spend:
     """Return the losses of an account's units, in the current window and over the lifetime."""
     # The ledger's clock, not the machine's: a clock set back must not show an older window's spend.
-    moment = windows.now(read_head(connection).at)
-    window = label(account.window, moment)
+    moment = events.next_time(read_head(connection).at)
+    window = window_of(account.window, moment)
     total = odometer.window_summary(connection, account.name, window)
     lifetime = odometer.owner_lifetime_bound(connection, account.name)
     return Spend(

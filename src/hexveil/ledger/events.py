@@ -1,20 +1,27 @@
-"""Events of the ledger: append them, read them, derive the state of a request."""
+"""Events of the ledger: append them, read them, derive the state of a request.
+
+Windows of a budget: the lifetime, or a refill with each day or month.
+
+The clock is the machine's, in UTC, but never goes back: an event happens at the time of the one
+before it, at the earliest. So setting the clock back refills nothing.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import sqlalchemy as sa
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.ledger import windows
-from hexveil.ledger.integrity import hash_chain, soundness
+from hexveil.ledger.integrity import soundness
 from hexveil.ledger.storage.tables import events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 Kind = Literal[
     "opened",
@@ -99,9 +106,7 @@ def read_head(connection: sa.Connection) -> Head:
         .limit(1)
     ).first()
     return (
-        Head(0, None, hash_chain.GENESIS_HASH)
-        if row is None
-        else Head(row.entry, row.at, row.chain)
+        Head(0, None, soundness.GENESIS_HASH) if row is None else Head(row.entry, row.at, row.chain)
     )
 
 
@@ -124,13 +129,13 @@ def append(  # noqa: PLR0913  an event has these parts
         "dataset": dataset,
         "request": request,
         "kind": kind,
-        "at": windows.now(previous.at) if moment is None else moment,
+        "at": next_time(previous.at) if moment is None else moment,
         # The text that is stored is the text that is hashed: JSON read back may differ in its
         # spelling.
-        "body": hash_chain.canonical_json(body or {}),
+        "body": soundness.canonical_json(body or {}),
         "units": units,
     }
-    linked = hash_chain.chain_hash(previous.chain, fields)
+    linked = soundness.chain_hash(previous.chain, fields)
     connection.execute(sa.insert(events).values(**fields, chain=linked))
     return Event(**(fields | {"body": dict(body or {}), "chain": linked}))
 
@@ -259,3 +264,42 @@ def parse_event(row: Any) -> Event:  # noqa: ANN401  rows have the types of thei
             "was published. Restore the ledger from a copy."
         ) from None
     return Event(**fields)
+
+
+Window = Literal["lifetime", "month", "day"]
+LIFETIME = ""
+"""Label of the window that never ends."""
+_LETTERS = {"lifetime": 0, "month": 7, "day": 10}
+"""Letters of an ISO time that name its window."""
+
+
+def check_window(window: str) -> Window:
+    """Return a valid window; refuse any other text."""
+    if window not in get_args(Window):
+        choices = ", ".join(get_args(Window))
+        raise InputError(f"window must be one of {choices}, got {window!r}.")
+    return window  # type: ignore[return-value]  # checked
+
+
+def window_of(window: str, moment: str) -> str:
+    """Return the window that contains a moment; the empty text for a lifetime.
+
+    Examples
+    --------
+    >>> window_of("month", "2026-11-20T09:00:00Z"), window_of("lifetime", "2026-11-20T09:00:00Z")
+    ('2026-11', '')
+    """
+    return moment[: _LETTERS[window]]
+
+
+def next_time(previous: str | None, clock: datetime | None = None) -> str:
+    """Return the time of the next event: the clock's, or the previous event's if that is later.
+
+    Examples
+    --------
+    >>> next_time("2026-11-20T09:00:00Z", datetime(2026, 11, 19, tzinfo=UTC))
+    '2026-11-20T09:00:00Z'
+    """
+    read = (clock or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # ISO times in UTC of one length sort as text.
+    return max(read, previous or read)

@@ -22,19 +22,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.ledger import account_terms, accounts, events, journal, windows
+from hexveil.ledger import account_terms, accounts, events, journal
 from hexveil.ledger.bookings import (
     Booking,
     check_rebookable,
     check_same_booking,
+    exact_fields,
     last_reservation,
+    pin_unit,
+    refund_losses,
+    spend_losses,
     to_booking,
 )
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.integrity.verification import verify
 from hexveil.ledger.promises import PURE, check_same_promise, cost_fields
-from hexveil.ledger.spending import exact_fields, pin_unit, refund_losses, spend_losses
-from hexveil.ledger.storage import disk_space, draw_lock
+from hexveil.ledger.storage import drawing
 from hexveil.ledger.storage.databases import connect, describe_address, transaction
 
 if TYPE_CHECKING:
@@ -107,7 +110,7 @@ class Ledger:
         self.dataset = dataset
         self._engine = connect(url)
         self._key_file = account_terms.holder_key_file(self._engine, url, key)
-        self._reserved_space: dict[int, disk_space.ReservedSpace | None] = {}
+        self._reserved_space: dict[int, drawing.ReservedSpace | None] = {}
         """Disk space reserved for the results of draws that began, by their entries."""
         # One transaction: two processes that open a new ledger must not both make its key.
         with transaction(self._engine) as connection:
@@ -201,7 +204,7 @@ class Ledger:
 
     def drawing(self) -> AbstractContextManager[None]:
         """Return the lock under which one process at a time books and draws."""
-        return draw_lock.exclusive_draw(self._engine)
+        return drawing.exclusive_draw(self._engine)
 
     def reserve(  # noqa: PLR0913  keyword-only, a fact of the booking each
         self,
@@ -238,7 +241,7 @@ class Ledger:
             if not events.is_complete(history):
                 entries = [event.entry for event in history]
                 soundness.check_request(connection, self.dataset, request, entries)
-            # This process holds the draw lock, so whoever began the stage is gone (`draw_lock`).
+            # This process holds the draw lock, so whoever began the stage is gone (`drawing`).
             if events.state(history) == "marked":
                 history = (*history, self._add(connection, "lost", request, history[-1].account))
             existing = to_booking(connection, history)
@@ -251,25 +254,19 @@ class Ledger:
             check_same_promise(self._account, account.delta, delta)
             account = pin_unit(connection, account, privacy_unit, id_space, missing_values)
             # Read once: the window that is charged must be that of the event's own time.
-            moment = windows.now(events.read_head(connection).at)
+            moment = events.next_time(events.read_head(connection).at)
             repeated = bool(history)
             fitted = spend_losses(connection, account, losses, moment, is_repeated=repeated)
-            reserved = events.append(
-                connection,
-                "reserved",
-                account=account.name,
-                dataset=self.dataset,
-                request=request,
-                body={
-                    "facts": dict(facts),
-                    **cost_fields(fitted.largest, account.delta),
-                    **exact_fields(losses, fitted),
-                    "periods": list(losses.periods),
-                    "plan": journal.store_plan(connection, plan),
-                    "window": windows.label(account.window, moment),
-                },
-                units=fitted.to_bytes(),
-                moment=moment,
+            body = {
+                "facts": dict(facts),
+                **cost_fields(fitted.largest, account.delta),
+                **exact_fields(losses, fitted),
+                "periods": list(losses.periods),
+                "plan": journal.store_plan(connection, plan),
+                "window": events.window_of(account.window, moment),
+            }
+            reserved = self._add(
+                connection, "reserved", request, account.name, body, fitted.to_bytes(), moment
             )
             booked = to_booking(connection, (*history, reserved))
         assert booked is not None  # noqa: S101  it was added
@@ -287,7 +284,7 @@ class Ledger:
             If the result could not be stored: the disk has no space for it.
         """
         # Before the event, which spends the booking for good.
-        space = disk_space.reserve_space(self._engine, entries)
+        space = drawing.reserve_space(self._engine, entries)
         try:
             with transaction(self._engine) as connection:
                 history = events.request_events(connection, self.dataset, request)
@@ -362,9 +359,7 @@ class Ledger:
             events.check_transition(history, "returned")
             account = self._read_account(connection)
             refund_losses(connection, account, history[-1])
-            events.append(
-                connection, "returned", account=account.name, dataset=self.dataset, request=request
-            )
+            self._add(connection, "returned", request, account.name)
 
     def abandon(self, request: str) -> None:
         """Abandon a release after a stage began; its cost stays spent."""
@@ -391,17 +386,15 @@ class Ledger:
             self._add(connection, kind, request, history[-1].account)
 
     def _add(
-        self,
-        connection: sa.Connection,
-        kind: events.Kind,
-        request: str,
-        account: str,
-        body: Mapping[str, Any] | None = None,
-    ) -> Event:
+        self, connection: sa.Connection, kind: events.Kind, request: str, account: str,
+        body: Mapping[str, Any] | None = None, units: bytes | None = None,
+        moment: str | None = None,
+    ) -> Event:  # fmt: skip
         """Add an event of a request and return it."""
         return events.append(
-            connection, kind, account=account, dataset=self.dataset, request=request, body=body
-        )
+            connection, kind, account=account, dataset=self.dataset, request=request, body=body,
+            units=units, moment=moment,
+        )  # fmt: skip
 
     def _read_account(self, connection: sa.Connection) -> Account:
         account = accounts.find(connection, self.dataset)

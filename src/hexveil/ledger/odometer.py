@@ -24,9 +24,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from hexveil.base.errors import InputError
+from hexveil.ledger.events import LIFETIME
 from hexveil.ledger.storage.tables import balances, totals
 from hexveil.ledger.unit_losses import MAX_PICO_EPSILON
-from hexveil.ledger.windows import LIFETIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

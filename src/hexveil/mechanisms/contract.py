@@ -25,11 +25,13 @@ branch and decoding never receive sums, so nothing of the sums can reach them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.estimates import (
     Decoded,
     EstimateGrid,
@@ -71,7 +73,6 @@ __all__ = [
     "Decoded",
     "DrawnRow",
     "EstimateGrid",
-    "EvenNoise",
     "Floats",
     "GaussianNoise",
     "Ints",
@@ -83,6 +84,7 @@ __all__ = [
     "NoiseRequest",
     "NoiseSource",
     "NoisyMax",
+    "NoisyTotals",
     "Outputs",
     "PredictedError",
     "PrivateSums",
@@ -164,24 +166,65 @@ class DrawnRow:
         return drawn
 
 
-class EvenNoise(DrawnRow):
-    """Base of stages whose numbers have noise of one law, and one scale."""
+@dataclass(frozen=True, eq=False)
+class NoisyTotals(ReadOnlyArrays):
+    """Stage of sums that have noise of one law; its row also holds decisions made from them.
 
+    Attributes
+    ----------
+    name : str
+    n_noised : int
+        Numbers that get noise.
+    law : NoiseLaw
+    report : SensitivityReport
+        By how much a unit moves them together.
+    total : callable
+        Of private sums to the integers. PRIVATE once called.
+    decide : callable, optional
+        From noisy integers to public ones, which the row holds after them: the last digits of a
+        double may differ between processors.
+    n_decided : int
+        Numbers that it returns.
+    """
+
+    name: str
+    n_noised: int
     law: NoiseLaw
-
-    @property
-    def n_noised(self) -> int:
-        """Numbers that get noise."""
-        raise NotImplementedError
+    report: SensitivityReport
+    total: Callable[[PrivateSums], Ints]
+    decide: Callable[[Ints], Ints] | None = None
+    n_decided: int = 0
 
     @property
     def entries(self) -> int:
-        """Integers in its row: as many, unless decisions are stored beside them."""
-        return self.n_noised
+        """Noisy integers, then the decisions."""
+        return self.n_noised + self.n_decided
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
         """Return noise of one scale for all numbers."""
         return (noise_of_law(self.law, np.full(self.n_noised, self.law.scale)),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
+        """Return by how much a unit moves all numbers together."""
+        return (self.report,)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
+        """Return the sums. PRIVATE."""
+        return (Values(np.atleast_2d(self.total(sums))),)
+
+    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
+        """Return the noisy integers, then the decisions made from them."""
+        if self.decide is None:
+            return drawn
+        return np.hstack([drawn, np.array([self.decide(noisy) for noisy in drawn])])
+
+    def noisy(self, outputs: Outputs) -> Ints:
+        """Return the released integers."""
+        return np.asarray(outputs[self.name][0][: self.n_noised])
+
+    def decisions(self, outputs: Outputs) -> Ints:
+        """Return the decisions that were stored with them."""
+        return np.asarray(outputs[self.name][0][self.n_noised :])
 
 
 class StagedPlan(Protocol):

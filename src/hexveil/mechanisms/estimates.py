@@ -5,19 +5,14 @@ Ranges and shares of the stages of a release: integer functions of released numb
 A planner predicts errors with the same functions before anything is released. Public.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from hexveil.accounting.error_model import ErrorModel
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hexveil.base.arrays import Floats
+from hexveil.base.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,24 +9,26 @@ charged to all users of the map, those who do not vote too.
 Source: IOT section III-E for quantiles; ERRATA 12 for costs and scale.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores, Separate
-from hexveil.mechanisms.private_quantile import RankCost
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
-    from hexveil.mechanisms.pooled_histogram import VotedValues
-    from hexveil.mechanisms.private_quantile import ListedPoints
-    from hexveil.model.occupancy import Pairs
+from hexveil.mechanisms.contract import (
+    DrawnRow,
+    NoiseRequest,
+    NoisyMax,
+    Outputs,
+    PrivateSums,
+    Scores,
+    SensitivityReport,
+    Separate,
+)
+from hexveil.mechanisms.pooled_histogram import VotedValues
+from hexveil.mechanisms.private_quantile import ListedPoints, RankCost
+from hexveil.model.occupancy import Pairs
 
 
 def rounded_means(pairs: Pairs, sums: Ints) -> Ints:

@@ -11,28 +11,21 @@ Its discrete Gaussian on integers is exact too. Maps with private presence, and 
 occupancy is public, ask for it where their holder states a δ, and nothing else does.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from opendp.domains import atom_domain, vector_domain
 from opendp.measurements import make_gaussian, make_laplace, make_noisy_max
 from opendp.measures import max_divergence
 from opendp.metrics import l1_distance, l2_distance, linf_distance
-from opendp.mod import enable_features
+from opendp.mod import Domain, Measurement, Metric, enable_features
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
 from hexveil.base.work_share import DRAWS, tell_share
 from hexveil.mechanisms.stage_data import TAIL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-    from opendp.mod import Domain, Measurement, Metric
 
 enable_features("contrib")
 
@@ -40,7 +33,7 @@ ROOM = float(2**62)
 """Values plus noise must stay below this; the library would clamp at 2**63 without a word."""
 
 
-def add_laplace(values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArray[np.int64]:
+def add_laplace(values: Ints, scales: Floats) -> Ints:
     """Return integers plus independent discrete Laplace noise, one positive scale each.
 
     Privacy
@@ -65,14 +58,14 @@ def add_laplace(values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArr
     return _add_noise(values, scales, _measurement)
 
 
-def add_gaussian(values: NDArray[np.int64], deviations: NDArray[np.float64]) -> NDArray[np.int64]:
+def add_gaussian(values: Ints, deviations: Floats) -> Ints:
     """Return integers plus independent discrete Gaussian noise, one positive parameter each.
 
     Privacy
     -------
     Neighbours: decided by the caller. Sensitivity: a user who moves entry g by at most d_g
     (integers). Loss: zCDP of rho = Σ d_g² / (2 deviations[g]²), and the (ε, δ) of
-    `accounting.gaussian_loss`; never a pure epsilon. Relies on the caller for the sensitivities,
+    `gaussian_composition`; never a pure epsilon. Relies on the caller for the sensitivities,
     for having booked the loss, and for calling once.
 
     Parameters
@@ -92,11 +85,7 @@ def add_gaussian(values: NDArray[np.int64], deviations: NDArray[np.float64]) -> 
     return _add_noise(values, deviations, _gaussian)
 
 
-def _add_noise(
-    values: NDArray[np.int64],
-    scales: NDArray[np.float64],
-    measurement: Callable[[float], Measurement],
-) -> NDArray[np.int64]:
+def _add_noise(values: Ints, scales: Floats, measurement: Callable[[float], Measurement]) -> Ints:
     """Return integers with the noise of a measurement for each distinct scale."""
     _check(values, scales)
     # Everything was checked before the first draw: what is drawn and then dropped by an error would
@@ -112,7 +101,7 @@ def _add_noise(
     return noisy
 
 
-def noisy_max(scores: NDArray[np.int64], scale: float) -> int:
+def noisy_max(scores: Ints, scale: float) -> int:
     """Return the position of the largest score, or of a lower one with falling odds.
 
     Privacy
@@ -144,7 +133,7 @@ def noisy_max(scores: NDArray[np.int64], scale: float) -> int:
     return int(_selection(float(scale))(scores))
 
 
-def _check(values: NDArray[np.int64], scales: NDArray[np.float64]) -> None:
+def _check(values: Ints, scales: Floats) -> None:
     if values.dtype != np.int64 or values.shape != scales.shape or values.ndim != 1:
         raise HexveilError("the noise door takes int64 values and one scale for each.")
     if not (np.isfinite(scales) & (scales > 0)).all():
@@ -179,21 +168,17 @@ def _selection(scale: float) -> Measurement:
 class VettedNoise:
     """The noise door as the source of a release: the only one that a release is given."""
 
-    def laplace(self, values: NDArray[np.int64], scales: NDArray[np.float64]) -> NDArray[np.int64]:
+    def laplace(self, values: Ints, scales: Floats) -> Ints:
         """Return integers plus discrete Laplace noise, shape (1, entries): see `add_laplace`."""
         flat = np.broadcast_to(np.asarray(scales, dtype=np.float64), values.shape)
         return add_laplace(values.ravel(), flat.ravel()).reshape(values.shape)
 
-    def gaussian(
-        self, values: NDArray[np.int64], deviations: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
+    def gaussian(self, values: Ints, deviations: Floats) -> Ints:
         """Return integers plus discrete Gaussian noise, shape (1, entries): see `add_gaussian`."""
         flat = np.broadcast_to(np.asarray(deviations, dtype=np.float64), values.shape)
         return add_gaussian(values.ravel(), flat.ravel()).reshape(values.shape)
 
-    def noisy_max(
-        self, scores: NDArray[np.int64], sizes: NDArray[np.int64], scale: float
-    ) -> NDArray[np.int64]:
+    def noisy_max(self, scores: Ints, sizes: Ints, scale: float) -> Ints:
         """Return the candidate chosen among each row's runs: see the function `noisy_max`."""
         rows = zip(*np.broadcast_arrays(scores, sizes), strict=True)
         selected = [noisy_max(np.repeat(score, size), scale) for score, size in rows]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.loss_parts import LossParts, sum_parts
+from hexveil.accounting.moves import LossParts, sum_parts
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.cell_blocks.block_plans import CLAIM, LOSS, pair_losses
 from hexveil.mechanisms.cell_blocks.block_stage import choose_in_blocks

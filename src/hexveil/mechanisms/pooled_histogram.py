@@ -27,22 +27,18 @@ Later ranges depend on the noisy bins and on public facts alone, so stages compo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EvenNoise, Values
+from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.distribution.binned_stage import two_bins
 from hexveil.mechanisms.private_quantile import ListedPoints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import Outputs, PrivateSums, SensitivityReport
+    from hexveil.mechanisms.contract import PrivateSums, SensitivityReport
 
 
 class VotedValues(Protocol):
@@ -55,87 +51,20 @@ class VotedValues(Protocol):
         """
 
 
-@dataclass(frozen=True, eq=False)
-class PooledHistogram(EvenNoise, ReadOnlyArrays):
-    """Noisy votes of each bin; its row also holds public decisions made from them.
+def histogram(
+    name: str, values: VotedValues, edges: Ints, law: NoiseLaw, report: SensitivityReport
+) -> NoisyTotals:
+    """Return the stage of the votes of bins, one more than the inner edges between them."""
 
-    Attributes
-    ----------
-    name : str
-    values : VotedValues
-    edges : ndarray of int64, shape (n_bins - 1,)
-        Inner edges, ascending; a value at an edge lies in the bin below it.
-    law : NoiseLaw
-        Of the noise on every bin.
-    report : SensitivityReport
-    decide : callable, optional
-        From the noisy votes of a release to whole numbers, such as a range. They are stored with
-        the votes, as the last digits of a double may differ between processors.
-    n_decided : int
-        How many those are.
-    """
+    def total(sums: PrivateSums) -> Ints:
+        return values.tally(sums, ListedPoints(edges))
 
-    name: str
-    values: VotedValues
-    edges: Ints
-    law: NoiseLaw
-    report: SensitivityReport
-    decide: Callable[[Ints], Ints] | None = None
-    n_decided: int = 0
+    return NoisyTotals(name, int(edges.size) + 1, law, report, total)
 
-    @classmethod
-    def of_users(
-        cls, name: str, values: VotedValues, edges: Ints, user_votes: Ints, noise: NoiseLaw
-    ) -> PooledHistogram:
-        """Return the stage where values alone are private.
 
-        Parameters
-        ----------
-        name : str
-        values : VotedValues
-        edges : ndarray of int64
-        user_votes : ndarray of int64, shape (n_users,)
-            Votes of each user over all of its values.
-        noise : NoiseLaw
-            Of every bin.
-        """
-        users = np.arange(user_votes.size)
-        report = two_bins(users, np.zeros_like(users), user_votes)
-        return cls(name, values, edges, noise, report)
-
-    @property
-    def n_bins(self) -> int:
-        """One more than the inner edges."""
-        return int(self.edges.size) + 1
-
-    @property
-    def n_noised(self) -> int:
-        """The bins."""
-        return self.n_bins
-
-    @property
-    def entries(self) -> int:
-        """Noisy votes, then the decisions."""
-        return self.n_bins + self.n_decided
-
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return by how much a unit moves all bins together."""
-        return (self.report,)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
-        """Return the votes of each bin. PRIVATE."""
-        return (Values(self.values.tally(sums, ListedPoints(self.edges))),)
-
-    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
-        """Return the noisy votes, then the decisions made from them."""
-        if self.decide is None:
-            return drawn
-        return np.hstack([drawn, np.array([self.decide(noisy) for noisy in drawn])])
-
-    def votes(self, outputs: Outputs) -> Ints:
-        """Return the released votes of each bin."""
-        return np.asarray(outputs[self.name][0][: self.n_bins])
-
-    def decisions(self, outputs: Outputs) -> Ints:
-        """Return the decisions that were stored with them."""
-        return np.asarray(outputs[self.name][0][self.n_bins :])
+def user_histogram(
+    name: str, values: VotedValues, edges: Ints, user_votes: Ints, law: NoiseLaw
+) -> NoisyTotals:
+    """Return the same where values alone are private: of the public votes of each user."""
+    users = np.arange(user_votes.size)
+    return histogram(name, values, edges, law, two_bins(users, np.zeros_like(users), user_votes))

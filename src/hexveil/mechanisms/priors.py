@@ -6,26 +6,20 @@ paid for. Samples are projected to the bounds one by one, and only then averaged
 many samples is close to everybody's; `PerUser` gives each user one value of its own.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class ValueDistribution(Protocol):
     """A distribution of the samples of a cell."""
 
-    def draw(
-        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
-    ) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection, user by user, each user's in order of time.
 
         Parameters
@@ -59,9 +53,7 @@ class Normal:
         if not (math.isfinite(self.mean) and math.isfinite(self.sd) and self.sd >= 0):
             raise InputError("Normal needs a finite mean and a finite sd of at least 0.")
 
-    def draw(
-        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
-    ) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection: see `ValueDistribution.draw`."""
         return generator.normal(self.mean, self.sd, (trials, int(counts.sum())))
 
@@ -82,13 +74,11 @@ class Uniform:
     def __post_init__(self) -> None:
         _check_ends("Uniform", self.low, self.high)
 
-    def within(self, bounds: tuple[float, float]) -> Uniform:
+    def within(self, bounds: tuple[float, float]) -> "Uniform":
         """Return itself, or without numbers of its own the distribution over the bounds."""
         return Uniform(*bounds) if self.low is None else self
 
-    def draw(
-        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
-    ) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection: see `ValueDistribution.draw`."""
         low, high = _known("Uniform", self.low, self.high)
         return generator.uniform(low, high, (trials, int(counts.sum())))
@@ -113,13 +103,11 @@ class UnknownRange:
     def __post_init__(self) -> None:
         _check_ends("UnknownRange", self.low, self.high)
 
-    def within(self, bounds: tuple[float, float]) -> UnknownRange:
+    def within(self, bounds: tuple[float, float]) -> "UnknownRange":
         """Return itself, or without numbers of its own with ends within the bounds."""
         return UnknownRange(*bounds) if self.low is None else self
 
-    def draw(
-        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
-    ) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection: see `ValueDistribution.draw`."""
         low, high = _known("UnknownRange", self.low, self.high)
         start, end = generator.uniform(low, high, (2, trials, 1))
@@ -147,19 +135,15 @@ class PerUser:
     def __post_init__(self) -> None:
         check_values(self.values, "PerUser")
 
-    def within(self, bounds: tuple[float, float]) -> PerUser:
+    def within(self, bounds: tuple[float, float]) -> "PerUser":
         """Return itself with distributions that need to know the bounds told."""
         return PerUser(within_bounds(self.values, bounds))
 
-    def draw(
-        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
-    ) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection: see `ValueDistribution.draw`."""
         return np.repeat(self.levels(generator, counts.size, trials), counts, axis=1)
 
-    def levels(
-        self, generator: np.random.Generator, n_users: int, trials: int
-    ) -> NDArray[np.float64]:
+    def levels(self, generator: np.random.Generator, n_users: int, trials: int) -> Floats:
         """Return the value of each user in each trial, before projection."""
         return self.values.draw(generator, np.ones(n_users, dtype=np.int64), trials)
 
@@ -191,18 +175,18 @@ def within_bounds(values: ValueDistribution, bounds: tuple[float, float]) -> Val
     return values.within(bounds) if isinstance(values, (Uniform, UnknownRange, PerUser)) else values
 
 
-def numbers_per_trial(values: ValueDistribution, counts: NDArray[np.int64]) -> int:
+def numbers_per_trial(values: ValueDistribution, counts: Ints) -> int:
     """Return how many numbers are drawn for the user means of one trial."""
     return counts.size if isinstance(values, PerUser) else int(counts.sum())
 
 
 def draw_user_means(
     values: ValueDistribution,
-    counts: NDArray[np.int64],
+    counts: Ints,
     bounds: tuple[float, float],
     generator: np.random.Generator,
     trials: int,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return means of projected samples, shape (trials, n_users)."""
     values = within_bounds(values, bounds)
     if isinstance(values, PerUser):  # the mean of equal samples is each of them

@@ -24,27 +24,26 @@ Nothing here depends on how places were computed from values: only that a user's
 is used. The values themselves come from a `Reading`, which names the users who move each.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.contract import DrawnRow, NoisyMax, Scores, Separate
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import (
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        Reading,
-        SensitivityReport,
-    )
+from hexveil.mechanisms.contract import (
+    DrawnRow,
+    NoiseRequest,
+    NoisyMax,
+    Outputs,
+    PrivateSums,
+    Reading,
+    Scores,
+    SensitivityReport,
+    Separate,
+)
 
 ROUND_UP = 1.0 + 2.0**-48
 """Covers the rounding of a loss computed by a few double operations."""

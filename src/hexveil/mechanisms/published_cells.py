@@ -11,10 +11,13 @@ from hexveil.mechanisms.contract import Decoded, EstimateGrid
 from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
+    from hexveil.model.public_metadata import ValueLattice
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +46,14 @@ class PublishedCells:
         """Return nothing: no range of the whole map cuts these integers off."""
         return {}
 
-    def grid(self) -> EstimateGrid:
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+        """Refuse nothing: stages are built for these records, or not at all."""
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
         """Return where published means can lie, in value units; no number where on a curve."""
         start, step = self.cells.figures.grid_start, self.cells.figures.grid_step
-        return EstimateGrid(self._in_units(start), step * float(self.cells.problem.quantum))
+        grid = EstimateGrid(self._in_units(start), step * float(self.cells.problem.quantum))
+        return {"mean": grid}
 
     def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
         """Return the released choices of each cell, in value units."""
@@ -64,7 +71,7 @@ class PublishedCells:
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
         """Return the mean of every cell."""
         estimates = self._in_units(self.cells.estimates(outputs))
-        return (Decoded("mean", estimates, self.grid(), self.error),)
+        return (Decoded("mean", estimates, self.grids({})["mean"], self.error),)
 
     def _in_units(self, quanta: Floats) -> Floats:
         problem = self.cells.problem

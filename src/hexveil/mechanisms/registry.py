@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
+from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
 from hexveil.mechanisms.single_cell.auto import Auto
-from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import Baseline, OptimalClipping
-from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
-from hexveil.mechanisms.single_cell.private_range.levy import Levy
-from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (
-    FixedQuantile,
-    OptimizedQuantile,
-)
+from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
+from hexveil.mechanisms.single_cell.levy import Levy
+from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

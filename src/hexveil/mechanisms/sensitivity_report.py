@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from hexveil.accounting.gaussian_composition import square_of_pure
-from hexveil.accounting.gaussian_loss import MIN_DEVIATION
+from hexveil.accounting.gaussian_composition import MIN_DEVIATION, square_of_pure
 from hexveil.accounting.moves import ULP, add_up, quotient, squares
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.base.errors import HexveilError

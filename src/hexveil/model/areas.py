@@ -1,19 +1,15 @@
 """Declared areas: a polygon, a box, or hexagons by name. Public, and never made from records."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _FORMS = (
     "area must be a box (west, south, east, north in degrees), a polygon of (longitude, latitude) "
@@ -44,7 +40,7 @@ class Polygon:
         object.__setattr__(self, "corners", corners)
 
     @classmethod
-    def of_box(cls, west: float, south: float, east: float, north: float) -> Polygon:
+    def of_box(cls, west: float, south: float, east: float, north: float) -> "Polygon":
         """Return the area between two longitudes and two latitudes."""
         if not (west < east and south < north):
             raise InputError("a box runs from west to east and from south to north.")

@@ -4,30 +4,26 @@ A slot is named by its local start. `slot` numbers are seconds of the local wall
 1970-01-01T00:00 local for calendar slots, since midnight for pooled ones.
 """
 
-from __future__ import annotations
-
 import re
+import zoneinfo
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base import hexagons
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.items import items_of, natural_order
 from hexveil.model.areas import Area, area_of
 from hexveil.model.time_zones import zone, zone_name
 
-if TYPE_CHECKING:
-    import zoneinfo
-    from collections.abc import Collection
+DeclaredValues = Collection[str] | Collection[Collection[str]] | Mapping[str, Collection[str]]
 
-    from numpy.typing import NDArray
-
-    DeclaredValues = Collection[str] | Collection[Collection[str]] | Mapping[str, Collection[str]]
 
 DAY = 86_400
 _STEP = {"min": 60, "h": 3_600, "d": DAY}
@@ -215,7 +211,7 @@ class CellTable:
 
     grid: Cells | Labels
     hexagon: NDArray[np.uint64] | None = None
-    slot: NDArray[np.int64] | None = None
+    slot: Ints | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -260,7 +256,7 @@ class CellTable:
         parts += columns if len(columns) == 1 else [tuple(map(_escape, c)) for c in columns]
         return tuple("/".join(p) for p in zip(*parts, strict=True))
 
-    def groupings(self) -> tuple[NDArray[np.int64], ...]:
+    def groupings(self) -> tuple[Ints, ...]:
         """Return codes of shared attributes: place and slot, or each label; none of a single one.
 
         Examples
@@ -276,7 +272,7 @@ class CellTable:
             return ()
         return tuple(np.unique(one, return_inverse=True)[1].astype(np.int64) for one in columns)
 
-    def take(self, rows: NDArray[np.int64]) -> CellTable:
+    def take(self, rows: Ints) -> "CellTable":
         """Return the table of the given rows, in that order."""
         return CellTable(
             self.grid,

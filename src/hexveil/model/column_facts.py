@@ -6,22 +6,15 @@ Units of all columns are numbered together, since what one unit loses in all col
 presence is private everything is declared, and any unit may be in any column.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
+from hexveil.base.arrays import Ints
 from hexveil.model.declared_grid import DeclaredFacts
-from hexveil.model.public_metadata import PublicMetadata
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from hexveil.model.public_metadata import Unit
+from hexveil.model.public_metadata import PublicMetadata, Unit
 
 Facts = TypeVar("Facts", PublicMetadata, DeclaredFacts)
 """Facts of one value column, by privacy model."""
@@ -74,7 +67,7 @@ class ColumnFacts(FactsByColumn[PublicMetadata]):
     """
 
     columns: Mapping[str, PublicMetadata]
-    units: Mapping[str, NDArray[np.int64]]
+    units: Mapping[str, Ints]
     n_units: int
 
 
@@ -91,7 +84,7 @@ class DeclaredColumns(FactsByColumn[DeclaredFacts]):
     columns: Mapping[str, DeclaredFacts]
 
     @property
-    def units(self) -> Mapping[str, NDArray[np.int64]]:
+    def units(self) -> Mapping[str, Ints]:
         """Number of each column's one entry of losses, that of any unit, in the release."""
         return dict.fromkeys(self.columns, np.zeros(1, dtype=np.int64))
 

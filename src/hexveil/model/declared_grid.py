@@ -10,29 +10,21 @@ The counterpart of `PublicMetadata`. Every fact is declared by the holder before
 nothing here is counted, so nothing here tells who is in the records.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.model.areas import Area, HexagonList, Polygon
 from hexveil.model.cells import DAY, Cells, CellTable, Labels, OneCell
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.model.public_metadata import FineBins, Unit, ValueLattice
-
+from hexveil.model.public_metadata import FineBins, Unit, ValueLattice
 
 __all__ = ["Area", "DeclaredGrid", "HexagonList", "Polygon"]
 MAX_GRID_CELLS = 2**22
@@ -87,7 +79,7 @@ class DeclaredGrid:
         cells: Cells | Labels,
         dates: tuple[str, str] | None = None,
         hours: tuple[int, ...] | None = None,
-    ) -> DeclaredGrid:
+    ) -> "DeclaredGrid":
         """Return the grid that cells with an area, or labels with values, declare.
 
         Parameters
@@ -131,7 +123,7 @@ class DeclaredGrid:
     @classmethod
     def of_area(
         cls, cells: Cells, area: Area, dates: tuple[str, str] | None = None
-    ) -> DeclaredGrid:
+    ) -> "DeclaredGrid":
         """Return the hexagons of an area in every slot.
 
         Parameters
@@ -165,7 +157,7 @@ class DeclaredGrid:
         return cls(table, is_list, (places.size, slots.size))
 
     @classmethod
-    def of_labels(cls, labels: Labels, values: Sequence[Sequence[str]]) -> DeclaredGrid:
+    def of_labels(cls, labels: Labels, values: Sequence[Sequence[str]]) -> "DeclaredGrid":
         """Return all combinations of the values of each column.
 
         Examples
@@ -199,7 +191,7 @@ def _within_hours(declared: DeclaredGrid, hours: tuple[int, ...]) -> DeclaredGri
     return DeclaredGrid(table, declared.is_in_use, shape)
 
 
-def _slots(cells: Cells, dates: tuple[str, str] | None) -> NDArray[np.int64]:
+def _slots(cells: Cells, dates: tuple[str, str] | None) -> Ints:
     """Return the local starts of all slots in seconds; none where all times are pooled."""
     if cells.seconds is None:
         return np.zeros(0, dtype=np.int64)

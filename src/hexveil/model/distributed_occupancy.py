@@ -2,32 +2,33 @@
 
 A country's (cell, user) pairs fill no driver's memory, its cells and its users do not. Everything
 computed from pairs is a figure per cell or per user, so the pairs are kept twice, cut into blocks:
-blocks of whole cells, and blocks of whole users. A question (`Occupancy.map_cells`, `map_users`) is
+blocks of whole cells, and blocks of whole users. A question (`Occupancy.map`) is
 put to each block where it lies, and the answers are put one after another. A cell's or a user's
 pairs are all in one block, in the order of an `Occupancy`, so that where blocks begin changes no
 answer, not in its last bit.
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
-from hexveil.model.occupancy import Occupancy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.model.occupancy import Arrays, PairColumns, Pairs
-    from hexveil.model.pair_blocks import Partition, WholeGroup
+from hexveil.model.occupancy import (
+    Arrays,
+    Occupancy,
+    PairColumns,
+    Pairs,
+    Partition,
+    WholeGroup,
+    concatenate_columns,
+)
 
 DIGEST_BYTES = 32
 """Bytes of a cell's part of a fingerprint."""
@@ -83,42 +84,23 @@ class DistributedOccupancy(Occupancy):
             f"{self.remedy}."
         )
 
-    def map_cells(
+    def map(
         self,
+        whole: WholeGroup,
         work: Callable[..., Any],
         cells: Arrays = (),
         users: Arrays = (),
         pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell: see `Occupancy.map_cells`."""
-        return self._mapped("cells", work, cells, users, pairs)
+        """Apply a function to the pairs of each cell or user: see `Occupancy.map`."""
+        work = self.with_columns(work, pairs)
+        return concatenate_columns(self.store.map(whole, work, cells, users))
 
     def iterate_cells(
         self, work: Callable[..., Any], cells: Arrays
     ) -> Iterable[tuple[NDArray[Any], ...]]:
         """Return the answers of blocks of cells one after another, for sums over blocks."""
         return self.store.map("cells", work, cells, ())
-
-    def map_users(
-        self,
-        work: Callable[..., Any],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: PairColumns = (),
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each user: see `Occupancy.map_users`."""
-        return self._mapped("users", work, cells, users, pairs)
-
-    def _mapped(
-        self,
-        whole: WholeGroup,
-        work: Callable[..., Any],
-        cells: Arrays,
-        users: Arrays,
-        pairs: PairColumns,
-    ) -> Any:  # noqa: ANN401  what the work returns
-        work = self.with_columns(work, pairs)
-        return concatenate_columns(self.store.map(whole, work, cells, users))
 
     def with_columns(self, work: Callable[..., Any], columns: PairColumns) -> Callable[..., Any]:
         """Return a function that gets columns of its block's pairs behind all other arrays.
@@ -144,13 +126,7 @@ class DistributedOccupancy(Occupancy):
         return digest.hexdigest()
 
 
-def concatenate_columns(answers: Iterable[tuple[NDArray[Any], ...]]) -> Any:  # noqa: ANN401  one or several
-    """Return the answers of blocks as one array, or as a tuple of them."""
-    columns = [np.concatenate(column) for column in zip(*answers, strict=True)]
-    return columns[0] if len(columns) == 1 else tuple(columns)
-
-
-def partition_numbers(size: Sequence[int] | NDArray[np.int64], room: int) -> NDArray[np.int64]:
+def partition_numbers(size: Sequence[int] | Ints, room: int) -> Ints:
     """Return the block of each cell or user: runs of them with about `room` pairs.
 
     Parameters

@@ -2,38 +2,117 @@
 
 The occupancy is public by the promise (neighbours: same users, same counts, other values), so
 everything computed from it costs no privacy. Cells and users are numbers; names live elsewhere.
-(It has nothing to do with passenger load.)
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.model.pair_blocks import CellSlice
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hexveil.model.pair_blocks import Partition
-
-    Arrays = Sequence[NDArray[Any]]
-    PairColumns = Sequence[Any]  # arrays, or of distributed pairs `PairColumn`
-
+Arrays: TypeAlias = Sequence[Any]
+"""Arrays with an entry per cell, or per user; or tuples of such arrays, which stay together."""
+PairColumns: TypeAlias = Sequence[Any]
+"""Arrays with an entry per pair; of distributed pairs columns that each block computes."""
+WholeGroup = Literal["cells", "users"]
 BLOCK_PAIRS = 2**17
 """Pairs of which cells are asked at once: what is made of so many stays in a processor's cache."""
 
 
-Pairs: TypeAlias = "LocalOccupancy | CellSlice | Partition"
+class PairList:
+    """Pairs in a row, of a `Partition` or of a whole map, and what follows from their cells."""
+
+    cell: Ints
+    user: Ints
+    n: Ints
+    n_cells: int
+    n_users: int
+    has_whole_cells: bool
+
+    @cached_property
+    def start(self) -> Ints:
+        """Position of each whole cell's first pair, then the number of pairs."""
+        start = np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
+        return np.asarray(read_only(start))
+
+    def kth_largest(self, k: int) -> Ints:
+        """Return each whole cell's k-th largest count; 0 where it has fewer than k users."""
+        result = np.zeros(self.n_cells, dtype=np.int64)
+        enough = np.diff(self.start) >= k
+        result[enough] = self._descending[self.start[:-1][enough] + k - 1]
+        return result
+
+    @cached_property
+    def _descending(self) -> Ints:
+        """Counts sorted within each cell, largest first."""
+        return self.n[np.lexsort((-self.n, self.cell))]
+
+    def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
+        """Return for each pair the entry of its cell."""
+        # Cells in a row are repeated, which takes half the time of looking each up.
+        return np.repeat(per_cell, self._sizes) if self.has_whole_cells else per_cell[self.cell]
+
+    @cached_property
+    def _sizes(self) -> Ints:
+        return np.diff(self.start)
+
+
+@dataclass(frozen=True, eq=False)
+class Partition(PairList):
+    """Block: all pairs of some cells in a row, or of some users in a row. Public.
+
+    Attributes
+    ----------
+    whole : "cells" or "users"
+        What the block holds all pairs of.
+    first : int
+        Number of the first of them; in `cell` or `user` they count from there.
+    cell, user, n : ndarray of int64, shape (n_pairs,)
+        Sorted by what is whole, then by the other.
+    n_cells, n_users : int
+        Numbers go up to these: how many are whole, and how many others there are anywhere.
+    """
+
+    whole: WholeGroup
+    first: int
+    cell: Ints
+    user: Ints
+    n: Ints
+    n_cells: int
+    n_users: int
+
+    @property
+    def has_whole_cells(self) -> bool:  # type: ignore[override]  # follows from `whole`
+        """Whether all pairs of each cell are here, in a row."""
+        return self.whole == "cells"
+
+    def map(
+        self, work: Callable[..., Any], cells: Arrays, users: Arrays, pairs: Arrays = ()
+    ) -> tuple[NDArray[Any], ...]:
+        """Apply the function to this block, given the arrays of all cells and users."""
+        # Figures of all cells and users come in; of the whole ones this block has a run.
+        if self.has_whole_cells:
+            cells = _run_of(cells, slice(self.first, self.first + self.n_cells))
+        else:
+            users = _run_of(users, slice(self.first, self.first + self.n_users))
+        result = work(self, *cells, *users, *pairs)
+        return result if isinstance(result, tuple) else (result,)
+
+
+def _run_of(arrays: Arrays, run: slice) -> tuple[Any, ...]:
+    """Return a run of each array, and of those in tuples."""
+    return tuple(_run_of(one, run) if isinstance(one, tuple) else one[run] for one in arrays)
+
+
+Pairs: TypeAlias = PairList
 """Some (cell, user) pairs: all those of the cells, or of the users, that are asked about."""
 
 
@@ -46,7 +125,7 @@ class Occupancy:
 
     Attributes
     ----------
-    n_cells, n_users : int
+    n_cells, n_users, n_pairs : int
         Every cell and every user has at least one pair.
     is_local : bool
         Whether the pairs are in this process, so that all of them can be read: see `local`.
@@ -54,61 +133,50 @@ class Occupancy:
 
     n_cells: int
     n_users: int
+    n_pairs: int
     is_local: ClassVar[bool]
-
-    if TYPE_CHECKING:  # a field of one, computed by the other
-
-        @property
-        def n_pairs(self) -> int:
-            """Number of (cell, user) pairs."""
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the pairs: public, and the same wherever the same records were counted."""
         raise NotImplementedError
 
-    def local(self) -> LocalOccupancy:
-        """Return the pairs in this process.
-
-        Raises
-        ------
-        InputError
-            If they are spread over machines.
-        """
+    def local(self) -> "LocalOccupancy":
+        """Return the pairs in this process; raise InputError if they are spread over machines."""
         raise NotImplementedError
 
-    def map_cells(
+    def map(
         self,
+        whole: WholeGroup,
         work: Callable[..., Any],
         cells: Arrays = (),
         users: Arrays = (),
         pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell.
+        """Apply a function to the pairs of each cell, or of each user.
 
         Parameters
         ----------
+        whole : "cells" or "users"
         work : callable
-            From `Pairs` and the arrays, in this order, to an array with an entry per cell, or a
-            tuple of them. A function of a module, whose answer for a cell depends on that cell's
-            pairs alone.
+            From `Pairs` and the arrays, in this order, to an array with an entry per cell (or
+            user), or a tuple of them. A function of a module, whose answer for a cell (or user)
+            depends on its pairs alone.
         cells, users : sequence of ndarray
-            Arrays with an entry per cell, and per user.
+            Arrays with an entry per cell, and per user; a tuple of them is one argument.
         pairs : sequence of ndarray
             Arrays with an entry per pair, of a caller that holds the pairs in memory; of
             distributed pairs columns that each block computes (`PairColumn`).
         """
         raise NotImplementedError
 
-    def map_users(
-        self,
-        work: Callable[..., Any],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: PairColumns = (),
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each user; see `map_cells`."""
-        raise NotImplementedError
+    def map_cells(self, work: Callable[..., Any], *given: Arrays, **named: Arrays) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function to the pairs of each cell; see `map`."""
+        return self.map("cells", work, *given, **named)
+
+    def map_users(self, work: Callable[..., Any], *given: Arrays, **named: Arrays) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function to the pairs of each user; see `map`."""
+        return self.map("users", work, *given, **named)
 
     @property
     def n_records(self) -> int:
@@ -116,46 +184,46 @@ class Occupancy:
         return int(self.records_per_cell.sum())
 
     @property
-    def users_per_cell(self) -> NDArray[np.int64]:
+    def users_per_cell(self) -> Ints:
         """Users in each cell (L); shape (n_cells,)."""
         return self._counts[0]
 
     @property
-    def records_per_cell(self) -> NDArray[np.int64]:
+    def records_per_cell(self) -> Ints:
         """Records in each cell (N); shape (n_cells,)."""
         return self._counts[1]
 
     @property
-    def largest_count(self) -> NDArray[np.int64]:
+    def largest_count(self) -> Ints:
         """Largest count of a user in each cell; shape (n_cells,)."""
         return self._counts[2]
 
     @property
-    def cells_per_user(self) -> NDArray[np.int64]:
+    def cells_per_user(self) -> Ints:
         """Cells in which each user reported; shape (n_users,)."""
         return self._user_counts[0]
 
     @property
-    def records_per_user(self) -> NDArray[np.int64]:
+    def records_per_user(self) -> Ints:
         """Records of each user; shape (n_users,)."""
         return self._user_counts[1]
 
+    # Fixed: they are kept, and losses rest on them.
     @cached_property
-    def _counts(self) -> tuple[NDArray[np.int64], ...]:
-        # Fixed: they are kept, and losses rest on them.
+    def _counts(self) -> tuple[Ints, ...]:
         return tuple(map(read_only, self.map_cells(_counted)))
 
     @cached_property
-    def _user_counts(self) -> tuple[NDArray[np.int64], ...]:
+    def _user_counts(self) -> tuple[Ints, ...]:
         return tuple(map(read_only, self.map_users(_counted_users)))
 
-    def kth_largest(self, k: int) -> NDArray[np.int64]:
+    def kth_largest(self, k: int) -> Ints:
         """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
-        return np.asarray(self.map_cells(partial(_kth_largest, k=k)))
+        return np.asarray(self.map_cells(partial(PairList.kth_largest, k=k)))
 
 
 @dataclass(frozen=True, eq=False)
-class LocalOccupancy(ReadOnlyArrays, Occupancy):
+class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
     """Counts of records per (cell, user) pair, sorted by cell, then user.
 
     Attributes
@@ -163,7 +231,6 @@ class LocalOccupancy(ReadOnlyArrays, Occupancy):
     cell, user, n : ndarray of int64, shape (n_pairs,)
         Cell number, user number and record count (at least 1) of each pair. Public.
     n_cells, n_users : int
-        Every cell and every user has at least one pair.
 
     Raises
     ------
@@ -171,22 +238,18 @@ class LocalOccupancy(ReadOnlyArrays, Occupancy):
         If pairs are unsorted or repeated, a count is below 1, or a cell or user is empty.
     """
 
-    cell: NDArray[np.int64]
-    user: NDArray[np.int64]
-    n: NDArray[np.int64]
+    cell: Ints
+    user: Ints
+    n: Ints
     n_cells: int
     n_users: int
-    has_whole_cells: ClassVar[bool] = True
+    has_whole_cells = True
     is_local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        cell, user, n = (_integers(a, name) for a, name in self._named_arrays())
-        if not cell.shape == user.shape == n.shape or cell.ndim != 1:
-            raise InputError("cell, user and n must be one-dimensional and equally long.")
+        cell, user, n = _columns(self.cell, self.user, self.n)
         if cell.size and (cell.min() < 0 or user.min() < 0):
             raise InputError("cell and user numbers must be 0 or above.")
-        if n.size and n.min() < 1:
-            raise InputError(f"counts must be 1 or above, got {n.min()}.")
         if not sorted_by_cell(cell, user):
             raise InputError("pairs must be sorted by cell, then user, and each must occur once.")
         _check_filled(cell, self.n_cells, "cell")
@@ -196,14 +259,11 @@ class LocalOccupancy(ReadOnlyArrays, Occupancy):
             # Checked copies, fixed: losses that are booked are computed from them more than once.
             object.__setattr__(self, name, array)
 
-    def _named_arrays(self) -> list[tuple[NDArray[np.int64], str]]:
-        return [(self.cell, "cell"), (self.user, "user"), (self.n, "n")]
-
     def __repr__(self) -> str:
         return f"Occupancy(n_cells={self.n_cells}, n_users={self.n_users}, n_pairs={self.n_pairs})"
 
     @classmethod
-    def from_dense(cls, counts: ArrayLike) -> LocalOccupancy:
+    def from_dense(cls, counts: ArrayLike) -> Self:
         """Build from a table of counts, users down and cells across, 0 where a user never was.
 
         Examples
@@ -220,15 +280,9 @@ class LocalOccupancy(ReadOnlyArrays, Occupancy):
         return cls(cell, user, dense.T[cell, user], dense.shape[1], dense.shape[0])
 
     @classmethod
-    def from_coo(cls, cell: ArrayLike, user: ArrayLike, n: ArrayLike) -> LocalOccupancy:
+    def from_coo(cls, cell: ArrayLike, user: ArrayLike, n: ArrayLike) -> Self:
         """Build from three equally long arrays in any order; equal pairs are added up."""
-        cells, users, counts = (
-            _integers(a, name) for a, name in ((cell, "cell"), (user, "user"), (n, "n"))
-        )
-        if not cells.shape == users.shape == counts.shape or cells.ndim != 1:
-            raise InputError("cell, user and n must be one-dimensional and equally long.")
-        if counts.size and counts.min() < 1:
-            raise InputError(f"counts must be 1 or above, got {counts.min()}.")
+        cells, users, counts = _columns(cell, user, n)
         # lexsort takes its last key first.
         order = np.lexsort((users, cells))
         cells, users, counts = cells[order], users[order], counts[order]
@@ -240,96 +294,46 @@ class LocalOccupancy(ReadOnlyArrays, Occupancy):
         return cls(cells[begin], users[begin], total, n_cells, n_users)
 
     @property
-    def n_pairs(self) -> int:
+    def n_pairs(self) -> int:  # type: ignore[override]  # a field of distributed pairs
         """Number of (cell, user) pairs."""
         return int(self.cell.size)
 
-    def local(self) -> LocalOccupancy:
+    def local(self) -> Self:
         """Return the pairs themselves."""
         return self
 
-    def map_cells(
+    def map(
         self,
+        whole: WholeGroup,
         work: Callable[..., Any],
         cells: Arrays = (),
         users: Arrays = (),
         pairs: PairColumns = (),
     ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell: see `Occupancy.map_cells`."""
+        """Apply a function to the pairs of each cell or user: see `Occupancy.map`."""
         # One block: slices would cost more than the work of a small map.
-        if self.n_pairs <= BLOCK_PAIRS:
+        if whole == "users" or self.n_pairs <= BLOCK_PAIRS:
             return work(self, *cells, *users, *pairs)
-        return _joined(
-            work(
-                some,
-                *(array[run] for array in cells),
-                *users,
-                *(array[self.start[run.start] : self.start[run.stop]] for array in pairs),
-            )
-            for run, some in self._runs()
+        answers = (
+            block.map(work, cells, users, [array[rows] for array in pairs])
+            for rows, block in self.blocks(BLOCK_PAIRS)
         )
+        return concatenate_columns(answers)
 
-    def _runs(self) -> Iterator[tuple[slice, CellSlice]]:
-        """Yield runs of cells with about `BLOCK_PAIRS` pairs, and their pairs."""
-        # A cell of more pairs than a block has is the edge of several blocks: named once, it stays
-        # whole.
-        edges = np.searchsorted(self.start, np.arange(0, self.n_pairs, BLOCK_PAIRS)).tolist()
+    def blocks(self, room: int) -> Iterator[tuple[slice, Partition]]:
+        """Yield runs of cells of about so many pairs: their rows, and the pairs."""
+        # A cell of more pairs than that is the edge of several blocks: named once, it stays whole.
+        edges = np.searchsorted(self.start, np.arange(0, self.n_pairs, room)).tolist()
         for begin, end in pairwise(dict.fromkeys([*edges, self.n_cells])):
-            start = self.start[begin : end + 1]
-            rows = slice(start[0], start[-1])
-            yield (
-                slice(begin, end),
-                CellSlice(
-                    self.cell[rows] - begin,
-                    self.user[rows],
-                    self.n[rows],
-                    end - begin,
-                    self.n_users,
-                    start - start[0],
-                ),
-            )
-
-    def map_users(
-        self,
-        work: Callable[..., Any],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: PairColumns = (),
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each user; see `map_cells`."""
-        return work(self, *cells, *users, *pairs)
-
-    def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
-        """Return for each pair the entry of its cell."""
-        return np.repeat(per_cell, self._sizes)
-
-    @cached_property
-    def start(self) -> NDArray[np.int64]:
-        """Position of each cell's first pair, then the number of pairs; shape (n_cells + 1,)."""
-        start = np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
-        return np.asarray(read_only(start))
-
-    @cached_property
-    def _sizes(self) -> NDArray[np.int64]:
-        return np.diff(self.start)
-
-    @cached_property
-    def _descending(self) -> NDArray[np.int64]:
-        """Counts sorted within each cell, largest first."""
-        return self.n[np.lexsort((-self.n, self.cell))]
-
-    def kth_largest(self, k: int) -> NDArray[np.int64]:
-        """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
-        largest = np.zeros(self.n_cells, dtype=np.int64)
-        enough = self.users_per_cell >= k
-        largest[enough] = self._descending[self.start[:-1][enough] + k - 1]
-        return largest
+            rows = slice(*self.start[[begin, end]].tolist())
+            cell, user, n = self.cell[rows] - begin, self.user[rows], self.n[rows]
+            yield rows, Partition("cells", begin, cell, user, n, end - begin, self.n_users)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the pairs: public, and the same wherever the same records were counted."""
         digest = hashlib.sha256(f"{self.n_cells},{self.n_users};".encode())
-        for array, _ in self._named_arrays():
+        for array in (self.cell, self.user, self.n):
             # In one byte order on every machine: a saved plan is known by this.
             digest.update(np.ascontiguousarray(array, dtype="<i8").data)
         return digest.hexdigest()
@@ -347,15 +351,13 @@ def sorted_by_cell(cell: NDArray[Any], user: NDArray[Any]) -> bool:
     return True
 
 
-def _joined(answers: Iterable[Any]) -> Any:  # noqa: ANN401  what the work returns
-    """Return the answers of runs of cells as one array, or as a tuple of them."""
-    results = list(answers)
-    if isinstance(results[0], tuple):
-        return tuple(np.concatenate(column) for column in zip(*results, strict=True))
-    return np.concatenate(results)
+def concatenate_columns(answers: Iterable[tuple[NDArray[Any], ...]]) -> Any:  # noqa: ANN401  one or several
+    """Return the answers of blocks as one array, or as a tuple of them."""
+    columns = [np.concatenate(column) for column in zip(*answers, strict=True)]
+    return columns[0] if len(columns) == 1 else tuple(columns)
 
 
-def _counted(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
+def _counted(pairs: Pairs) -> tuple[Ints, ...]:
     """Return users, records and the largest count of each cell."""
     begin = pairs.start[:-1]
     if not begin.size:
@@ -364,23 +366,24 @@ def _counted(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
     return np.diff(pairs.start), *counts
 
 
-def _counted_users(pairs: Pairs) -> tuple[NDArray[np.int64], ...]:
+def _counted_users(pairs: Pairs) -> tuple[Ints, ...]:
     """Return cells and records of each user."""
     # Exact in doubles: no user has 2^53 records.
     records = np.bincount(pairs.user, weights=pairs.n, minlength=pairs.n_users)
     return np.bincount(pairs.user, minlength=pairs.n_users), records.astype(np.int64)
 
 
-def _kth_largest(pairs: Pairs, k: int) -> NDArray[np.int64]:
-    # By cell, then by falling count: the k-th stands k - 1 after the cell's first.
-    order = np.lexsort((-pairs.n, pairs.cell))
-    result = np.zeros(pairs.n_cells, dtype=np.int64)
-    enough = np.diff(pairs.start) >= k
-    result[enough] = pairs.n[order[pairs.start[:-1][enough] + k - 1]]
-    return result
+def _columns(cell: ArrayLike, user: ArrayLike, n: ArrayLike) -> tuple[Ints, Ints, Ints]:
+    """Return cells, users and counts as fresh arrays; refuse what is none."""
+    cells, users, counts = _integers(cell, "cell"), _integers(user, "user"), _integers(n, "n")
+    if not cells.shape == users.shape == counts.shape or cells.ndim != 1:
+        raise InputError("cell, user and n must be one-dimensional and equally long.")
+    if counts.size and counts.min() < 1:
+        raise InputError(f"counts must be 1 or above, got {counts.min()}.")
+    return cells, users, counts
 
 
-def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
+def _integers(values: ArrayLike, name: str) -> Ints:
     """Return a fresh int64 array; refuse anything that is not whole."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
@@ -388,7 +391,7 @@ def _integers(values: ArrayLike, name: str) -> NDArray[np.int64]:
     return np.array(array, dtype=np.int64)
 
 
-def _check_filled(numbers: NDArray[np.int64], size: int, name: str) -> None:
+def _check_filled(numbers: Ints, size: int, name: str) -> None:
     present = np.zeros(max(size, 0), dtype=bool)
     if numbers.size and numbers.max() >= size:
         raise InputError(f"{name} number {numbers.max()} is beyond the {size} declared.")

@@ -3,21 +3,13 @@
 Rows are sparse: one for each pair and bin with a record, so never more than there are records.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Bools, Ints
 from hexveil.base.errors import HexveilError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Ints
-
 
 _BLOCK = 1 << 15
 """Pairs that are checked at once."""
@@ -42,7 +34,7 @@ class PairBins:
     count: Ints
 
     @classmethod
-    def of_rows(cls, pair: Ints, fine_bin: Ints, count: Ints) -> PairBins:
+    def of_rows(cls, pair: Ints, fine_bin: Ints, count: Ints) -> "PairBins":
         """Return the sorted counts of rows, those of one pair and bin added up."""
         width = int(fine_bin.max(initial=0)) + 1
         key = pair * width + fine_bin
@@ -54,7 +46,7 @@ class PairBins:
         pairs, bins = np.divmod(key[begin], width)
         return cls(pairs, bins, np.add.reduceat(count[order], begin))
 
-    def of_pairs(self, chosen: NDArray[np.bool_]) -> PairBins:
+    def of_pairs(self, chosen: Bools) -> "PairBins":
         """Return the counts of the chosen pairs, numbered among them; `chosen` has all pairs."""
         rows = np.flatnonzero(chosen[self.pair])
         number = np.cumsum(chosen) - 1
@@ -98,7 +90,7 @@ def _within(numbers: Ints, end: int) -> bool:
     return bool(numbers.min(initial=0) >= 0 and numbers.max(initial=-1) < end)
 
 
-def sort_numbers(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def sort_numbers(key: Ints) -> tuple[Ints, Ints]:
     """Return the sorting order of non-negative keys, and the sorted keys.
 
     Key and position are sorted as one number where they fit: sooner than by position alone.

@@ -12,24 +12,25 @@ no driver; the suppressed ones are few, since only users of most cells are suppr
 elsewhere they are a list.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.model.pair_blocks import Partition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.model.occupancy import Arrays, LocalOccupancy, Occupancy, PairColumns, Pairs
-
+from hexveil.model.occupancy import (
+    Arrays,
+    LocalOccupancy,
+    Occupancy,
+    PairColumns,
+    Pairs,
+    Partition,
+    WholeGroup,
+)
 
 T = TypeVar("T")
 
@@ -37,12 +38,22 @@ WEIGHT_RESOLUTION = 2**26
 """What the weights of a cell add up to, nearly; no weight is above it."""
 
 
+@dataclass(frozen=True)
+class _Recipe:
+    """How blocks compute weights: a function of pairs, arrays of cells, users and pairs."""
+
+    weight: Callable[..., Ints]
+    cells: tuple[Any, ...] = ()
+    users: tuple[Any, ...] = ()
+    pairs: PairColumns = ()
+
+
 class Weights(ReadOnlyArrays):
     """Whole weights of the pairs of an occupancy, each computed where its pair is. Public."""
 
     occupancy: Occupancy
 
-    def own(self) -> _Own:
+    def recipe(self) -> _Recipe:
         """Return the function by which a block computes its weights, and its arrays."""
         raise NotImplementedError
 
@@ -54,21 +65,28 @@ class Weights(ReadOnlyArrays):
         """Return whether these have as many entries as an occupancy has cells, users or pairs."""
         raise NotImplementedError
 
-    def map_cells(self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell and their weights.
+    def map(
+        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function to the pairs of each cell, or of each user, and their weights.
 
         Parameters
         ----------
+        whole : "cells" or "users"
         work : callable
             From `Pairs`, their weights, and the arrays, in this order; a function of a module.
         cells, users : sequence of ndarray
             Arrays with an entry per cell, and per user.
         """
-        return self.occupancy.map_cells(*self.asked(work, cells, users))
+        return self.occupancy.map(whole, *self.asked(work, cells, users))
+
+    def map_cells(self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function to the pairs of each cell and their weights: see `map`."""
+        return self.map("cells", work, cells, users)
 
     def map_users(self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each user and their weights: see `map_cells`."""
-        return self.occupancy.map_users(*self.asked(work, cells, users))
+        """Apply a function to the pairs of each user and their weights: see `map`."""
+        return self.map("users", work, cells, users)
 
     def asked(
         self, work: Callable[..., Any], cells: Arrays, users: Arrays, kept: int | None = None
@@ -83,15 +101,14 @@ class Weights(ReadOnlyArrays):
         kept : int or None
             How many of two private columns are handed on to the work; None without them.
         """
-        own = self.own()
-        counts = len(cells), len(own.cells), len(users), len(own.users)
-        weigh = partial(_weigh, work=work, weight=own.weight, counts=counts, kept=kept)
-        return weigh, (*cells, *own.cells), (*users, *own.users), own.pairs
+        recipe = self.recipe()
+        weigh = partial(_weigh, work=work, weight=recipe.weight, kept=kept)
+        return weigh, (tuple(cells), recipe.cells), (tuple(users), recipe.users), recipe.pairs
 
-    def of(self, occupancy: LocalOccupancy) -> NDArray[np.int64]:
+    def of(self, occupancy: LocalOccupancy) -> Ints:
         """Return the weights of the same pairs at hand, shape (n_pairs,)."""
-        own = self.own()
-        return np.asarray(own.weight(occupancy, *own.cells, *own.users, *own.pairs))
+        recipe = self.recipe()
+        return np.asarray(recipe.weight(occupancy, *recipe.cells, *recipe.users, *recipe.pairs))
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return a figure that follows from the weights alone; each is asked of the blocks once."""
@@ -104,19 +121,18 @@ class Weights(ReadOnlyArrays):
         return {}
 
     @property
-    def totals(self) -> NDArray[np.int64]:
+    def totals(self) -> Ints:
         """Sum of weights of each cell; shape (n_cells,)."""
         return self._sums_and_extremes()[0]
 
     @property
-    def largest(self) -> NDArray[np.int64]:
+    def largest(self) -> Ints:
         """Largest weight in each cell; shape (n_cells,)."""
         return self._sums_and_extremes()[1]
 
-    def _sums_and_extremes(self) -> tuple[NDArray[np.int64], ...]:
+    def _sums_and_extremes(self) -> tuple[Ints, ...]:
         return self.once(
-            "sums and extremes",
-            lambda: tuple(map(read_only, self.map_cells(_sums_and_extremes))),
+            "sums and extremes", lambda: tuple(map(read_only, self.map_cells(_sums_and_extremes)))
         )
 
     def _are_in_range(self) -> bool:
@@ -124,16 +140,6 @@ class Weights(ReadOnlyArrays):
         return bool(
             (totals > 0).all() and (largest <= WEIGHT_RESOLUTION).all() and (smallest >= 0).all()
         )
-
-
-@dataclass(frozen=True)
-class _Own:
-    """How blocks compute weights: a function of pairs, arrays of cells, users and pairs."""
-
-    weight: Callable[..., NDArray[np.int64]]
-    cells: Arrays = ()
-    users: Arrays = ()
-    pairs: PairColumns = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +156,12 @@ class FactoredWeights(Weights):
     """
 
     occupancy: Occupancy
-    factor: NDArray[np.float64]
-    total: NDArray[np.float64]
+    factor: Floats
+    total: Floats
 
-    def own(self) -> _Own:
-        """Return how a block computes its weights: see `Weights.own`."""
-        return _Own(whole_weights, (self.occupancy.records_per_cell, self.total), (self.factor,))
+    def recipe(self) -> _Recipe:
+        """Return how a block computes its weights: see `Weights.recipe`."""
+        return _Recipe(whole_weights, (self.occupancy.records_per_cell, self.total), (self.factor,))
 
     def is_sound(self) -> bool:
         """Return whether every cell has a weight, and none is negative or too large."""
@@ -182,11 +188,11 @@ class ListedWeights(Weights):
     """
 
     occupancy: Occupancy
-    weight: NDArray[np.int64]
+    weight: Ints
 
-    def own(self) -> _Own:
-        """Return how a block computes its weights: see `Weights.own`."""
-        return _Own(_listed, pairs=(self.weight,))
+    def recipe(self) -> _Recipe:
+        """Return how a block computes its weights: see `Weights.recipe`."""
+        return _Recipe(_listed, pairs=(self.weight,))
 
     def is_sound(self) -> bool:
         """Return whether every cell has a weight, and none is negative or too large."""
@@ -197,12 +203,7 @@ class ListedWeights(Weights):
         return self.weight.size == occupancy.n_pairs
 
 
-def whole_weights(
-    pairs: Pairs,
-    records: NDArray[np.int64],
-    total: NDArray[np.float64],
-    factor: NDArray[np.float64],
-) -> NDArray[np.int64]:
+def whole_weights(pairs: Pairs, records: Ints, total: Floats, factor: Floats) -> Ints:
     """Return the weight of each pair: f m / (N T) in whole parts, rounded down.
 
     Examples
@@ -220,7 +221,7 @@ def whole_weights(
     return np.asarray(np.floor(sane * WEIGHT_RESOLUTION), dtype=np.int64)
 
 
-def _listed(_pairs: Pairs, weight: NDArray[np.int64]) -> NDArray[np.int64]:
+def _listed(_pairs: Pairs, weight: Ints) -> Ints:
     return weight
 
 
@@ -228,22 +229,20 @@ def _weigh(
     pairs: Pairs,
     *given: Any,  # noqa: ANN401  arrays, and sums of squares or none
     work: Callable[..., Any],
-    weight: Callable[..., NDArray[np.int64]],
-    counts: tuple[int, int, int, int],
+    weight: Callable[..., Ints],
     kept: int | None,
 ) -> Any:  # noqa: ANN401  what the work returns
-    """Apply the work to pairs, their weights, private sums if any are kept, and the other arrays.
+    """Apply the work to pairs, their weights, private sums of which so many are kept, and arrays.
 
-    Private sums, of which `kept` are handed on, come first; then the arrays of cells, those that
-    weights are made of, those of users, those for weights, and columns of pairs for weights.
+    Private sums, two if any are kept, come first; then arrays of cells and those that weights are
+    made of, arrays of users and those for weights, and columns of pairs for weights.
     """
-    private, given = ((), given) if kept is None else (given[:kept], given[2:])
-    ends = np.cumsum(counts).tolist()
-    cells, own, users = given[: ends[0]], given[ends[0] : ends[1]], given[ends[1] : ends[2]]
-    return work(pairs, weight(pairs, *own, *given[ends[2] :]), *private, *cells, *users)
+    cells, own_cells, users, own_users, *own_pairs = given if kept is None else given[2:]
+    weights = weight(pairs, *own_cells, *own_users, *own_pairs)
+    return work(pairs, weights, *given[: kept or 0], *cells, *users)
 
 
-def _sums_and_extremes(pairs: Pairs, weight: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+def _sums_and_extremes(pairs: Pairs, weight: Ints) -> tuple[Ints, ...]:
     begin = pairs.start[:-1]
     return tuple(one.reduceat(weight, begin) for one in (np.add, np.maximum, np.minimum))
 
@@ -267,8 +266,8 @@ class SuppressedPairs(ReadOnlyArrays):
         If a number is out of range, or pairs are unsorted or repeated.
     """
 
-    cell: NDArray[np.int64]
-    user: NDArray[np.int64]
+    cell: Ints
+    user: Ints
     n_cells: int
     n_users: int
 
@@ -283,14 +282,12 @@ class SuppressedPairs(ReadOnlyArrays):
             raise InputError("suppressed pairs must be sorted by cell, then user, each once.")
 
     @classmethod
-    def of_rows(
-        cls, occupancy: Occupancy, cell: NDArray[np.int64], user: NDArray[np.int64]
-    ) -> SuppressedPairs:
+    def of_rows(cls, occupancy: Occupancy, cell: Ints, user: Ints) -> Self:
         """Return the pairs in the order of an occupancy, from any order."""
         order = np.lexsort((user, cell))
         return cls(cell[order], user[order], occupancy.n_cells, occupancy.n_users)
 
-    def of(self, pairs: Pairs) -> NDArray[np.bool_]:
+    def of(self, pairs: Pairs) -> Bools:
         """Return which of a block's pairs, or of all pairs at hand, are suppressed."""
         cell, user = pairs.cell, pairs.user
         if isinstance(pairs, Partition):  # what is whole is numbered from the block's first
@@ -302,15 +299,15 @@ class SuppressedPairs(ReadOnlyArrays):
         place = np.minimum(np.searchsorted(own, keys), own.size - 1)
         return np.asarray(own[place] == keys)
 
-    def _keys(self, cell: NDArray[np.int64], user: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _keys(self, cell: Ints, user: Ints) -> Ints:
         return cell * np.int64(self.n_users) + user
 
 
-Suppressed: TypeAlias = NDArray[np.bool_] | SuppressedPairs
+Suppressed: TypeAlias = Bools | SuppressedPairs
 """Which pairs are suppressed: an array where pairs are at hand, else the list of them."""
 
 
-def suppressed_column(suppressed: Suppressed, occupancy: LocalOccupancy) -> NDArray[np.bool_]:
+def suppressed_column(suppressed: Suppressed, occupancy: LocalOccupancy) -> Bools:
     """Return which of the pairs at hand are suppressed."""
     return suppressed.of(occupancy) if isinstance(suppressed, SuppressedPairs) else suppressed
 

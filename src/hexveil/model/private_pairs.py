@@ -10,22 +10,15 @@ No content causes an error. Counts and cells are saturated at declared limits, s
 release succeeds does not depend on a record (see `MAX_RECORDS`).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from collections.abc import Callable, Sequence
+from typing import NoReturn, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
 from hexveil.model.pair_bins import PairBins
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hexveil.base.arrays import Ints
-
 
 MAX_RECORDS = 2**20
 """Records of a unit in a cell beyond which further ones add no weight; a declared limit."""
@@ -34,10 +27,10 @@ MAX_RECORDS = 2**20
 class PairBlocks(Protocol):
     """PRIVATE. Pairs in blocks, here or elsewhere, each with all pairs of its units."""
 
-    def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
+    def total(self, work: "Callable[[PrivatePairs], Ints]") -> Ints:
         """Return the sum of a function over blocks, whole numbers. PRIVATE."""
 
-    def collect(self) -> PrivatePairs:
+    def collect(self) -> "PrivatePairs":
         """Return all pairs in one block, in memory. PRIVATE."""
 
     def close(self) -> None:
@@ -67,7 +60,7 @@ class PrivatePairs:
 
     cell: Ints
     records: Ints
-    mean: NDArray[np.float64]
+    mean: Floats
     begin: Ints
     bins: PairBins | None
 
@@ -134,11 +127,11 @@ class PrivatePairs:
         """Return numbers of units, repeated for each of their pairs. PRIVATE."""
         return np.repeat(numbers, np.diff(self.begin, append=self.cell.size))
 
-    def total(self, work: Callable[[PrivatePairs], Ints]) -> Ints:
+    def total(self, work: "Callable[[PrivatePairs], Ints]") -> Ints:
         """Return the value of a function of all pairs: see `PairBlocks`. PRIVATE."""
         return work(self)
 
-    def collect(self) -> PrivatePairs:
+    def collect(self) -> "PrivatePairs":
         """Return these pairs."""
         return self
 

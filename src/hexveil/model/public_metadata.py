@@ -4,26 +4,19 @@
 places, times and counts alone; it holds no value and no user id.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from fractions import Fraction
+from typing import Literal, Protocol
 
 import numpy as np
 
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, decimal_text, to_bounds, to_fraction, to_positive_fraction
 from hexveil.base.read_only import ReadOnlyArrays
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.cells import Cells, CellTable, Labels
-    from hexveil.model.occupancy import Occupancy
+from hexveil.model.cells import Cells, CellTable, Labels
+from hexveil.model.occupancy import Occupancy
 
 Unit = Literal["user", "user-day", "user-week"]
 MAX_QUANTA = 2**52
@@ -83,7 +76,7 @@ class ValueLattice:
             raise InputError("the bounds of its values do not rise.")
 
     @classmethod
-    def of(cls, bounds: object, quantum: Number) -> ValueLattice:
+    def of(cls, bounds: object, quantum: Number) -> "ValueLattice":
         """Build a lattice from bounds and quantum as written by a caller."""
         lower, upper = to_bounds(bounds)
         return cls(lower, upper, to_positive_fraction(quantum, "quantum"))
@@ -116,7 +109,7 @@ class Recount(Protocol):
 
     def __call__(
         self, grids: tuple[Cells | Labels, ...], privacy_unit: Unit
-    ) -> Iterable[PublicMetadata | None]:
+    ) -> "Iterable[PublicMetadata | None]":
         """Return the public facts on each grid; None where no cell is left after selection.
 
         Perhaps one after another, as they are asked for: whoever keeps none of them needs the
@@ -174,7 +167,7 @@ class PublicMetadata:
     rules: Mapping[str, int] = field(default_factory=dict)
     identity: Mapping[str, str] = field(default_factory=dict)
     recount: Recount | None = field(default=None, repr=False)
-    bins: FineBins | None = field(default=None, repr=False)
+    bins: "FineBins | None" = field(default=None, repr=False)
     id_space: str = ""
 
 
@@ -206,7 +199,7 @@ class FineBins(ReadOnlyArrays):
         """Upper ends of the bins as real numbers; the last is the span."""
         return np.concatenate([self.edges[:-1] + 0.5, [float(self.edges[-1])]])
 
-    def above(self, edge: int) -> NDArray[np.bool_]:
+    def above(self, edge: int) -> Bools:
         """Return which bins lie above an edge of theirs."""
         return np.asarray(self.edges > edge)
 

@@ -10,26 +10,19 @@ Values lie on the public lattice of the records (`ValueLattice`), after clamping
 `"share<10"` has its edge one quantum below 10, so that a value of 10 counts as not below it.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
 from hexveil.base.rational import decimal_text, to_fraction
-from hexveil.model.public_metadata import FineBins
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Ints
-    from hexveil.model.public_metadata import ValueLattice
-
+from hexveil.model.public_metadata import FineBins, ValueLattice
 
 MOMENTS = ("mean", "variance", "sd")
 """Statistics that are sums, and no part of this module."""

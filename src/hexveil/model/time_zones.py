@@ -1,19 +1,13 @@
 """Time zones by name, and the meaning of other names of them."""
 
-from __future__ import annotations
-
 import difflib
 import importlib.resources
 import re
 import zoneinfo
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _ABBREVIATION = re.compile(r"[A-Za-z]{2,5}")
 _SEASONS = (datetime(2024, 1, 15, tzinfo=UTC), datetime(2024, 7, 15, tzinfo=UTC))
@@ -87,7 +81,7 @@ def _hint(timezone: str, near: tuple[float, float] | None) -> str:
 
 def _abbreviated(letters: str) -> list[str]:
     """Return the time zones of an abbreviation, those that have it all year first."""
-    names: Iterable[str] = sorted(_zone_places())
+    names = sorted(_zone_places())
     counts = {name: _names_of(name).count(letters) for name in names}
     return sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
 

@@ -1,157 +1,48 @@
-"""Allocation of a plan: contribution caps and noise, per cell and per user. Public."""
+"""Allocation of a plan: its rows, and what values are clipped to. Public."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.contributions import contributed_totals
 from hexveil.accounting.error_model import has_single_record
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
-from hexveil.accounting.promise import choices_worth, of_amount
 from hexveil.base.errors import InputError
-from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.pair_columns import SuppressedPairs
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.clipping import misfit
+from hexveil.planning.plan_rows import PlanRows, full_factors, refuse_rows
 
 if TYPE_CHECKING:
-    from hexveil.accounting.promise import Promise
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.per_cell_allocation import PlannedCells
-    from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.pair_columns import Suppressed, Weights
-    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
-    from hexveil.planning.clipping_range.private_range import (
-        ClippingRangeMode,
-        PrivateClippingRange,
-    )
+    from hexveil.planning.clipping_range.clipping import ClippingKind
+    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.request import Request
 
-MAX_ERROR = 1e6
-"""Predicted errors are below this, in spans."""
+WITHIN_BOUNDS = WithinBounds()
 BOUND_KINDS = (None, "loss", "max error", "mean error")
 
 
-@dataclass(frozen=True)
-class WithinBounds:
-    """Values are clipped to the public bounds alone."""
-
-
 @dataclass(frozen=True, eq=False)
-class PrivateRange:
-    """User means are clipped to a range that a release finds privately."""
-
-    range: PrivateClippingRange
-
-    def shared(self, delta: Fraction) -> Promise:
-        """Return the loss of every user of the map: whoever is in it may move the range."""
-        return choices_worth(self.range.epsilon, delta)
-
-
-@dataclass(frozen=True, eq=False)
-class PerCellRange:
-    """User means are clipped to ranges of their cells, which depend on a first look."""
-
-    plan: CellRangePlan
-
-    def shared(self, delta: Fraction) -> Promise:
-        """Return the loss of every user of the map: whoever is in it may move the histogram."""
-        spread = choices_worth(self.plan.spread_epsilon, delta, 1)
-        return of_amount(self.plan.histogram_loss + spread.amount, delta)
-
-
-@dataclass(frozen=True, eq=False)
-class CellMechanisms(ReadOnlyArrays):
-    """Every cell's mean is published by a mechanism of one cell, in stages of its own.
+class PlanAllocation(PlanRows):
+    """Contribution cap of each user in each cell, the noise of each cell, and the kind of plan.
 
     Attributes
     ----------
-    cells : PerCellAllocation or DistributedCells
-        Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
-    predicted_error : ndarray of float, shape (n_cells,)
-        Mean absolute error by a public prior, for bounds of width 1.
-    released : tuple of ReleasedRange or None
-        Outcomes of each cell's private choices, in value units; empty before a release.
+    clipping : ClippingKind
+        Kind of the plan (planning/clipping_range/clipping.py). Under a private range the mean's
+        Laplace scale is the range's width times r / N; the noise of a cell with a range of its own
+        is what it has if all of the loss goes to one number.
     """
 
-    cells: PlannedCells
-    predicted_error: Floats
-    released: tuple[ReleasedRange | None, ...] = ()
-
-
-Normaliser = Literal["records", "contributions"]
-
-Clipping: TypeAlias = WithinBounds | PrivateRange | PerCellRange | CellMechanisms
-"""Kinds of plans, by what values are clipped to."""
-
-
-def range_kind(clipping: Clipping) -> ClippingRangeMode:
-    """Return the clipping range by the word that a request has for it."""
-    match clipping:
-        case WithinBounds() | CellMechanisms():
-            return "bounds"
-        case PrivateRange():
-            return "private"
-        case PerCellRange():
-            return "per-cell"
-
-
-@dataclass(frozen=True, eq=False)
-class PlanAllocation(ReadOnlyArrays):
-    """Contribution cap of each user in each cell, and the noise of each cell.
-
-    Attributes
-    ----------
-    mechanism : str
-        How one cell was planned.
-    contribution_cap : ndarray of int64, shape (n_cells,)
-        t: samples kept of a user for the mean; 0 publishes the middle of the bounds.
-    noise_scale_records : ndarray of float, shape (n_cells,)
-        r: the mean's Laplace scale is U r / N; 0 where nothing is kept.
-    variance_cap : ndarray of int64, shape (n_cells,)
-        The same for the variance; 0 publishes 1/8 of the squared span.
-    variance_noise : ndarray of float, shape (n_cells,)
-        The variance's Laplace scale as a part of U²; 0 where nothing is kept.
-    contribution_factor : ndarray of float, shape (n_users,)
-        What is kept of a user's samples in every cell, from 0 to 1: a multiple of 2^-30.
-    suppressed_pairs : ndarray of bool, shape (n_pairs,), SuppressedPairs or None
-        Pairs of which nothing is kept: a list of them where pairs are distributed.
-    cell_epsilon : Fraction or None
-        The loss of one cell, where every cell has the same.
-    normaliser : "records" or "contributions"
-        What a cell's sums are divided by: all its records, of which some are put at the middle, or
-        those that contribute, of users who are left out otherwise (COMP's estimator).
-    lower_bound : float or None
-        What no plan of the class can go below, rounded down.
-    bound_kind : str or None
-        What `lower_bound` is about: "loss", "max error" or "mean error".
-    clipping : WithinBounds, PrivateRange, PerCellRange or CellMechanisms
-        Kind of the plan. Under a private range the mean's Laplace scale is the range's width times
-        r / N; the noise of a cell with a range of its own is what it has if all of the loss goes to
-        one number.
-    """
-
-    mechanism: str
-    contribution_cap: Ints
-    noise_scale_records: Floats
-    variance_cap: Ints
-    variance_noise: Floats
-    contribution_factor: Floats
-    suppressed_pairs: Suppressed | None = None
-    cell_epsilon: Fraction | None = None
-    normaliser: Normaliser = "records"
-    lower_bound: float | None = None
-    bound_kind: str | None = None
-    clipping: Clipping = WithinBounds()
-
-    @property
-    def suppressed(self) -> tuple[Suppressed, ...]:
-        """Suppressed pairs as the further column of each pair; no column where none are."""
-        return () if self.suppressed_pairs is None else (self.suppressed_pairs,)
+    clipping: ClippingKind = WITHIN_BOUNDS
 
     def check_against(self, occupancy: Occupancy, request: Request) -> None:
         """Refuse decisions that no plan has: a stranger may have written them.
@@ -199,11 +90,7 @@ class PlanAllocation(ReadOnlyArrays):
                 sizes += [(n_cells, cells), (n_users, users)]
             case np.ndarray() as dropped:
                 sizes += [(dropped.size, occupancy.n_pairs)]
-        match self.clipping:
-            case PrivateRange(range=ranged) | PerCellRange(plan=ranged):
-                sizes += [(int(ranged.weight.fits(occupancy)), 1)]
-            case CellMechanisms(predicted_error=predicted):
-                sizes += [(predicted.size, cells)]
+        sizes += [(int(self.clipping.fits(occupancy)), 1)]
         if any(size != needed for size, needed in sizes):
             raise InputError("it was made for other cells or users: an array has another length.")
 
@@ -211,53 +98,34 @@ class PlanAllocation(ReadOnlyArrays):
         """Refuse sums divided by contributing samples where these are none, or not whole."""
         cap = self.contribution_cap
         filled = occupancy.map_cells(contributed_totals, (cap,), (), self.suppressed) > 0
-        is_plain = isinstance(self.clipping, WithinBounds)
+        is_plain = self.clipping == WITHIN_BOUNDS
         same = np.array_equal(cap, self.variance_cap)
         if not (filled.all() and is_plain and same and (self.contribution_factor == 1).all()):
             raise InputError("it has a cell to which nothing contributes, or parts of records do.")
 
     def _check_kind(self, occupancy: Occupancy, request: Request) -> None:
         """Refuse a plan of another kind than was requested, or for other statistics."""
-        noised, known = request.noised, has_single_record(occupancy)
-        stages = request.method in ("per-cell", "equal-split") and not isinstance(
-            request.mechanism, ThresholdMechanism
-        )
+        asked, kind = request.clipping_range, self.clipping
         # The variance of one record is known, so that such a map needs no range.
-        has_constants_alone = noised == ("variance",) and bool(known.all())
-        kinds: dict[str, tuple[type[Clipping], ...]] = {
-            "bounds": (CellMechanisms if stages else WithinBounds,),
-            "private": (WithinBounds,) if has_constants_alone else (PrivateRange,),
-            "per-cell": (PerCellRange,),
-            "auto": (WithinBounds, PrivateRange, PerCellRange),
-        }
-        fits = isinstance(self.clipping, kinds[request.clipping_range])
-        has_noise = True
-        match self.clipping:
-            case CellMechanisms(predicted_error=predicted):
-                refuse_rows(
-                    ~((predicted >= 0) & (predicted < MAX_ERROR)),
-                    "a predicted error is none that a plan has",
-                )
-                has_noise = noised == ("mean",)
-            case PrivateRange(range=ranged):
-                self._check_noised(ranged.weight)
-                fits &= (ranged.radius is not None) == ("variance" in noised)
-                alike = (self.variance_noise > 0) == known
-                has_noise = "variance" not in noised or not alike.any()
-            case PerCellRange(plan=ranges):
-                self._check_noised(ranges.weight)
-                fits &= noised == ("mean",)
-        if not fits:
-            raise InputError("its interval and its request do not fit together.")
-        if not has_noise:
-            raise InputError("it has a cell without noise for its variance.")
+        if asked == "private" and request.noised == ("variance",):
+            asked = "bounds" if bool(has_single_record(occupancy).all()) else asked
+        is_apart = request.method in {"per-cell", "equal-split"}
+        stages = is_apart and not isinstance(request.mechanism, ThresholdMechanism)
+        if asked not in {kind.mode, "auto"} or kind.has_stages != stages:
+            raise misfit()
+        kind.check_plan(self, occupancy, request)
 
-    def _check_noised(self, weight: Weights) -> None:
-        """Refuse cells without weights or noise, and weights that leave 64 bits with sums."""
-        if not weight.is_sound():
-            raise InputError("it has weights that no plan has, or a cell without weights.")
-        if not (self.noise_scale_records > 0).all():
-            raise InputError("it has a cell without noise.")
+    def booked(self, problem: PlanningProblem) -> Floats:
+        """Return the booking of each user, rounded up: ε, or a square of μ under a δ."""
+        return self.clipping.losses(problem, self).per_user()
+
+    def most_booked(self, problem: PlanningProblem) -> Fraction:
+        """Return the booking of the most exposed user, rounded up."""
+        return Fraction(float(self.booked(problem).max(initial=0.0)))
+
+    def error_models(self, problem: PlanningProblem) -> dict[str, ErrorModel]:
+        """Return the error model of each noised statistic, by its name."""
+        return self.clipping.error_models(problem, self)
 
     def with_noise_scaled(self, times: float) -> PlanAllocation:
         """Return the same rows with all noise times a factor, rounded up."""
@@ -274,15 +142,21 @@ class PlanAllocation(ReadOnlyArrays):
         )
 
 
-def refuse_rows(wrong: Bools, fault: str) -> None:
-    """Raise InputError with a fault and the first row that has it, if any has."""
-    if wrong.any():
-        raise InputError(f"{fault} in row {int(np.argmax(wrong))}.")
-
-
-def full_factors(occupancy: Occupancy) -> Floats:
-    """Return factors that reduce nobody."""
-    return np.ones(occupancy.n_users)
+def weighted_rows(
+    occupancy: Occupancy, clipping: ClippingKind, mean: Floats, variance: Floats | None = None
+) -> PlanAllocation:
+    """Return rows with noise of means for a range of width 1, and of squares for a radius of 1."""
+    largest = occupancy.largest_count
+    squares = np.zeros(occupancy.n_cells) if variance is None else variance
+    return PlanAllocation(
+        mechanism="weights",
+        contribution_cap=largest,
+        noise_scale_records=mean * occupancy.records_per_cell,
+        variance_cap=np.where(squares > 0, largest, 0),
+        variance_noise=squares,
+        contribution_factor=full_factors(occupancy),
+        clipping=clipping,
+    )
 
 
 def _up(values: Floats) -> Floats:

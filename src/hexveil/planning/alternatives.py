@@ -25,7 +25,7 @@ from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, Auto
 from hexveil.model.statistic_terms import Share
 from hexveil.planning import cell_mechanisms
-from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.methods import allocate
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import WORTHWHILE, WithinEpsilon, check_delta_request, usual_delta

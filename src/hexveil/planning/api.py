@@ -5,7 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, cast, overload, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Literal,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+    runtime_checkable,
+)
 
 from hexveil.base.errors import InputError
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
@@ -17,6 +27,7 @@ from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_rep
 from hexveil.planning.moment_options import MomentOptions, check_edition
 from hexveil.planning.plan import Plan
 from hexveil.planning.plan_moments import plan_moments
+from hexveil.planning.release_allocation import refuse_undrawable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,19 +84,39 @@ class HasDeclaredColumns(Protocol):
         """All that a plan may see."""
 
 
+class PlanArguments(TypedDict, total=False):
+    """Options of `plan` but the statistics, for overloads: see there."""
+
+    epsilon: Number | None
+    target_error: object
+    bounds: object
+    weights: Mapping[str, Number] | None
+    estimator: Estimator | None
+    method: Method
+    mechanism: ThresholdMechanism | CellMechanism | str | None
+    objective: Objective | None
+    error: ErrorKind | None
+    split: Number | None
+    clipping_range: ClippingRangeMode
+    range_share: Number | None
+    clip_user: ClipUserForm
+    cell_epsilon: Number | None
+    unfinished_stage: UnfinishedStage | None
+    exempt: ExemptCell | None
+    edition: str | None
+    baseline_error: Number | Mapping[str, Number] | None
+    advise: bool
+    fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None
+    user_cap: int | str | None
+    delta: Number | None
+
+
 @overload
 def plan(
     source: DeclaredColumns | HasDeclaredColumns,
     *,
-    epsilon: Number | None = ...,
     statistics: Sequence[str] | str | None = ...,
-    weights: Mapping[str, Number] | None = ...,
-    edition: str | None = ...,
-    advise: bool = ...,
-    fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None = ...,
-    user_cap: int | str | None = ...,
-    baseline_error: Number | Mapping[str, Number] | None = ...,
-    delta: Number | None = ...,
+    **options: Unpack[PlanArguments],
 ) -> DeclaredColumnPlans: ...
 
 
@@ -93,21 +124,8 @@ def plan(
 def plan(
     source: ColumnFacts | HasColumnFacts,
     *,
-    epsilon: Number | None = ...,
-    target_error: object = ...,
     statistics: Sequence[str] | str | None = ...,
-    weights: Mapping[str, Number] | None = ...,
-    estimator: Estimator | None = ...,
-    method: Method = ...,
-    mechanism: ThresholdMechanism | CellMechanism | str | None = ...,
-    objective: Objective | None = ...,
-    split: Number | None = ...,
-    clipping_range: ClippingRangeMode = ...,
-    range_share: Number | None = ...,
-    edition: str | None = ...,
-    baseline_error: Number | Mapping[str, Number] | None = ...,
-    advise: bool = ...,
-    delta: Number | None = ...,
+    **options: Unpack[PlanArguments],
 ) -> ColumnPlans: ...
 
 
@@ -115,15 +133,8 @@ def plan(
 def plan(
     source: DeclaredFacts | HasDeclaredFacts,
     *,
-    epsilon: Number | None = ...,
     statistics: Sequence[str] | str | None = ...,
-    edition: str | None = ...,
-    baseline_error: Number | Mapping[str, Number] | None = ...,
-    advise: bool = ...,
-    fleet: FleetDeclaration | int | None = ...,
-    user_cap: int | str | None = ...,
-    delta: Number | None = ...,
-    weights: Mapping[str, Number] | None = ...,
+    **options: Unpack[PlanArguments],
 ) -> PresencePlan: ...
 
 
@@ -131,27 +142,8 @@ def plan(
 def plan(
     source: Occupancy | PublicMetadata | HasPublicMetadata,
     *,
-    epsilon: Number | None = ...,
-    target_error: object = ...,
-    bounds: object = ...,
     statistics: Sequence[Moment] | Moment | None = ...,
-    method: Method = ...,
-    mechanism: ThresholdMechanism | CellMechanism | str | None = ...,
-    objective: Objective | None = ...,
-    error: ErrorKind | None = ...,
-    split: Number | None = ...,
-    clipping_range: ClippingRangeMode = ...,
-    range_share: Number | None = ...,
-    clip_user: ClipUserForm = ...,
-    cell_epsilon: Number | None = ...,
-    unfinished_stage: UnfinishedStage | None = ...,
-    exempt: ExemptCell | None = ...,
-    edition: str | None = ...,
-    baseline_error: Number | Mapping[str, Number] | None = ...,
-    advise: bool = ...,
-    fleet: None = ...,
-    user_cap: None = ...,
-    delta: Number | None = ...,
+    **options: Unpack[PlanArguments],
 ) -> Plan: ...
 
 
@@ -159,28 +151,8 @@ def plan(
 def plan(
     source: Occupancy | PublicMetadata | HasPublicMetadata,
     *,
-    epsilon: Number | None = ...,
-    target_error: object = ...,
-    bounds: object = ...,
     statistics: Sequence[str] | str,
-    weights: Mapping[str, Number] | None = ...,
-    estimator: Estimator | None = ...,
-    method: Method = ...,
-    mechanism: ThresholdMechanism | CellMechanism | str | None = ...,
-    objective: Objective | None = ...,
-    error: ErrorKind | None = ...,
-    split: Number | None = ...,
-    clipping_range: ClippingRangeMode = ...,
-    range_share: Number | None = ...,
-    clip_user: ClipUserForm = ...,
-    cell_epsilon: Number | None = ...,
-    unfinished_stage: UnfinishedStage | None = ...,
-    exempt: ExemptCell | None = ...,
-    edition: str | None = ...,
-    baseline_error: Number | Mapping[str, Number] | None = ...,
-    advise: bool = ...,
-    fleet: None = ...,
-    user_cap: None = ...,
+    **options: Unpack[PlanArguments],
 ) -> Plan | DistributionPlan: ...
 
 
@@ -471,8 +443,6 @@ _CHOICES = {
 
 def _refuse_undrawable(made: object) -> None:
     """Refuse means and variances that a release could not draw on the lattice of the records."""
-    from hexveil.planning.release_allocation import refuse_undrawable  # noqa: PLC0415  of a release
-
     of_moments = getattr(made, "moment_plan", made)
     if isinstance(of_moments, Plan):
         refuse_undrawable(of_moments)

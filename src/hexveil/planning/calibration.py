@@ -10,17 +10,17 @@ import numpy as np
 
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.errors import InputError
+from hexveil.base.rational import round_up
 from hexveil.base.work_share import SEARCH, part_of_work
-from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
-from hexveil.planning.guarantees.plan_losses import max_user_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hexveil.accounting.error_model import ErrorModel
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
     from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.guarantees.planning_problem import PlanningProblem
+    from hexveil.planning.plan_rows import PlanningProblem
 
 
 HALVINGS = 40
@@ -28,6 +28,8 @@ TYPICAL_TRIES = 12
 """Losses that are usually tried on the way up, and then between two of them."""
 TOLERANCE = 1.001
 """Ratio of two losses at which the search for the least one ends."""
+ROUNDING = 1.0 + 2.0**-40
+"""More than the rounding of a ratio of losses, and of the scales, so that once is enough."""
 SMALLEST_EPSILON, LARGEST_EPSILON = 2.0**-20, 2.0**40
 """Range of the search for the least loss that meets targets."""
 
@@ -66,7 +68,7 @@ def spend_epsilon(
 def _fractional_loss(problem: PlanningProblem, allocation: PlanAllocation) -> Fraction:
     # Whole quanta are never more than the fractions that are charged here: a loss that holds
     # without metadata holds with it, and the plan does not depend on the lattice.
-    return max_user_loss(problem.without_metadata(), allocation)
+    return allocation.most_booked(problem.without_metadata())
 
 
 def _scaled_to(
@@ -83,17 +85,28 @@ def _scaled_to(
             f"epsilon {float(epsilon):.3g} is too small to publish variances of "
             f"{occupancy.n_cells} cells; ask for more than {fixed:.3g}."
         )
-    # 2^-40 covers the rounding of the ratio and of the scales, so that once is enough.
-    return allocation.with_noise_scaled(float(losses) / room * (1.0 + 2.0**-40))
+    return allocation.with_noise_scaled(float(losses) / room * ROUNDING)
 
 
-def allocate_at_least_epsilon(
-    problem: PlanningProblem,
-    targets: Mapping[str, Floats],
-    at: Callable[[Fraction], PlanAllocation],
+def fit_noise(
+    problem: PlanningProblem, promise: Promise, allocation: PlanAllocation
 ) -> PlanAllocation:
-    """Return the allocation of the smallest ε that meets the targets: see `least_allocation`."""
-    return least_allocation(problem, targets, at)[1]
+    """Return the allocation with noise at which the most exposed user spends the promise.
+
+    What is spent on ranges of the whole map stays as it is; nothing changes where nobody spends
+    anything on the cells.
+    """
+    shared = Fraction(round_up(allocation.clipping.shared(promise.delta).amount))
+    booked, room = allocation.most_booked(problem), promise.amount - shared
+    if booked <= shared:
+        return allocation
+    while True:
+        ratio = float((booked - shared) / room) ** (1.0 / promise.law.power)
+        allocation = allocation.with_noise_scaled(ratio * ROUNDING)
+        # Rounded contributions and steps of a lattice may keep the ratio from holding exactly.
+        booked = allocation.most_booked(problem)
+        if booked <= promise.amount:
+            return allocation
 
 
 def least_allocation(
@@ -117,7 +130,7 @@ def least_allocation(
     """
 
     def meets(allocation: PlanAllocation) -> bool:
-        return target_ratio(problem, targets, error_models(problem, allocation)) <= 1.0
+        return target_ratio(problem, targets, allocation.error_models(problem)) <= 1.0
 
     low = high = SMALLEST_EPSILON
     # Most of the way up is quick; the halvings take their time.
@@ -150,7 +163,7 @@ def target_ratio(
     problem: PlanningProblem, targets: Mapping[str, Floats], models: Mapping[str, ErrorModel]
 ) -> float:
     """Return the largest ratio of an error to its target; with objective "mean" the average one."""
-    summed = objective_errors(problem.request, problem.span, models)
+    summed = problem.objective_errors(models)
     ratios = [
         (summed if name == "sum" else models[name].error) / target
         for name, target in targets.items()

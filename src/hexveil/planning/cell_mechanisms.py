@@ -17,28 +17,40 @@ import hashlib
 import json
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from hexveil.accounting.error_model import CellMechanismErrorModel, constant_error
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.per_cell_allocation import PerCell, PerCellAllocation
+from hexveil.mechanisms.published_cells import PublishedCells
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
 from hexveil.mechanisms.single_cell.cell_allocation import STUDY_SPAN, CellAllocation, MapProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan
-from hexveil.planning.allocation import CellMechanisms, PlanAllocation, full_factors
+from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.clipping_range.clipping import ClippingKind
+from hexveil.planning.plan_rows import MAX_ERROR, full_factors, refuse_rows
+from hexveil.planning.request import no_variances
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
-    from hexveil.planning.guarantees.planning_problem import PlanningProblem
+    from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocation
     from hexveil.planning.plan_data import PlanData
+    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+    from hexveil.planning.request import Request
 
 
 PREDICTION_TRIALS = 256
@@ -50,6 +62,113 @@ judged by is an average over its cells."""
 
 ROUNDING_MARGIN = 1 - Fraction(1, 2**30)
 """Keeps a sum of losses rounded up within the ε that was divided."""
+
+
+# ---- the kind of plan ----
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CellMechanisms(ClippingKind):
+    """Every cell's mean is published by a mechanism of one cell, in stages of its own.
+
+    Attributes
+    ----------
+    cells : PerCellAllocation or DistributedCells
+        Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
+    predicted_error : ndarray of float, shape (n_cells,)
+        Mean absolute error by a public prior, for bounds of width 1.
+    released : tuple of ReleasedRange or None
+        Outcomes of each cell's private choices, in value units; empty before a release.
+    """
+
+    cells: PlannedCells
+    predicted_error: Floats
+    released: tuple[ReleasedRange | None, ...] = ()
+    mode: ClassVar[Literal["bounds"]] = "bounds"
+    has_stages: ClassVar[bool] = True
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether its predictions are those of these cells."""
+        return self.predicted_error.size == occupancy.n_cells
+
+    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+        """Refuse predictions, or statistics, that no such plan has."""
+        predicted = self.predicted_error
+        sane = (predicted >= 0) & (predicted < MAX_ERROR)
+        refuse_rows(~sane, "a predicted error is none that a plan has")
+        if request.noised != ("mean",):
+            raise InputError("it has a cell without noise for its variance.")
+
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
+        """Return the error model of the cells' means."""
+        figures = self.cells.figures
+        return CellMechanismErrorModel(
+            "mean",
+            problem.span,
+            figures.scale,
+            np.zeros(figures.scale.size),
+            constant_error("mean", problem.occupancy),
+            reads_values=figures.n_stages > 0,
+            proven=figures.proven,
+            max_bias=figures.bias,
+            predicted_error=self.predicted_error,
+            error_bound95=figures.bound95,
+        )
+
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
+        """Refuse variances."""
+        raise no_variances()
+
+    def losses(
+        self,
+        problem: PlanningProblem,  # noqa: ARG002  as of other kinds
+        rows: PlanRows,  # noqa: ARG002
+        variance: ErrorModel | None = None,  # noqa: ARG002
+    ) -> CellLosses:
+        """Return the losses of the stages of all cells."""
+        return CellLosses(self.cells)
+
+    def stages(self, plan: Decisions, scale: ValueLattice) -> PublishedCells:
+        """Return the stages of all cells; refuse those of other records or bounds."""
+        planned = self.cells.problem
+        lattice = planned.lower, planned.quantum, planned.span
+        if (
+            planned.occupancy.fingerprint != plan.problem.occupancy.fingerprint
+            or lattice != (scale.lower, scale.quantum, scale.span_quanta)
+            or (plan.lower != float(scale.lower)).any()
+            or (plan.upper != float(scale.upper)).any()
+        ):
+            raise InputError(
+                "the stages of the plan are those of other records or bounds; plan these records "
+                "again."
+            )
+        return PublishedCells(self.cells, plan.models["mean"])
+
+    def with_outputs(self, stages: ReleaseAllocation, outputs: Outputs) -> CellMechanisms:
+        """Return the same with the ranges that cells chose."""
+        assert isinstance(stages, PublishedCells)  # noqa: S101  made by `stages`
+        return dataclasses.replace(self, released=stages.released_ranges(outputs))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CellLosses:
+    """Losses of stages of single cells."""
+
+    cells: PlannedCells
+
+    def per_user(self) -> Floats:
+        """Return each user's loss over all its cells, rounded up."""
+        return self.cells.losses()
+
+    def per_pair(self) -> Floats:
+        """Return the loss of each pair at hand."""
+        self.cells.problem.occupancy.local()  # refuses others, and says what to do
+        assert isinstance(self.cells, PerCellAllocation)  # noqa: S101  its pairs are at hand
+        return np.concatenate([plan.losses() for plan in self.cells.plans])
+
+    def counted(self) -> float:
+        """Return the loss that counting cells claims."""
+        return float(self.cells.claimed_losses().max(initial=0.0))
 
 
 # ---- allocations ----

@@ -15,11 +15,8 @@ from hexveil.accounting.contributions import contributed_records
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import OptimalClipping
-from hexveil.planning.allocation import range_kind
 from hexveil.planning.alternatives import MechanismRow, alternative, compare_mechanisms
 from hexveil.planning.calibration import spend_epsilon
-from hexveil.planning.guarantees.plan_errors import objective_errors
-from hexveil.planning.guarantees.planning_problem import caps_and_quanta
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within
 from hexveil.planning.plan import Plan
@@ -206,7 +203,7 @@ def compare_ranges(plan: Plan) -> list[ComparisonRow]:
 
 def in_clipping_range(plan: Plan, mode: ClippingRangeMode) -> Plan:
     """Return the same request in another clipping range; raise InputError if it cannot be."""
-    if plan.request.clipping_range == mode or range_kind(plan.allocation.clipping) == mode:
+    if mode in {plan.request.clipping_range, plan.allocation.clipping.mode}:
         return plan
     share = None if mode == "bounds" else plan.request.range_share
     request = replace(plan.request, clipping_range=mode, range_share=share)
@@ -266,7 +263,7 @@ def _completed(row: ComparisonRow, plan: Plan, planned: Callable[[], Plan]) -> C
         result = planned().with_lower_bound()
     except InputError as error:
         return replace(row, trouble=str(error))
-    errors = objective_errors(plan.request, plan.span, result.error_models)
+    errors = plan.problem.objective_errors(result.error_models)
     cell_epsilon = result.request.cell_epsilon
     row = replace(
         row,
@@ -292,7 +289,7 @@ def shrunk(plan: Plan) -> int:
     is_reduced = np.zeros(occupancy.n_users, dtype=bool)
     for name, model in plan.error_models.items():
         # A cell that publishes a constant clips nobody.
-        cells = np.asarray(model.noised), *caps_and_quanta(plan.problem, rows, name)
+        cells = np.asarray(model.noised), *rows.caps_and_quanta(plan.problem, name)
         users = (rows.contribution_factor,)
         is_reduced |= occupancy.map_users(_reduced_users, cells, users, rows.suppressed)
     return int(is_reduced.sum())

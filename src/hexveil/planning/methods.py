@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexveil.accounting.error_model import has_single_record
+from hexveil.accounting.promise import check_units, promised
 from hexveil.accounting.suppression.clip_user import initial_errors, suppress_users
 from hexveil.accounting.suppression.heavy_users import SuppressionSource
 from hexveil.base.blas_threads import single_blas_thread
@@ -19,23 +20,18 @@ from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.pair_columns import no_pairs
 from hexveil.planning import cell_mechanisms
-from hexveil.planning.approximate.gaussian_allocation import allocate_approximate
-from hexveil.planning.calibration import (
-    allocate_at_least_epsilon,
-    calibrate_noise,
-    spend_epsilon,
-)
-from hexveil.planning.clipping_range import range_allocations
-from hexveil.planning.guarantees.plan_errors import error_models, objective_errors
-from hexveil.planning.guarantees.plan_losses import max_user_loss
-from hexveil.planning.optimizers import joint, per_cell
+from hexveil.planning.calibration import calibrate_noise, least_allocation, spend_epsilon
+from hexveil.planning.clipping_range.cell_ranges import allocate_cell_ranges
+from hexveil.planning.clipping_range.one_range import allocate_with_range
+from hexveil.planning.optimizers import joint, joint_gaussian, per_cell
 from hexveil.planning.optimizers.independent_mean_variance import allocate_independently
 from hexveil.planning.optimizers.printed_clip_user import allocate_printed
 from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErrors
 
 if TYPE_CHECKING:
+    from hexveil.accounting.promise import Promise
     from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.guarantees.planning_problem import PlanningProblem
+    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.request import ErrorKind
 
 HALVINGS = 40
@@ -52,37 +48,37 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
     InputError
         If the method cannot do what is asked, or the loss is too small for any plan.
     """
-    if problem.request.delta:
-        return allocate_approximate(problem)
-    match problem.request.limit:
+    request, occupancy = problem.request, problem.occupancy
+    check_units(request.delta, occupancy.n_users)
+    match request.limit:
         case WithinEpsilon(epsilon):
-            kind = problem.request.resolve_range(problem.occupancy, epsilon)
-            return _BY_RANGE[kind](problem, epsilon)
+            kind = request.resolve_range(occupancy, epsilon)
+            return _BY_RANGE[kind](problem, promised(epsilon, request.delta))
         case WithinCellEpsilon():
             return _printed_clip_user(problem)
-        case WithinErrors(targets) if problem.request.method == "joint":
+        case WithinErrors(targets) if request.delta:
+            return joint_gaussian.allocate_within_errors(problem, targets)
+        case WithinErrors(targets) if request.method == "joint":
             return joint.allocate_within_errors(problem, targets)
         case WithinErrors(targets):
             bare = problem.without_metadata()
-            return allocate_at_least_epsilon(
-                bare, targets, lambda epsilon: allocate(bare.within(epsilon))
-            )
+            return least_allocation(bare, targets, lambda epsilon: allocate(bare.within(epsilon)))[
+                1
+            ]
 
 
-def _within_bounds(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    return _METHODS[problem.request.method](problem, epsilon)
+def _within_bounds(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
+    if promise.delta:
+        return joint_gaussian.allocate_within(problem, promise)
+    return _METHODS[problem.request.method](problem, promise.epsilon)
 
 
-def _private_range(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    occupancy, request = problem.occupancy, problem.request
+def _private_range(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
     # The variance of one record is known: a map of such cells needs neither range nor noise.
-    if request.noised == ("variance",) and has_single_record(occupancy).all():
-        return _within_bounds(problem, epsilon)
-    return range_allocations.allocate_with_range(occupancy, request, epsilon)
-
-
-def _cell_ranges(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    return range_allocations.allocate_cell_ranges(problem.occupancy, problem.request, epsilon)
+    known = has_single_record(problem.occupancy).all()
+    if problem.request.noised == ("variance",) and known:
+        return _within_bounds(problem, promise)
+    return allocate_with_range(problem, promise)
 
 
 def _per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
@@ -96,7 +92,7 @@ def _per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     for _ in parts_of_work(SEARCH, range(HALVINGS)):
         middle = Fraction(math.sqrt(low * high))
         allocation = allocate_independently(occupancy, problem.span, request, middle)
-        fits = max_user_loss(problem.without_metadata(), allocation) <= epsilon
+        fits = allocation.most_booked(problem.without_metadata()) <= epsilon
         low, high = (middle, high) if fits else (low, middle)
     allocation = allocate_independently(occupancy, problem.span, request, low)
     return calibrate_noise(problem, epsilon, allocation)
@@ -152,11 +148,11 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         )
         allocations.append(allocation)
         # The ratio of exact loss to cell loss is that of the suppression at hand.
-        cell_loss = cell_loss * epsilon / max_user_loss(problem.without_metadata(), allocation)
+        cell_loss = cell_loss * epsilon / allocation.most_booked(problem.without_metadata())
 
     def max_error(allocation: PlanAllocation) -> float:
-        models = error_models(problem.without_metadata(), allocation)
-        return float(objective_errors(request, span, models).max())
+        models = allocation.error_models(problem.without_metadata())
+        return float(problem.objective_errors(models).max())
 
     candidates = [spend_epsilon(problem, epsilon, allocation) for allocation in allocations]
     return min(candidates, key=max_error)
@@ -175,7 +171,7 @@ def _initial_errors(problem: PlanningProblem, cell_loss: Fraction) -> tuple[floa
 _BY_RANGE = {
     "bounds": _within_bounds,
     "private": _private_range,
-    "per-cell": _cell_ranges,
+    "per-cell": allocate_cell_ranges,
 }
 _METHODS = {
     "joint": joint.allocate_within_epsilon,

@@ -11,7 +11,6 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
-from hexveil.planning.guarantees.plan_errors import no_variances
 from hexveil.planning.methods import METHODS
 from hexveil.planning.request import (
     ClipUserForm,
@@ -23,6 +22,7 @@ from hexveil.planning.request import (
     UnfinishedStage,
     WithinEpsilon,
     check_delta_request,
+    no_variances,
     split_of,
     target_of,
 )

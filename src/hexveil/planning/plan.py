@@ -12,11 +12,10 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
-from hexveil.planning.allocation import refuse_rows
 from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.optimizers.mean_error_bound import with_lower_bound
 from hexveil.planning.plan_data import PlanData
+from hexveil.planning.plan_rows import PlanningProblem, refuse_rows
 from hexveil.planning.request import check_delta_request
 from hexveil.planning.serialization.codec import plan_folder
 

@@ -26,8 +26,7 @@ from hexveil.accounting.promise import of_amount, promised
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
-from hexveil.planning.guarantees import plan_errors, plan_losses, planning_problem
-from hexveil.planning.guarantees.planning_problem import PlanningProblem
+from hexveil.planning.plan_rows import PlanningProblem
 from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErrors
 
 if TYPE_CHECKING:
@@ -93,16 +92,15 @@ class PlanData(ReadOnlyArrays):
         problem, allocation = self.problem, self.allocation
         # A plan made by hand may lack noise: its losses are infinite, and a release refuses it.
         with np.errstate(divide="ignore", invalid="ignore"):
-            models = plan_errors.error_models(problem, allocation)
+            models = allocation.error_models(problem)
             # All figures share one pass for the clipped shares, which the error models have.
-            stated = plan_losses.stated_moves(problem, allocation, models.get("variance"))
-            booked = plan_losses.booked_per_user(problem, allocation, stated)
-            claimed = plan_losses.l0_loss(problem, allocation, stated)
+            stated = allocation.clipping.losses(problem, allocation, models.get("variance"))
+            booked, counted = stated.per_user(), stated.counted()
         object.__setattr__(self, "error_models", MappingProxyType(models))
         losses = of_amount(Fraction(0), self.delta).losses(booked)
         object.__setattr__(self, "booked_losses", read_only(booked))
         object.__setattr__(self, "user_losses", read_only(losses))
-        object.__setattr__(self, "l0_loss", claimed)
+        object.__setattr__(self, "l0_loss", counted)
 
     def __repr__(self) -> str:
         return (
@@ -207,7 +205,7 @@ class PlanData(ReadOnlyArrays):
         The planning error of the one statistic; the sum of both where asked for; else the
         largest (for objective "mean" the average) of both as shares of what a constant can miss.
         """
-        return plan_errors.objective_errors(self.request, self.span, self.error_models)
+        return self.problem.objective_errors(self.error_models)
 
     @property
     def span(self) -> Floats:
@@ -216,12 +214,12 @@ class PlanData(ReadOnlyArrays):
 
     def contributions(self, statistic: str) -> Floats:
         """Return the records of each pair that count for a statistic."""
-        return planning_problem.contributions(self.problem, self.allocation, statistic)
+        return self.allocation.contributions(self.problem, statistic)
 
     @property
     def mean_noise(self) -> Floats:
         """Laplace scale of each cell's mean, for bounds or a clipping range of width 1."""
-        return planning_problem.mean_noise(self.problem, self.allocation)
+        return self.allocation.mean_noise(self.problem)
 
     @property
     def primary_statistic(self) -> ErrorModel:
@@ -254,7 +252,7 @@ class PlanData(ReadOnlyArrays):
 
     def pair_losses(self) -> Floats:
         """Return the privacy loss of each (cell, user) pair, not yet rounded up."""
-        return plan_losses.losses_per_pair(self.problem, self.allocation)
+        return self.allocation.clipping.losses(self.problem, self.allocation).per_pair()
 
     @property
     def l0_epsilon(self) -> Fraction:

@@ -16,10 +16,10 @@ from hexveil.base.rational import to_bounds
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.advice import GridTooFineWarning, brief_advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
-from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan import Plan
+from hexveil.planning.plan_rows import PlanningProblem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

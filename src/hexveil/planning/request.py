@@ -369,3 +369,11 @@ def usual_delta(units: int) -> Fraction:
     while delta * units > UNITS_REVEALED:
         delta /= 10
     return delta
+
+
+def no_variances() -> InputError:
+    """Return the refusal of variances by mechanisms of single cells."""
+    return InputError(
+        "mechanisms with stages of their own publish the mean alone; for variances take "
+        'method "joint", or the mechanism OptimalClipping() or Baseline().'
+    )

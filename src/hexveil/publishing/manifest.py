@@ -22,13 +22,10 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning import cell_mechanisms
-from hexveil.planning.allocation import (
-    CellMechanisms,
-    PerCellRange,
-    WithinBounds,
-)
+from hexveil.planning.cell_mechanisms import CellMechanisms
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.planning.goal import goal, printed_options
-from hexveil.planning.guarantees.planning_problem import divisors
 from hexveil.planning.release_allocation import grids_of
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
@@ -365,7 +362,7 @@ def planned_cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
     grids = grids_of(plan, facts.lattice)
     divisor = {}
     if plan.allocation.normaliser == "contributions":
-        divisor = {"divisor": divisors(plan.problem, plan.allocation).tolist()}
+        divisor = {"divisor": plan.allocation.divisors(plan.problem).tolist()}
     columns_by_statistic = [
         _released_ranges(plan)
         | _cell_ranges(plan)

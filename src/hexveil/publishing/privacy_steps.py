@@ -16,12 +16,9 @@ from hexveil.accounting.promise import PARTS, choices_worth, of_amount
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
-from hexveil.planning.allocation import (
-    CellMechanisms,
-    PerCellRange,
-    PrivateRange,
-    WithinBounds,
-)
+from hexveil.planning.cell_mechanisms import CellMechanisms
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.clipping_range.private_range import to_value_units
 
 if TYPE_CHECKING:
@@ -37,8 +34,6 @@ def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
     if plan.delta or not spent:
         return _approximate_steps(plan) if spent else []
     match plan.allocation.clipping:
-        case WithinBounds():
-            return [_step("cells", spent, spent)]
         case PrivateRange(interval):
             ends = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
             range_step = _range_step(plan, interval, interval.widening, ends)
@@ -48,6 +43,7 @@ def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
             return _cell_range_steps(plan, cell_ranges)
         case CellMechanisms(cells=cells):
             return [_step("cell_stages", spent, spent) | _cell_stages(plan, cells)]
+    return [_step("cells", spent, spent)]
 
 
 def _approximate_steps(plan: Plan) -> list[dict[str, Any]]:

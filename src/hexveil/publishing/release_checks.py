@@ -9,12 +9,11 @@ from hexveil.base.items import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
 from hexveil.planning import Plan
-from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.columns.column_plan import ColumnPlans
-from hexveil.planning.distribution.distribution_components import SCORE_LATTICE
-from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, DistributionPlan
+from hexveil.planning.distribution.distribution_components import MOMENTS, SCORE_LATTICE, SCORES
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.advice import advice
-from hexveil.planning.release_allocation import check_allocation
 from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.distribution.distribution_table import check_label_columns
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
@@ -25,7 +24,7 @@ from hexveil.records.dataset import Dataset
 if TYPE_CHECKING:
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.release_allocation import ReleaseAllocation
+    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
     from hexveil.publishing.distribution.releasable_plans import (
         ReleasableDataset,
         ReleasablePlan,
@@ -211,7 +210,8 @@ def check_plan(
     else:
         assert isinstance(plan, Plan)  # noqa: S101  see check_arguments
         allocation = cast("ReleaseAllocation", stages)
-        check_allocation(allocation, plan, dataset.public.lattice, has_squares=dataset.has_squares)
+        epsilon, has_squares = float(plan.requested_epsilon), dataset.has_squares
+        allocation.check_release(dataset.public.lattice, epsilon, has_squares=has_squares)
         # The advice looks for grids, which takes longer than the plan.
         is_useless = not accept_noise and not plan.support.beats_constant
         useless = advice(plan) if is_useless else None
@@ -242,4 +242,5 @@ def _check_moments(dataset: Dataset, plan: DistributionPlan) -> None:
     for name, (one, own_lattice) in plans.items():
         if one is not None:
             allocation = cast("ReleaseAllocation", plan.allocation().component(name).plan)
-            check_allocation(allocation, one, own_lattice, has_squares=dataset.has_squares)
+            epsilon, has_squares = float(one.requested_epsilon), dataset.has_squares
+            allocation.check_release(own_lattice, epsilon, has_squares=has_squares)

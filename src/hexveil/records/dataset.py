@@ -22,8 +22,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from hexveil.base.errors import InputError
-from hexveil.model.distributed_occupancy import DistributedOccupancy, concatenate_columns
-from hexveil.model.pair_blocks import WholeGroup
+from hexveil.model.distributed_occupancy import DistributedOccupancy
+from hexveil.model.occupancy import WholeGroup, concatenate_columns
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import Arrays, Occupancy, PairColumns

@@ -297,7 +297,7 @@ class ReadRequest:
 
     @property
     def id_space(self) -> str:
-        """Name of what an id names, which accounts pin: the declared one, or the user column's."""
+        """Id space that accounts pin: the declared one, or the name of the user column."""
         return self.rules.id_space or strip_value_members(self.columns.user)
 
     @property

@@ -14,11 +14,10 @@ Speed has a level that grows with the distance from the centre and differs betwe
 falls in the rush hours, more in the centre than at the edge; cars differ, and records more.
 """
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -26,14 +25,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from hexveil.base import atomic_files
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError, StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from hexveil.base.arrays import Floats, Ints
-
 
 LATITUDE, LONGITUDE, ZONE = 21.2, 74.9, "Asia/Kolkata"
 """Of the city's centre, and of its clock: UTC+05:30 all year."""
@@ -193,14 +186,14 @@ class CarCity:
         return np.random.default_rng([self.seed, purpose, *key])
 
 
-def _counts(batch: pa.RecordBatch) -> tuple[np.typing.NDArray[np.int64], ...]:
+def _counts(batch: pa.RecordBatch) -> tuple[Ints, ...]:
     """Return the numbers of the cars of a batch, and their records."""
     found = batch["car"].value_counts()
     cars = [int(name[1:]) for name in found.field("values").to_pylist()]
     return np.array(cars, dtype=np.int64), found.field("counts").to_numpy()
 
 
-def _statistics(of_cars: np.typing.NDArray[np.int64]) -> CarStatistics:
+def _statistics(of_cars: Ints) -> CarStatistics:
     """Return the facts of records per car."""
     used = np.sort(of_cars[of_cars > 0])[::-1]
     if not used.size:
@@ -243,7 +236,7 @@ class CarHabits:
     speed: Floats
 
     @classmethod
-    def drawn(cls, n_cars: int, rng: np.random.Generator) -> CarHabits:
+    def drawn(cls, n_cars: int, rng: np.random.Generator) -> "CarHabits":
         """Return the habits of so many cars."""
         return cls(
             places(n_cars, HOMES_KM, rng),
@@ -271,7 +264,7 @@ class Journeys:
     hour: Floats
 
     @classmethod
-    def drawn(cls, habits: CarHabits, rng: np.random.Generator, *, is_weekend: bool) -> Journeys:
+    def drawn(cls, habits: CarHabits, rng: np.random.Generator, *, is_weekend: bool) -> "Journeys":
         """Return the trips of a day."""
         n_cars = habits.trips.size
         n_trips = rng.poisson(habits.trips * (WEEKEND if is_weekend else 1.0))
@@ -288,7 +281,7 @@ class Journeys:
         start, end = np.where(is_back, there, home), np.where(is_back, home, there)
         return cls(car, start, end, np.clip(hour, 0.0, 22.0))
 
-    def fixes(self) -> Fixes:
+    def fixes(self) -> "Fixes":
         """Return places and times along the trips, a record each `RECORD_KM`."""
         reach = np.abs(self.end - self.start)
         n = 1 + (reach.sum(axis=1) / RECORD_KM).astype(np.int64)

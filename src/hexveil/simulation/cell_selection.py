@@ -3,13 +3,11 @@
 Counts of one cell from a small file: samples per user. Public.
 """
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Callable, Sequence
 from datetime import datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.model.cells import CellTable
-
+from hexveil.model.cells import CellTable
 
 CellSelector = str | int | tuple[object, ...] | None
 """A cell's name, its number from 0, its parts (hexagon and slot, or labels); None for the only."""
@@ -164,7 +156,7 @@ def _examples(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 
-def read_counts(file: str | Path) -> NDArray[np.int64]:
+def read_counts(file: str | Path) -> Ints:
     """Return the counts of a file, one per user.
 
     Parameters
@@ -196,7 +188,7 @@ def read_counts(file: str | Path) -> NDArray[np.int64]:
     raise InputError(f"the counts {path} cannot be read as {path.suffix[1:]}.")
 
 
-def _to_integers(column: pa.ChunkedArray | pa.Array, path: Path) -> NDArray[np.int64]:
+def _to_integers(column: pa.ChunkedArray | pa.Array, path: Path) -> Ints:
     """Return a column as whole numbers of at least 1, or refuse it."""
     try:
         integers = pc.cast(column, pa.int64())

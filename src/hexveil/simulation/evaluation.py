@@ -5,17 +5,20 @@ drawn (nothing private), handed in, or those of a cell of own records; then the 
 as the records are, and says so in its metadata (`own`).
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from hexveil.accounting.sensitivity import check_counts
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
+from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.priors import (
     ValueDistribution,
     check_values,
@@ -23,23 +26,15 @@ from hexveil.mechanisms.priors import (
     numbers_per_trial,
 )
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil.model.public_metadata import PublicMetadata
+from hexveil.records.dataset import Dataset
+from hexveil.simulation.cell_selection import CellSelector
 from hexveil.simulation.private_study_output import own_cell, stamped
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from fractions import Fraction
+Chunks = Iterator[tuple[Floats, int]]
+Progress = Callable[[float], None]
 
-    from numpy.typing import ArrayLike, NDArray
-
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms import CellMechanism
-    from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
-    from hexveil.records.dataset import Dataset
-    from hexveil.simulation.cell_selection import CellSelector
-
-    Chunks = Iterator[tuple[Floats, int]]
-    Progress = Callable[[float], None]
 
 _BLOCK = 500_000
 """Numbers drawn at once: 4 MB."""
@@ -55,7 +50,7 @@ _MOST = 10**8
 class _Setting:
     """Counts, bounds, and where the values of a trial come from."""
 
-    counts: NDArray[np.int64]
+    counts: Ints
     bounds: tuple[Fraction, Fraction]
     source: Floats | ValueDistribution
     private: bool = False
@@ -221,9 +216,7 @@ def _simulated(
     return _Setting(sizes, pair, _means(user_means, sizes, pair))
 
 
-def _means(
-    user_means: ArrayLike | None, counts: NDArray[np.int64], bounds: tuple[Fraction, Fraction]
-) -> Floats:
+def _means(user_means: ArrayLike | None, counts: Ints, bounds: tuple[Fraction, Fraction]) -> Floats:
     """Return user means as an array; a message shows none of them."""
     lower, upper = map(float, bounds)
     try:
@@ -258,7 +251,7 @@ def _of_records(
     return _Setting(private_cell.counts, private_cell.bounds, private_cell.user_means, private=True)
 
 
-def _drawable(values: ValueDistribution, counts: NDArray[np.int64]) -> ValueDistribution:
+def _drawable(values: ValueDistribution, counts: Ints) -> ValueDistribution:
     """Return the distribution, if one trial of its numbers fits into memory."""
     check_values(values, "values")
     numbers = numbers_per_trial(values, counts)

@@ -7,8 +7,6 @@ ground speed from wheels-up to wheels-down, distance / (air time / 60), in mph. 
 the scheduled departure, floored to the hour.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import zipfile
 from pathlib import Path

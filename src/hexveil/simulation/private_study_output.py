@@ -6,28 +6,20 @@ stays out of release folders. Their privacy is the caller's to keep; no guarante
 a choice (of a mechanism, a cap, an ε) that they led to on the records to be released.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.base import atomic_files
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError, StorageError
-from hexveil.simulation.cell_selection import select_cell
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from fractions import Fraction
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from hexveil.records.dataset import Dataset
-    from hexveil.simulation.cell_selection import CellSelector
+from hexveil.records.dataset import Dataset
+from hexveil.simulation.cell_selection import CellSelector, select_cell
 
 STAMP = "PRIVATE: computed from the values of own records; not for publication."
 """The first line of whatever is made of own records."""
@@ -57,9 +49,9 @@ class OwnCell:
     """
 
     name: str
-    counts: NDArray[np.int64]
+    counts: Ints
     bounds: tuple[Fraction, Fraction]
-    user_means: NDArray[np.float64] = field(repr=False)
+    user_means: Floats = field(repr=False)
 
     def __repr__(self) -> str:
         return f"OwnCell({self.name!r}, n_users={self.counts.size}, means private)"
@@ -94,7 +86,7 @@ def own_cell(data: Dataset, cell: CellSelector) -> OwnCell:
     )
 
 
-def pair_means(data: Dataset) -> NDArray[np.float64]:
+def pair_means(data: Dataset) -> Floats:
     """Return the mean of each (cell, user) pair's samples, in value units. PRIVATE."""
     lattice, n = data.public.lattice, data.public.occupancy.local().n
     # In [0, 1] before it is stretched, so that rounding cannot leave the bounds.

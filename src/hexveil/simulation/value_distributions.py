@@ -6,24 +6,18 @@ distributions are priors, too, and live with the mechanisms that choose by them.
 Mechanisms and values as a person writes them on a command line; nothing is evaluated.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
+from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.priors import Normal, Uniform, ValueDistribution, draw_user_means
 from hexveil.mechanisms.registry import PRIORS, parse
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.mechanisms import CellMechanism
-
 
 __all__ = [
     "KINDS",
@@ -61,9 +55,7 @@ class Heterogeneous:
         if self.between < 0 or self.within < 0:
             raise InputError("Heterogeneous needs two standard deviations of at least 0.")
 
-    def draw(
-        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
-    ) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection: see `ValueDistribution.draw`."""
         levels = generator.normal(self.mean, self.between, (trials, counts.size))
         samples = generator.normal(0.0, self.within, (trials, int(counts.sum())))
@@ -95,9 +87,7 @@ class StudentT:
         if self.scale < 0 or self.degrees <= 2:
             raise InputError("StudentT needs a scale of at least 0 and more than 2 degrees.")
 
-    def draw(
-        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
-    ) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection: see `ValueDistribution.draw`."""
         samples = generator.standard_t(self.degrees, (trials, int(counts.sum())))
         samples *= self.scale
@@ -130,9 +120,7 @@ class Drift:
         if self.sd < 0:
             raise InputError("Drift needs a standard deviation of at least 0.")
 
-    def draw(
-        self, generator: np.random.Generator, counts: NDArray[np.int64], trials: int
-    ) -> NDArray[np.float64]:
+    def draw(self, generator: np.random.Generator, counts: Ints, trials: int) -> Floats:
         """Return samples before projection: see `ValueDistribution.draw`."""
         total = int(counts.sum())
         # A sample's number among its user's: moments are the same for all users.

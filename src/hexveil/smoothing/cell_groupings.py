@@ -14,24 +14,16 @@ are independent, unless the effect has a correlation: then near labels have simi
 Everything here is public: places, times and names of cells.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hexveil.base import hexagons
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from hexveil.base.arrays import Ints
-
 
 _DAY, _HOUR = 86_400, 3_600
 _CORRELATION_STEPS = 2.0
@@ -40,7 +32,7 @@ _CORRELATION_DOUBLINGS = 5.0
 """Doublings of the number of users over which it falls to 1/e: nearly linear over most maps."""
 
 
-def group_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> tuple[RandomEffect, ...]:
+def group_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> "tuple[RandomEffect, ...]":
     """Return the random effects of hexagons, in timeslots or not.
 
     Parameters
@@ -77,7 +69,7 @@ def group_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> tuple[R
     return drop_uninformative([*effects, *([edges] if edges else [])])
 
 
-def group_labels(columns: Mapping[str, Sequence[str]]) -> tuple[RandomEffect, ...]:
+def group_labels(columns: Mapping[str, Sequence[str]]) -> "tuple[RandomEffect, ...]":
     """Return the random effects of cells that are combinations of labels.
 
     Parameters
@@ -112,7 +104,7 @@ def group_labels(columns: Mapping[str, Sequence[str]]) -> tuple[RandomEffect, ..
     return drop_uninformative(effects)
 
 
-def group_user_counts(effective_users: ArrayLike) -> tuple[RandomEffect, ...]:
+def group_user_counts(effective_users: ArrayLike) -> "tuple[RandomEffect, ...]":
     """Return the effect that cells with similar numbers of users share, if numbers differ.
 
     Parameters
@@ -148,13 +140,13 @@ def _parents(index: NDArray[np.uint64]) -> list[tuple[str, NDArray[np.uint64]]]:
     return [(f"same hexagon at resolution {r}", parent) for r, parent in ups]
 
 
-def _in_time(start: Ints) -> list[RandomEffect]:
+def _in_time(start: Ints) -> "list[RandomEffect]":
     """Return the effects of slot and of hour of the day."""
     hour = start % _DAY // _HOUR
     return [RandomEffect("same slot", start), RandomEffect("same hour of day", hour)]
 
 
-def _smooth_axis(name: str, place: NDArray[np.float64], period: float | None) -> list[RandomEffect]:
+def _smooth_axis(name: str, place: Floats, period: float | None) -> "list[RandomEffect]":
     """Return the correlated effect along an axis of at least three places, if it fits."""
     steps = np.diff(np.unique(place))
     if steps.size < 2:
@@ -163,7 +155,7 @@ def _smooth_axis(name: str, place: NDArray[np.float64], period: float | None) ->
     return [] if smooth is None else [smooth]
 
 
-def _numbers(labels: Sequence[str]) -> NDArray[np.float64] | None:
+def _numbers(labels: Sequence[str]) -> Floats | None:
     """Return labels as numbers, or None where one is not a plain number."""
     try:
         place = np.array([float(label) for label in labels])
@@ -202,8 +194,8 @@ class RandomEffect:
     """
 
     name: str
-    label: NDArray[np.int64]
-    correlation: NDArray[np.float64] | None = None
+    label: Ints
+    correlation: Floats | None = None
 
     def __post_init__(self) -> None:
         """Refuse labels that are not one integer per cell, or a matrix of another size."""
@@ -305,7 +297,7 @@ def correlate_across_edges(name: str, label: ArrayLike, pairs: ArrayLike) -> Ran
     return RandomEffect(name, index.astype(np.int64), covariance / np.outer(sd, sd))
 
 
-def _split(label: NDArray[np.int64]) -> NDArray[np.int64]:
+def _split(label: Ints) -> Ints:
     """Return labels renamed by first appearance: equal splits become equal arrays."""
     _, position, index = np.unique(label, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(position))[index], dtype=np.int64)

@@ -7,21 +7,15 @@ first (its block is diagonal); the others form one dense system of at most `MAX_
 values. Effects that would not fit are left out, the later ones first.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.smoothing.cell_groupings import RandomEffect
-
+from hexveil.base.arrays import Floats, Ints
+from hexveil.smoothing.cell_groupings import RandomEffect
 
 MAX_DENSE_EFFECTS = 1_000
 _MAX_SLICE_NUMBERS = 2_000_000

@@ -27,20 +27,14 @@ of all maps like this. F is a t distribution of four degrees and variance one, a
 averages. Averaged over cells that rises with r; r is where it is one half.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.smoothing.posterior import tail_probability
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-
 
 _MAX_EXCESS_SD = 3.0
 """Largest distance of a cell's average beyond an end of the range, in standard deviations: noisy

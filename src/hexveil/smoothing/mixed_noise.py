@@ -16,18 +16,11 @@ Each mixing law is cut into a few bins, and a bin is placed at its mean, so that
 t, 2 b² for Laplace) is kept exactly. With normal parts every posterior is a closed form.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-
+from hexveil.base.arrays import Floats
 
 NARROW = 0.1
 """Width in noises up to which the density is taken at the middle of an interval."""
@@ -100,7 +93,7 @@ _PRECISIONS = np.array([0.0, 1e-4, 0.003, 0.02, 0.08, 0.25, 0.6, 1.1, 1.8, np.in
 _EXPONENTIALS = np.array([0.0, 0.07, 0.3, 0.8, 1.7, 3.2, 5.5, 9.0, np.inf])
 
 
-def heavy_tailed() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def heavy_tailed() -> tuple[Floats, Floats]:
     """Return the shares and variances of the normal parts of a t law of scale 1, four degrees.
 
     Examples
@@ -117,7 +110,7 @@ def heavy_tailed() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return shares, variances
 
 
-def laplace() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def laplace() -> tuple[Floats, Floats]:
     """Return the shares and variances of the normal parts of a Laplace law of scale 1.
 
     Examples
@@ -132,7 +125,7 @@ def laplace() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return shares, 2.0 * means
 
 
-def noise_parts(*, gaussian: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def noise_parts(*, gaussian: bool) -> tuple[Floats, Floats]:
     """Return the shares and variances of the normal parts of noise of scale 1, of variance 2.
 
     Gaussian noise is one normal part; its scale here is its deviation over √2.
@@ -140,7 +133,7 @@ def noise_parts(*, gaussian: bool) -> tuple[NDArray[np.float64], NDArray[np.floa
     return (np.ones(1), np.full(1, 2.0)) if gaussian else laplace()
 
 
-def _below(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _below(x: Floats) -> Floats:
     """Return how likely the gamma law of shape 2 and rate 2 is below `x`."""
     finite = np.where(np.isinf(x), 0.0, x)
     return np.where(np.isinf(x), 1.0, -np.expm1(-2.0 * finite) - 2.0 * finite * np.exp(-2 * finite))

@@ -6,20 +6,11 @@ or under a δ Gaussian noise. Their product is a mixture of normals. The scale o
 not known: a few scales around the fitted one are weighted by their likelihood, and mixed.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.smoothing.mixed_noise import heavy_tailed, noise_parts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-    from hexveil.smoothing.variance_components import FittedModel
-
+from hexveil.smoothing.variance_components import FittedModel
 
 _BISECTIONS = 20
 _MAX_SLICE_NUMBERS = 400_000
@@ -43,7 +34,7 @@ def tail_probability(n_cells: int) -> float:
 
 def posterior_quantiles(
     model: FittedModel, y: Floats, scale: Floats, prior_width: Floats
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return low end, median and high end of each cell's posterior, shape (n_cells, 3).
 
     Parameters

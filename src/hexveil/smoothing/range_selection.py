@@ -14,30 +14,21 @@ them promises a third less error: for less than that, noise would move cells tha
 These decisions jump at noisy numbers: a release stores them with the draws that led to them.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Bools, Floats
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+from hexveil.smoothing.clipping_model.cell_priors import CellPosterior
 from hexveil.smoothing.clipping_model.clipped_observations import (
     UserMeanLaw,
     UserMeanSpread,
     model_look,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-    from hexveil.smoothing.clipping_model.cell_priors import CellPosterior
-
 
 GAIN = 0.35
 """Part of the error that a second range must save."""
@@ -60,7 +51,7 @@ class SelectedRanges(ReadOnlyArrays):
         Value units; those of the first look where a cell is not moved.
     """
 
-    moved: NDArray[np.bool_]
+    moved: Bools
     lower: Floats
     upper: Floats
 

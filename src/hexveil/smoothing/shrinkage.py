@@ -12,32 +12,21 @@ The intervals are the model's: their coverage holds on average over cells of map
 not for every dataset and not for each cell.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
-from hexveil.smoothing.cell_groupings import drop_uninformative
+from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
 from hexveil.smoothing.group_effects import Design
-from hexveil.smoothing.interval_widening import half_distinguishable_factor
+from hexveil.smoothing.interval_widening import ClippingRange, half_distinguishable_factor
 from hexveil.smoothing.posterior import posterior_quantiles
-from hexveil.smoothing.variance_components import fit_model
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Floats
-    from hexveil.smoothing.cell_groupings import RandomEffect
-    from hexveil.smoothing.interval_widening import ClippingRange
-    from hexveil.smoothing.variance_components import FittedModel
-
+from hexveil.smoothing.variance_components import FittedModel, fit_model
 
 TYPICAL_BIAS_SHARE = 1.0 / 3.0
 """Standard deviation of a bias as a share of its worst case, where nothing better is given."""

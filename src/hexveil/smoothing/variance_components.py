@@ -9,19 +9,13 @@ prior keeps it off zero and off infinity, and steps are longer than that by `_ST
 Units: y is centred and scaled to about 1 beforehand.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
+from hexveil.smoothing.group_effects import Design, Effects
 from hexveil.smoothing.mixed_noise import heavy_tailed, noise_parts
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.smoothing.group_effects import Design, Effects
-
 
 _MAX_STEPS, _TOLERANCE = 150, 2e-3
 _STEP_EXPONENT = 1.6

@@ -23,9 +23,8 @@ from hexveil.mechanisms.contract import (
     Scores,
     Values,
 )
-from hexveil.mechanisms.permute_and_flip import law
 from hexveil.mechanisms.private_quantile import EvenBins, EvenPoints, PrivateQuantile
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.simulated_noise import SimulatedNoise, law
 from hexveil_research.audit.weakenings import (
     NOISE,
     SCALES,

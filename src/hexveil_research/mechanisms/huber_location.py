@@ -28,7 +28,7 @@ from hexveil.base.rational import round_down, round_up
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, NoisyMax, Scores, Separate, Values
 from hexveil.mechanisms.private_quantile import ROUND_UP, selection_scale
 from hexveil.mechanisms.single_cell.cell_allocation import check_int64
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import weighted_share
+from hexveil.mechanisms.single_cell.clipped_user_sums import weighted_share
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -247,7 +247,7 @@ def selected_point(outputs: Outputs) -> Ints:
 def selection_laws(costs: Floats, scale: float) -> Floats:
     """Return the law of permute-and-flip for each row of costs, to about 1e-6.
 
-    For prediction only: as `permute_and_flip.law`, with one substitution for all intervals.
+    For prediction only: as `simulated_noise.law`, with one substitution for all intervals.
 
     Examples
     --------

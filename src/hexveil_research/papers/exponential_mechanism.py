@@ -106,7 +106,7 @@ def choose_exponential(
     Parameters
     ----------
     costs, sizes, scale, generator, trials
-        As for `hexveil.mechanisms.permute_and_flip.choose`.
+        As for `hexveil.mechanisms.simulated_noise.choose`.
     """
     ends = exponential_law(costs, sizes, scale).cumsum(axis=1)
     draws = generator.random(trials) * ends[:, -1]

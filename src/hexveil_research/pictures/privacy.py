@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.bias import midpoint_mean_bias
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.pseudo_users import best_fit
-from hexveil.accounting.suppression_bias import midpoint_mean_bias, user_midpoint_mean_sensitivity
+from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil.mechanisms import ArrayAveraging, Baseline
 from hexveil.simulation import figure_style
 from hexveil_research.pictures import example_fleet

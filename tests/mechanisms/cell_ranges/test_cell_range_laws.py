@@ -143,7 +143,7 @@ FAULTS = {
     "second looks at all of the loss": (SecondLookStage, "scales", second_scales(0.7), FREE),
     "second looks a hundredth too fine": (SecondLookStage, "scales", second_scales(0.99), FREE),
     "sensitivity of a range that is one narrower": (
-        WeightedMean, "sensitivity", lambda old: lambda self, width: old(self, width - 1), FREE,
+        WeightedMean, "moves", lambda old: lambda self, width: old(self, width - 1), FREE,
     ),
     "votes of a whole user in each of its cells": (
         pair_votes, "votes_by_share",

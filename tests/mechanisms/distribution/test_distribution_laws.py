@@ -16,18 +16,16 @@ from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
-from hexveil.mechanisms.distribution import binned_stage
-from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.binned_stage import (
     BinnedSums,
-    CellBinStage,
     apportion,
+    cell_bins,
     check_room,
 )
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.mechanisms.distribution.fine_bin_scores import GRAIN, IndicatorScores
-from hexveil.mechanisms.distribution.pooled_shape import PooledShape
+from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
+from hexveil.mechanisms.distribution.shape_statistics import GRAIN, IndicatorScores
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins
@@ -101,28 +99,26 @@ def test_bins_of_cells_use_what_they_are_charged():
     assert plan.losses()[0] >= worst_loss(plan, ends) >= 0.999 * plan.losses()[0]
 
 
-class Rounded(CellBinStage):
-    """A twin that rounds each bin's share by itself: the sum is not the weight."""
+def rounded(name, n_bins, weights, place, law):
+    """Return a twin that rounds each bin's share by itself: the sum is not the weight."""
 
-    def measure(self, sums, earlier):  # noqa: ARG002  see Stage.measure
-        """Round shares one by one."""
-        rows, weights = sums.bins, self.weights
-        total = np.zeros(self.entries, dtype=np.int64)
+    def total(sums):
+        rows = sums.bins
+        found = np.zeros(2 * n_bins, dtype=np.int64)
         n = OCCUPANCY.n[rows.pair]
         weight = weigh(OCCUPANCY, weights.prices, weights.divisor)[rows.pair]
         parts = np.ceil(weight * rows.count / n).astype(np.int64)
-        np.add.at(total, OCCUPANCY.cell[rows.pair] * self.n_bins + self.place[rows.bin], parts)
-        return (binned_stage.Values(total[None]),)
+        np.add.at(found, OCCUPANCY.cell[rows.pair] * n_bins + place[rows.bin], parts)
+        return found
+
+    return replace(cell_bins(name, n_bins, weights, place, law), total=total)
 
 
-class HalfCharged(CellBinStage):
-    """A twin that charges a unit as if it came or went: M in place of 2 M."""
-
-    def sensitivity(self, earlier):
-        """Return M."""
-        (report,) = super().sensitivity(earlier)
-        weights = replace(report.weights, divisor=2 * report.weights.divisor)
-        return (replace(report, weights=weights),)
+def half_charged(name, n_bins, weights, place, law):
+    """Return a twin that charges a unit as if it came or went: M in place of 2 M."""
+    stage = cell_bins(name, n_bins, weights, place, law)
+    half = replace(weights, divisor=2 * weights.divisor)
+    return replace(stage, report=replace(stage.report, weights=half))
 
 
 def weights_of(weight):
@@ -130,7 +126,7 @@ def weights_of(weight):
     return PricedWeights(OCCUPANCY, np.array([3, 2]), np.full(2, 6 * PARTS // weight))
 
 
-def stage_of(kind=CellBinStage, weight=7):
+def stage_of(kind=cell_bins, weight=7):
     """Return one stage with a small odd weight, where rounding shows."""
     place = np.array([0, 1, 1, 2])
     return kind("bins", 3, weights_of(weight), place, Laplace(50.0))
@@ -148,9 +144,9 @@ def test_broken_twins_are_found():
     """The same brute force finds rounding bin by bin, and a charge of half the distance."""
     stated, true = stated_and_true(stage_of())
     assert true == pytest.approx(stated, rel=1e-12)
-    booked = stage_of().weights.losses(Laplace(50.0))
+    booked = weights_of(7).losses(Laplace(50.0))
     assert booked[0] == pytest.approx(stated, rel=1e-12)
-    for twin in (Rounded, HalfCharged):
+    for twin in (rounded, half_charged):
         stated, true = stated_and_true(stage_of(twin))
         assert true > 1.01 * stated
 

@@ -19,10 +19,9 @@ from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.distribution import priced_weights
-from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import CellBinStage
+from hexveil.mechanisms.distribution.binned_stage import cell_bins
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.mechanisms.distribution.pooled_shape import PooledShape
+from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import Meter
@@ -66,7 +65,7 @@ def worst_square(plan, worlds, seed=0):
 def gaussian_stage(weight):
     """Return one stage of two cells and three bins."""
     place = np.array([0, 1, 1, 2])
-    return CellBinStage("bins", 3, weights_of(weight), place, Gaussian(1000.0))
+    return cell_bins("bins", 3, weights_of(weight), place, Gaussian(1000.0))
 
 
 def exact_delta(moved, deviation, epsilon):
@@ -94,7 +93,7 @@ def test_the_exact_law_of_a_stage_is_within_delta(weight, least):
     ends = [data_set([n, 0, 0, 0][::a], [0, 1, 0, 0], [m, 0, 0, 0][::a], [0, 1, 0, 0])
             for n, m, a in ((2, 3, 1), (2, 3, -1))]  # fmt: skip
     measured = [stage.measure(one, Outputs())[0].integers[0] for one in ends]
-    square = stage.weights.losses(stage.law)[0]
+    square = weights_of(weight).losses(stage.law)[0]
     epsilon = square_epsilon(Fraction(float(square)), DELTA)
     found = exact_delta(measured[0] - measured[1], 1000.0, epsilon)
     assert least * float(DELTA) <= found <= float(DELTA)

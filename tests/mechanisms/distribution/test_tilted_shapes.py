@@ -7,8 +7,8 @@ import pytest
 
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.contract import Outputs
-from hexveil.mechanisms.distribution.fine_bin_scores import AskedPoints, pooled_ranks
 from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape
+from hexveil.mechanisms.distribution.shape_statistics import AskedPoints, pooled_ranks
 from hexveil.mechanisms.distribution.tilt_estimation import (
     fit_bins,
     legendre_terms,
@@ -123,7 +123,7 @@ def test_a_shape_is_positive_and_adds_up(epsilon):
     rng = np.random.default_rng(2)
     for size in (0, 1, 10**9):
         rows = {WIDE: rng.integers(-size, size + 1, (1, plan.next_stage(Outputs()).entries))}
-        if plan.is_refined:
+        if plan.bins.n_narrow:
             rows[NARROW] = rng.integers(-size, size + 1, (1, 20))
         shares = plan.shares(Outputs(rows))
         assert (shares > 0).all()
@@ -136,7 +136,7 @@ def test_a_shape_without_noise_is_the_distribution():
     plan = PooledShape(crowd.local(), np.arange(1, 65), Fraction(400))
     wide = np.zeros((1, 16), dtype=np.int64)
     wide[0, 4] = 1000 * PARTS
-    place = plan.next_stage(Outputs({WIDE: wide})).place
+    place = plan.measured_place(Outputs({WIDE: wide}))
     assert np.unique(place[16:20]).size == 4
     narrow = np.zeros((1, 20), dtype=np.int64)
     narrow[0, place[17]] = 1000 * PARTS

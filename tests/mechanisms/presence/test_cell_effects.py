@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hexveil.mechanisms.presence.cell_effects import NoisyLevels, smooth_weights
+from hexveil.mechanisms.presence.map_refinement import NoisyLevels, smooth_weights
 
 SHAPE = (30, 8)
 N = SHAPE[0] * SHAPE[1]

@@ -51,7 +51,7 @@ def test_a_unit_adds_at_most_one_weight_over_all_cells(rows, own, window):
     """Records of one more unit raise A and B by at most 2^20 together, whatever they are."""
     others = pairs_of(rows)
     new = [(cell, 99, n, total) for cell, _, n, total in own]
-    moved = window.sums(pairs_of([*rows, *new]), SPAN) - window.sums(others, SPAN)
+    moved = window.halves(pairs_of([*rows, *new]), SPAN) - window.halves(others, SPAN)
     assert moved.min() >= 0
     assert moved.sum() <= PARTS
 
@@ -110,7 +110,7 @@ def test_sums_decode_to_weights_and_means():
     """Without noise, (A - B) / (A + B) is the mean of positions, weighted by records."""
     pairs = pairs_of([(0, 0, 3, 3 * 10), (0, 1, 1, 20), (2, 1, 1, 40)])
     window = CellWindow(np.ones(3, dtype=np.int64), np.zeros(3, dtype=np.int64), np.full(3, PARTS))
-    weight, difference = window.decode(window.sums(pairs, SPAN))
+    weight, difference = window.decode(window.halves(pairs, SPAN))
     assert weight == pytest.approx([1.5, 0.0, 0.5], abs=1e-5)
     assert (1 + difference[0] / weight[0]) / 2 * SPAN == pytest.approx((10 + 0.5 * 20) / 1.5, 1e-4)
     assert difference[2] / weight[2] == 1.0

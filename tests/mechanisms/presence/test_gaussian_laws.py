@@ -219,7 +219,7 @@ def test_maps_under_gaussian_noise_cover_and_beat_laplace_where_units_are_in_man
             found.append(np.abs(decoded.mean - true).mean())
             covered.append((decoded.mean_low <= true) & (true <= decoded.mean_high))
             exact, _ = plan.fine_window(outputs).decode(
-                plan.fine_window(outputs).sums(sums.pairs, 1000, norm_of(plan.law))
+                plan.fine_window(outputs).halves(sums.pairs, 1000, norm_of(plan.law))
             )
             weighed.append((decoded.weight_low <= exact) & (exact <= decoded.weight_high))
         errors[delta] = float(np.mean(found))

@@ -19,13 +19,13 @@ from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.presence import shape_allocation
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import L2
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_design import PrivateCap
-from hexveil.mechanisms.presence.shapes import binned_weights
-from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation, ShapeForm
-from hexveil.mechanisms.presence.shapes.shape_decoding import decode_shapes, weight_interval
+from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
+from hexveil.mechanisms.presence.shape_decoding import decode_shapes, weight_interval
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
 from mechanisms.presence.test_gaussian_laws import scale_of_laplace
@@ -116,9 +116,9 @@ TWINS = {
         Squares, "part", lambda promise, share: promise,
     ),
     "the shape for nothing": (ShapeForm, "cell_share", property(lambda form: Fraction(1))),
-    "a pooled shape of weights in L2": (binned_weights.PooledBins, "norm", L2),
+    "a pooled shape of weights in L2": (shape_allocation, "L1", L2),
     "a full weight in each cell": (
-        binned_weights, "unit_weights",
+        shape_allocation, "unit_weights",
         lambda pairs, prices, cap, norm: np.full(pairs.cell.size, PARTS),
     ),
 }  # fmt: skip

@@ -18,8 +18,7 @@ from hexveil.mechanisms.presence.pooled_ranges import (
     refined_edges,
     within_reach,
 )
-from hexveil.mechanisms.presence.unit_votes import UnitVotes
-from hexveil.mechanisms.private_quantile import ListedPoints
+from hexveil.mechanisms.presence.unit_votes import value_votes
 from hexveil.model.private_pairs import PrivatePairs
 
 QUIET = Laplace(1.0)
@@ -96,9 +95,8 @@ def test_bins_of_distances_hold_every_value_within_reach(centres):
     """Values at both bounds are votes of bins that have a width, whatever the centres are."""
     centres, prices = np.array(centres), np.ones(2, dtype=np.int64)
     pairs = PrivatePairs([0, 0, 1, 1], [0, 1, 2, 3], [1] * 4, [0, 8, 0, 8])
-    votes = UnitVotes(8, (centres, prices)).tally(
-        PresenceSums(pairs), ListedPoints(RESIDUAL_EDGES[1:-1])
-    )[0]
+    stage = value_votes("h", 8, RESIDUAL_EDGES[1:-1], QUIET, (centres, prices))
+    votes = stage.total(PresenceSums(pairs))
     law = PooledLaw.of(within_reach(centres, prices) / PARTS, votes, QUIET)
     assert votes[np.diff(within_reach(centres, prices)) > 0].sum() == 4 * PARTS
     assert law.share.sum() == pytest.approx(1.0)

@@ -14,7 +14,7 @@ import pytest
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.presence import (
     contribution,
     presence_allocation,
@@ -98,9 +98,9 @@ def test_a_private_cap_loses_at_most_epsilon():
 def test_votes_for_the_cap_by_pair_are_found(monkeypatch):
     """A unit that votes for the cap with each of its pairs is found."""
 
-    def by_pair(pairs, *, prices, norm, candidates):
-        places = candidates.places(contribution.priced_records(pairs, prices))
-        return PARTS * np.bincount(places, minlength=candidates.size + 1)
+    def by_pair(pairs, *, prices, norm, points):
+        places = points.places(contribution.priced_records(pairs, prices))
+        return PARTS * np.bincount(places, minlength=points.size + 1)
 
     form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))
     assert is_sound(form, TWO_UNITS, step=60)
@@ -185,15 +185,15 @@ def test_wrong_weights_are_found(fault, monkeypatch):
 
 def test_cells_closed_by_true_counts_are_found(monkeypatch):
     """A map in which a cell of few units is closed by its true count loses more than ε."""
-    sound_sums = CellWindow.sums
+    sound_sums = CellWindow.halves
 
-    def closing(window, pairs, span_quanta, _norm):
+    def closing(window, pairs, span_quanta, norm):
         true = np.bincount(pairs.cell, minlength=window.prices.size)
         window = CellWindow(window.prices * (true >= 2), window.low, window.high, window.cap)
         return sound_sums(window, pairs, span_quanta)
 
     assert is_sound(FORMS["one shot"], TWO_UNITS)
-    monkeypatch.setattr(CellWindow, "sums", closing)
+    monkeypatch.setattr(CellWindow, "halves", closing)
     assert not is_sound(FORMS["one shot"], TWO_UNITS)
 
 
@@ -209,14 +209,25 @@ def test_a_fleet_size_from_the_records_is_found():
         ExactPresenceLoss(world, peeking)
 
 
+def halved(*names):
+    """Return a twin of the noise of stages, of half the scale in those of these names."""
+
+    def change(old):
+        def noise(stage, earlier):
+            half = 2 if stage.name in names else 1
+            return tuple(type(r)(r.scales / half) for r in old(stage, earlier))
+
+        return noise
+
+    return change
+
+
 FAULTS = {
     "scale of a histogram halved": (
-        PooledHistogram, "noise",
-        lambda old: lambda s, e: tuple(type(r)(r.scales / 2) for r in old(s, e)),
+        NoisyTotals, "noise", halved("wide values", "values", "residuals"),
     ),
     "scale of a map halved": (
-        presence_allocation.WeightMap, "noise",
-        lambda old: lambda s, e: tuple(type(r)(r.scales / 2) for r in old(s, e)),
+        NoisyTotals, "noise", halved("coarse map", "fine map"),
     ),
     "halves split by an unclipped offset": (
         contribution, "split_weights",

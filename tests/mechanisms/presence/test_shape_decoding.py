@@ -12,7 +12,7 @@ from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
 from hexveil.mechanisms.distribution.tilt_estimation import legendre_terms, tilt
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.presence_design import PrivateCap
-from hexveil.mechanisms.presence.shapes.shape_decoding import (
+from hexveil.mechanisms.presence.shape_decoding import (
     decode_shapes,
     expected_weights,
     fit_cells,
@@ -24,9 +24,8 @@ from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
-from hexveil.planning.presence.presence_request import FleetDeclaration
-from hexveil.planning.presence.shape_prediction import predict_shapes
-from hexveil.planning.presence.shape_request import ShapeRequest
+from hexveil.planning.presence.presence_prediction import predict_map
+from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
 
 LATTICE = ValueLattice.of((0, 60), 1)
 TERMS = parse_statistics(("p50", "p85", "share<20", "share>=40", "histogram"))[1]
@@ -39,7 +38,7 @@ def request_of(units, epsilon=2, n_cells=4):
     names = [[str(number) for number in range(n_cells)]]
     grid = DeclaredGrid.of_labels(Labels("route"), names)
     fleet = FleetDeclaration(units)
-    return ShapeRequest(grid, LATTICE, BINS, fleet, Fraction(epsilon), TERMS, has_mean=True)
+    return PresenceRequest(grid, LATTICE, fleet, epsilon, terms=TERMS, bins=BINS)
 
 
 @pytest.mark.parametrize("n_terms", [1, 2, 5, 9])
@@ -123,11 +122,11 @@ def test_statistics_of_a_cell_agree(seed):
         MemoryJournal(),
         Meter(plan.losses()),
     )
-    decoded = decode_shapes(plan, outputs, request.statistics)
+    decoded = decode_shapes(plan, outputs, request.measured)
     assert decoded.is_open.all()
     assert (decoded.low <= decoded.estimate).all()
     assert (decoded.estimate <= decoded.high).all()
-    number = dict(zip(request.statistics.columns, decoded.estimate.T, strict=True))
+    number = dict(zip(request.measured.columns, decoded.estimate.T, strict=True))
     assert (number["p50"] <= number["p85"]).all()
     assert (number["share_below_20"] <= 1 - number["share_at_least_40"] + 1e-12).all()
     assert sum(number[f"histogram_{k:02d}"] for k in range(1, 21)) == pytest.approx(np.ones(4))
@@ -136,7 +135,7 @@ def test_statistics_of_a_cell_agree(seed):
 
 def test_stages_follow_from_the_declared_fleet():
     """Small fleets have one look at the shape and no prices; large ones pay little for either."""
-    small, middle, large = (request_of(units).form() for units in (20, 900, 200_000))
+    small, middle, large = (request_of(units).shape_form() for units in (20, 900, 200_000))
     assert (small.n_wide, small.n_narrow, small.coarse_share) == (8, 0, 0)
     assert (middle.n_narrow, middle.coarse_share) == (20, 0)
     assert isinstance(large.cap, PrivateCap)
@@ -146,8 +145,8 @@ def test_stages_follow_from_the_declared_fleet():
 
 def test_predictions_fall_with_epsilon_and_refuse_small_fleets():
     """Errors on paper fall with ε; a fleet of which nothing would be seen is refused."""
-    errors = [predict_shapes(request_of(2000, eps, 50)).share_error for eps in ("0.5", 2, 8)]
+    errors = [predict_map(request_of(2000, eps, 50)).share_error for eps in ("0.5", 2, 8)]
     assert errors == sorted(errors, reverse=True)
     area = DeclaredGrid.of_area(Cells(8, None), Polygon.of_box(20.9, 52.1, 21.2, 52.3))
-    few = ShapeRequest(area, LATTICE, BINS, FleetDeclaration(40), Fraction(1), TERMS)
-    assert "coarser grid" in predict_shapes(few).refusal
+    few = PresenceRequest(area, LATTICE, FleetDeclaration(40), 1, terms=TERMS, bins=BINS)
+    assert "coarser grid" in predict_map(few).refusal

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from hexveil.base.errors import HexveilError
+from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.distribution import binned_stage
-from hexveil.mechanisms.presence import contribution
+from hexveil.mechanisms.presence import contribution, shape_allocation
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_design import DeclaredCap
-from hexveil.mechanisms.presence.shapes import binned_weights
-from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation, ShapeForm
+from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.private_pairs import PrivatePairs
 from presence_laws import NEW_UNIT, ExactPresenceLoss
 
@@ -108,7 +108,7 @@ def by_bin(group, place, count, weight):
 
 def in_every_cell(pairs, prices, cap, norm):
     """Return full weights in each cell."""
-    return np.full(pairs.cell.size, binned_weights.PARTS)
+    return np.full(pairs.cell.size, shape_allocation.PARTS)
 
 
 def by_others(pairs, prices, cap, norm):
@@ -118,14 +118,14 @@ def by_others(pairs, prices, cap, norm):
 
 
 FAULTS = {
-    "bins rounded apart": (binned_weights, "apportion", lambda old: rounded_apart),
-    "a budget for each bin": (binned_weights, "apportion", lambda old: by_bin),
-    "a full weight in each cell": (binned_weights, "unit_weights", lambda old: in_every_cell),
+    "bins rounded apart": (shape_allocation, "apportion", lambda old: rounded_apart),
+    "a budget for each bin": (shape_allocation, "apportion", lambda old: by_bin),
+    "a full weight in each cell": (shape_allocation, "unit_weights", lambda old: in_every_cell),
     "weights by the true number of units": (
-        binned_weights, "unit_weights", lambda old: by_others,
+        shape_allocation, "unit_weights", lambda old: by_others,
     ),
     "noise of half the scale": (
-        binned_weights.BinnedWeights, "noise",
+        NoisyTotals, "noise",
         lambda old: lambda s, e: tuple(type(r)(r.scales / 2) for r in old(s, e)),
     ),
     "the shape for nothing": (
@@ -164,9 +164,9 @@ def test_a_units_parts_add_up_to_its_weight(seed):
     n = rng.integers(1, 2**62, size) >> rng.integers(0, 62, size)
     pairs = PrivatePairs(cell, unit, n, np.zeros(size), by_bin=(cell, unit, place, n))
     prices = rng.integers(0, 2**20, 5)
-    weights = binned_weights.unit_weights(pairs, prices, int(rng.integers(0, 2**30)))
+    weights = shape_allocation.unit_weights(pairs, prices, int(rng.integers(0, 2**30)))
     rows = pairs.bins
     group, _, parts = binned_stage.apportion(rows.pair, rows.bin, rows.count, weights)
     assert (parts >= 0).all()
     assert np.array_equal(np.bincount(group, parts, weights.size), weights)
-    assert pairs.per_unit(weights).max() <= binned_weights.PARTS
+    assert pairs.per_unit(weights).max() <= shape_allocation.PARTS

@@ -7,7 +7,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms.contract import Outputs, PrivateSums
-from hexveil.mechanisms.permute_and_flip import law
+from hexveil.mechanisms.simulated_noise import law
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, study_cell
 from scripted_noise import ScriptedNoise
 from stage_laws import candidate_scores, every_data_set

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import ClippedUserSums
+from hexveil.mechanisms.single_cell.clipped_user_sums import ClippedUserSums
 
 MECHANISMS = [hv.Baseline(), hv.OptimalClipping()]
 SMALL = [

@@ -1,11 +1,11 @@
 """Predictions on paper: from declarations, and near the errors of maps that meet them."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
@@ -15,23 +15,14 @@ from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.presence.counted_request import (
-    CountedRequest,
-    predict_accuracy,
-    weights_of,
-)
-from hexveil.planning.presence.presence_plan import gain_of_delta
+from hexveil.planning.presence.presence_plan import divided, gain_of_delta, weights_of
 from hexveil.planning.presence.presence_prediction import (
-    HISTOGRAM,
+    predict,
     predict_counts,
     predict_map,
     traffic_shares,
 )
-from hexveil.planning.presence.presence_request import (
-    FleetDeclaration,
-    PresenceRequest,
-    UnitCountRequest,
-)
+from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
 from hexveil.planning.request import usual_delta
 
 LATTICE = ValueLattice.of((0, 100), "0.1")
@@ -46,14 +37,14 @@ def grid_of(n_cells, *, is_in_use):
 def request(units, n_cells=60, epsilon=1, *, is_in_use=False, **more):
     """Return a request for a map of so many cells."""
     grid = grid_of(n_cells, is_in_use=is_in_use)
-    return PresenceRequest.of(grid, LATTICE, FleetDeclaration(units), epsilon, **more)
+    return PresenceRequest(grid, LATTICE, FleetDeclaration(units), epsilon, **more)
 
 
 def test_more_units_and_more_epsilon_never_hurt():
     """Errors fall and open traffic rises with the fleet and with epsilon."""
     for more in ([(1000, 1), (3000, 1), (30_000, 1)], [(2000, "0.3"), (2000, 1), (2000, 3)]):
         # Over all cells: where cells are tested, further ones are opened, of larger errors.
-        errors = [predict_map(request(n, epsilon=e, is_in_use=True)).mean_error for n, e in more]
+        errors = [predict_map(request(n, epsilon=e, is_in_use=True)).error for n, e in more]
         open_traffic = [predict_map(request(n, epsilon=e)).open_traffic for n, e in more]
         assert errors == sorted(errors, reverse=True)
         assert open_traffic == sorted(open_traffic)
@@ -83,32 +74,10 @@ def test_predictions_are_near_maps_that_meet_the_assumptions(units):
     mean_error, open_traffic = np.mean(found, axis=0)
     assert open_traffic == pytest.approx(prediction.open_traffic, abs=0.1)
     # Here the averages of units spread by 11.5: levels over 20 and values by 10.
-    known = predict_map(asked, spread="11.5")
+    known = prediction.error * 1.15
     # All units have as many records, so weighing them alike biases nothing, as it does elsewhere.
-    assert 1 / 4 < mean_error / known.mean_error < 2
-    assert prediction.mean_error_low < mean_error < prediction.mean_error_high
-
-
-def test_a_declared_spread_narrows_the_range():
-    """Errors grow with the spread; without one the range holds those of usual ones.
-
-    Noise of the histogram of values is in all cells alike, whatever the spread.
-    """
-    asked = request(3000)
-    usual, narrow = predict_map(asked), predict_map(asked, spread=10)
-    assert usual.mean_error_low < usual.mean_error < usual.mean_error_high
-    assert narrow.mean_error == pytest.approx(usual.mean_error)
-    assert narrow.mean_error_high == pytest.approx(2 * narrow.mean_error)
-    assert usual.mean_error_high > 1.8 * narrow.mean_error_high
-    assert usual.mean_error_low < narrow.mean_error_low < narrow.mean_error / 2
-    wide = predict_map(asked, spread=20)
-    assert 1.5 * narrow.mean_error < wide.mean_error < 2 * narrow.mean_error
-    assert wide.baseline_error == 10
-    least = predict_map(asked, spread="0.001").mean_error
-    noise = asked.allocation().range_law.number_deviation / PARTS / 3000
-    assert least == pytest.approx(HISTOGRAM * 100 * noise, rel=0.01)
-    with pytest.raises(InputError, match="spread"):
-        predict_map(asked, spread=0)
+    assert 1 / 4 < mean_error / known < 2
+    assert prediction.error_low < mean_error < prediction.error_high
 
 
 def test_a_map_with_nothing_to_say_is_refused():
@@ -130,13 +99,18 @@ def test_a_declared_cap_lowers_weights():
     assert capped.typical_weight == pytest.approx(full.typical_weight / 4)
 
 
+def counted(grid, fleet, epsilon, **more):
+    """Return a request for numbers of units alone."""
+    return PresenceRequest(grid, LATTICE, fleet, epsilon, count_share=Fraction(1), **more)
+
+
 def test_counts_are_off_by_their_noise_scale():
     """The expected error of a number of units is the cap over ε; few units are refused."""
     grid = grid_of(50, is_in_use=True)
-    plenty = predict_counts(UnitCountRequest(grid, FleetDeclaration(10_000), Fraction(2)))
+    plenty = predict_counts(counted(grid, FleetDeclaration(10_000), 2))
     assert plenty.count_error == pytest.approx(5)
     assert plenty.refusal is None
-    few = predict_counts(UnitCountRequest(grid, FleetDeclaration(5), Fraction(1)))
+    few = predict_counts(counted(grid, FleetDeclaration(5), 1))
     assert "number of units" in few.refusal
 
 
@@ -144,8 +118,8 @@ def gain(units, cells_per_unit, delta="0", n_cells=60):
     """Return what a δ would gain for a fleet in so many cells each."""
     fleet = FleetDeclaration(units, 100, cells_per_unit)
     grid = grid_of(n_cells, is_in_use=True)
-    asked = PresenceRequest.of(grid, LATTICE, fleet, 1, delta=Fraction(delta))
-    return gain_of_delta(asked, predict_map(asked))
+    asked = PresenceRequest(grid, LATTICE, fleet, 1, delta=Fraction(delta))
+    return gain_of_delta(asked)
 
 
 def test_a_delta_gains_where_units_are_in_many_cells():
@@ -165,15 +139,15 @@ def test_a_delta_gains_where_units_are_in_many_cells():
 def test_a_delta_gains_for_numbers_of_units_beside_a_map():
     """Both errors are named, of the loss divided anew; a δ that was asked gains nothing more."""
     fleet = FleetDeclaration(5000, 60, 30)
-    whole = PresenceRequest.of(grid_of(60, is_in_use=True), LATTICE, fleet, 1)
-    counted = CountedRequest.divided(whole, weights_of(None, ("mean", "users")))
-    found = gain_of_delta(counted, predict_accuracy(counted))
+    whole = PresenceRequest(grid_of(60, is_in_use=True), LATTICE, fleet, 1)
+    weights = weights_of(None, ("mean", "users"))
+    found = gain_of_delta(divided(whole, weights))
     pure, with_delta = found.counts
     assert with_delta < pure
     assert f"(numbers of units: {with_delta:.2g} instead of {pure:.2g})" in found.sentence
-    approximate = counted.with_delta(Fraction(1, 10**6))
-    assert predict_accuracy(approximate).counts.count_error == with_delta
-    assert gain_of_delta(approximate, predict_accuracy(approximate)) is None
+    approximate = divided(replace(whole, delta=Fraction(1, 10**6)), weights)
+    assert predict(approximate).counts.count_error == with_delta
+    assert gain_of_delta(approximate) is None
 
 
 def test_a_delta_opens_more_cells():
@@ -182,8 +156,8 @@ def test_a_delta_opens_more_cells():
     grid = grid_of(800, is_in_use=False)
     found = [
         (
-            predict_map(PresenceRequest.of(grid, LATTICE, fleet, 1, delta=delta)).open_traffic,
-            predict_counts(UnitCountRequest(grid, fleet, Fraction(1), delta)).count_error,
+            predict_map(PresenceRequest(grid, LATTICE, fleet, 1, delta=delta)).open_traffic,
+            predict_counts(counted(grid, fleet, 1, delta=delta)).count_error,
         )
         for delta in (Fraction(0), Fraction(1, 10**6))
     ]

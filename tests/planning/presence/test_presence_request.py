@@ -17,11 +17,10 @@ from hexveil.mechanisms.presence.presence_design import (
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.presence.counted_request import CountedRequest, weights_of
+from hexveil.planning.presence.presence_plan import divided, weights_of
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
-    UnitCountRequest,
 )
 
 LABELS = DeclaredGrid.of_labels(Labels("cell"), [list("abcdefghij")])
@@ -32,7 +31,7 @@ LATTICE = ValueLattice.of((0, 65), "0.01")
 
 def request(units, grid=LABELS, epsilon=1, **more):
     """Return a request of a fleet of so many units."""
-    return PresenceRequest.of(grid, LATTICE, FleetDeclaration(units), epsilon, **more)
+    return PresenceRequest(grid, LATTICE, FleetDeclaration(units), epsilon, **more)
 
 
 def test_the_form_follows_the_declared_fleet():
@@ -99,10 +98,10 @@ def test_the_whole_epsilon_is_booked_for_any_unit():
 
 def test_counts_have_the_declared_cap():
     """A unit counts fully in as many cells as it is declared to be in, or as there are."""
-    fleet = FleetDeclaration(500, cells_per_unit=4)
-    assert UnitCountRequest(LABELS, fleet, Fraction(1)).allocation().cell_cap == 4
-    fleet = FleetDeclaration(500, cells_per_unit=40)
-    assert UnitCountRequest(LABELS, fleet, Fraction(1)).allocation().cell_cap == 10
+    for cells, cap in ((4, 4), (40, 10)):
+        fleet = FleetDeclaration(500, cells_per_unit=cells)
+        counts = PresenceRequest(LABELS, LATTICE, fleet, 1, count_share=Fraction(1))
+        assert counts.allocation().cell_cap == cap
 
 
 def test_counts_beside_averages_have_a_share_by_weight():
@@ -111,7 +110,7 @@ def test_counts_beside_averages_have_a_share_by_weight():
     def share(units, weight=1, delta=0):
         weights = weights_of({"users": weight}, ("mean", "users"))
         whole = replace(request(units, grid=AREA, epsilon=2), delta=Fraction(delta))
-        made = CountedRequest.divided(whole, weights)
+        made = divided(whole, weights)
         plan = made.allocation()
         whole_loss = whole.allocation().promise.amount
         assert (1 - Fraction(1, 10**6)) * whole_loss <= plan.promise.amount <= whole_loss

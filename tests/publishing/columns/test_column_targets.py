@@ -104,7 +104,7 @@ def test_a_constant_of_each_column_has_its_own_error(dataset, table):
     )
     options = {"epsilon": 2, "fleet": 96, "advise": False}
     private = hv.plan(declared, baseline_error={"no2.air": "0.001"}, **options)
-    assert [own.prediction.baseline_error for own in private.plans.values()] == [5.0, 0.001]
+    assert [own.prediction.map.baseline_error for own in private.plans.values()] == [5.0, 0.001]
     assert private.refusal.startswith("no2.air: ")
     with pytest.raises(InputError, match="baseline_error has 'x', which is no value column"):
         hv.plan(declared, baseline_error={"x": 1}, **options)

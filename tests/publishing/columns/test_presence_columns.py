@@ -231,6 +231,20 @@ def test_parts_add_up_exactly(plan):
     assert min(thirds) > 0
 
 
+def test_weights_name_columns_and_numbers_of_units():
+    """One mapping has both: the columns' parts are divided first, then each by kind."""
+    options = {"epsilon": 3, "fleet": 4000, "statistics": ("mean", "users"), "advise": False}
+    facts = hv.declare(**READ)
+    usual, heavy = (
+        hv.plan(facts, weights=weights, **options)
+        for weights in ({"pm25": 2}, {"pm25": 2, "users": 4})
+    )
+    assert sum(own.epsilon for own in heavy.plans.values()) == 3
+    for column, own in heavy.plans.items():
+        assert own.request.count_share > usual.plans[column].request.count_share
+    assert usual.plans["pm25"].epsilon > usual.plans["no2.air"].epsilon
+
+
 def test_a_declared_fleet_of_each_column_divides_epsilon():
     """A column that fewer units measure is harder, and gets more of ε."""
     facts = hv.declare(**READ)
@@ -246,7 +260,7 @@ def test_a_declared_fleet_of_each_column_divides_epsilon():
     [
         ({"baseline_error": {"pm10": 2}}, "baseline_error has 'pm10', which is no value column"),
         ({"delta": "0.2"}, "delta"),
-        ({"weights": {"moments": 2}}, "'moments' has no meaning"),
+        ({"weights": {"moments": 2}}, "beside other statistics under private presence"),
         ({"weights": {"pm10": 2}}, "no value column"),
         ({"epsilon": None}, "name it"),
         ({"fleet": None}, "fleet .* is needed"),

@@ -13,12 +13,10 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence import pooled_ranges
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.presence.presence_table import grade_counts, grade_estimates
-from hexveil.publishing.presence.request_identity import identify, mechanism_constants
 from hexveil.publishing.verification.presence_checks import (
     check_presence_numbers,
     check_presence_table,
@@ -369,17 +367,6 @@ def test_another_model_is_another_door(tmp_path):
         hv.plan(dataset, epsilon=1)
     with pytest.raises(InputError, match="needs public presence"):
         hv.capacity(dataset, epsilon=1)
-
-
-def test_constants_of_the_mechanism_are_part_of_a_request(monkeypatch):
-    """A version with another constant finishes no release that this one began."""
-    request = hv.plan(hv.declare(**OPTIONS), epsilon=1, fleet=2000).request
-    before = identify(request, "cars")
-    names = mechanism_constants()
-    assert {"pooled_ranges.OCTAVES", "contribution.PARTS", "pooled_law.SEED"} <= names.keys()
-    assert not any(name.startswith("presence_decoding") for name in names)
-    monkeypatch.setattr(pooled_ranges, "OCTAVES", 3)
-    assert identify(request, "cars") != before
 
 
 def test_grades_follow_from_intervals():

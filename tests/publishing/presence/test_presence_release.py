@@ -16,13 +16,11 @@ from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
-from hexveil.planning.presence.counted_request import CountedRequest, weights_of
+from hexveil.planning.presence.presence_plan import divided, weights_of
 from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
-    UnitCountRequest,
 )
-from hexveil.planning.presence.shape_request import ShapeRequest
 from hexveil.publishing.presence import presence_release
 from hexveil.publishing.presence.request_identity import identify, request_name
 from presence_laws import release_pairs
@@ -32,15 +30,15 @@ LATTICE = ValueLattice.of((0, 60), "0.1")
 MANY, FEW = FleetDeclaration(2000, 100, 3), FleetDeclaration(500, 100, 3)
 TERMS = parse_statistics(("p50", "p85", "share<15"))[1]
 REQUESTS = {
-    "three stages": PresenceRequest.of(GRID, LATTICE, MANY, "1.5", NO_CAP),
-    "one shot": PresenceRequest.of(GRID, LATTICE, FEW, "1.5"),
-    "counts": UnitCountRequest(GRID, MANY, Fraction("1.5")),
-    "shapes": ShapeRequest(
-        GRID, LATTICE, fine_bins(LATTICE, TERMS), MANY, Fraction("1.5"), TERMS, has_mean=True
+    "three stages": PresenceRequest(GRID, LATTICE, MANY, "1.5", NO_CAP),
+    "one shot": PresenceRequest(GRID, LATTICE, FEW, "1.5"),
+    "counts": PresenceRequest(GRID, LATTICE, MANY, "1.5", count_share=Fraction(1)),
+    "shapes": PresenceRequest(
+        GRID, LATTICE, MANY, "1.5", terms=TERMS, bins=fine_bins(LATTICE, TERMS)
     ),
 }
-REQUESTS["counted"] = CountedRequest.divided(
-    PresenceRequest.of(GRID, LATTICE, MANY, "1.5"), weights_of(None, ("mean", "users"))
+REQUESTS["counted"] = divided(
+    PresenceRequest(GRID, LATTICE, MANY, "1.5"), weights_of(None, ("mean", "users"))
 )
 
 

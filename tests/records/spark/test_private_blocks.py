@@ -8,7 +8,7 @@ import hexveil as hv
 from hexveil.accounting.noise_law import Laplace
 from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.count_map import UnitCounts
+from hexveil.mechanisms.presence.count_map import unit_counts
 from hexveil.publishing.presence import presence_release
 
 pytestmark = [
@@ -69,7 +69,7 @@ def test_spark_adds_up_what_one_machine_does(spark, tmp_path, monkeypatch, stati
     there = hv.read(records(), engine=spark, **options)
     assert there.counts.lines() == here.counts.lines()
     assert there.public.identity == here.public.identity
-    stage = UnitCounts(6, 2, Laplace(1.0))
+    stage = unit_counts(6, 2, Laplace(1.0))
     counts = [
         stage.measure(PresenceSums(data.pairs), Outputs())[0].integers for data in (here, there)
     ]
@@ -93,7 +93,7 @@ def test_no_records_are_refused_in_spark(spark):
     unusable = records(30).set_column(2, "speed", pa.array([None] * 30, pa.float64()))
     made = hv.read(unusable, engine=spark, **OPTIONS)
     assert made.pairs.collect().cell.size == 0
-    (counts,) = UnitCounts(6, 2, Laplace(1.0)).measure(PresenceSums(made.pairs), Outputs())
+    (counts,) = unit_counts(6, 2, Laplace(1.0)).measure(PresenceSums(made.pairs), Outputs())
     assert counts.integers.tolist() == [[0] * 6]
     assert (repr(made.pairs), repr(made)[-16:]) == ("SparkPairBlocks(private)", "records private)")
     made.close()

@@ -89,8 +89,6 @@ def test_every_twin_is_expected_somewhere():
 
 def test_a_plan_without_a_choice_has_none_to_audit(monkeypatch):
     """If LEVY came to have one bin here, the suite would say so and not skip its choice."""
-    monkeypatch.setattr(
-        "hexveil.mechanisms.single_cell.private_range.levy.math.sqrt", lambda _: 1.0
-    )
+    monkeypatch.setattr("hexveil.mechanisms.single_cell.levy.math.sqrt", lambda _: 1.0)
     with pytest.raises(ValueError, match="makes no choice, so there is none to audit"):
         suite()

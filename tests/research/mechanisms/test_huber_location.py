@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.mechanisms.contract import Outputs, PrivateSums
-from hexveil.mechanisms.permute_and_flip import law
+from hexveil.mechanisms.simulated_noise import law
 from hexveil_research.mechanisms.huber_location import (
     COST_STEPS,
     BalancePoint,

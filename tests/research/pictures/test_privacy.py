@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hexveil.accounting.bias import midpoint_mean_bias
 from hexveil.accounting.privacy_loss import privacy_loss
-from hexveil.accounting.suppression_bias import midpoint_mean_bias, user_midpoint_mean_sensitivity
+from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil.mechanisms import ArrayAveraging, Baseline
 from hexveil.simulation import figure_style
 from hexveil_research.pictures import example_fleet, privacy

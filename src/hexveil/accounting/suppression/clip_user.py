@@ -26,33 +26,24 @@ What is implemented where the paper leaves room:
   the larger share, E is 1.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
-from hexveil.accounting.suppression.heavy_users import SuppressionSource
+from hexveil.accounting.suppression.heavy_users import SuppressionCounts, SuppressionSource
 from hexveil.accounting.suppression.suppression_stages import (
     TIE,
     CellError,
     SuppressionRun,
     SuppressionStage,
 )
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.model.pair_columns import suppressed_column
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.suppression.heavy_users import SuppressionCounts
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.pair_columns import Suppressed
-
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_columns import Suppressed, suppressed_column
 
 ErrorKind = Literal["sum", "separate"]
 Unfinished = Literal["undo", "keep"]
@@ -99,7 +90,7 @@ class Suppression:
         return np.where(suppressed_column(self.suppressed, local), 0, local.n)
 
     @property
-    def contributing_pairs(self) -> NDArray[np.bool_]:
+    def contributing_pairs(self) -> Bools:
         """Whether each (cell, user) pair contributes."""
         return self.contributions > 0
 

@@ -11,23 +11,15 @@ never treated.
 Users are fetched by their number of cells, more of them if the run goes beyond those fetched.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from hexveil.base.arrays import Bools, Ints
 from hexveil.base.errors import InputError
-from hexveil.model.pair_columns import SuppressedPairs
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Ints
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
-    from hexveil.model.pair_columns import Suppressed
-
+from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+from hexveil.model.pair_columns import Suppressed, SuppressedPairs
 
 FETCHED_PAIRS = 2**18
 """Pairs of users of most cells that are fetched first, about."""
@@ -161,12 +153,12 @@ def _fetch(occupancy: Occupancy, degree: int) -> HeavyUserCounts:
     )
 
 
-def _fetch_heavy(pairs: Pairs, heavy: NDArray[np.bool_], number: Ints) -> tuple[Ints, Ints, Ints]:
+def _fetch_heavy(pairs: Pairs, heavy: Bools, number: Ints) -> tuple[Ints, Ints, Ints]:
     rows = np.flatnonzero(heavy[pairs.user])
     return pairs.cell[rows], number[pairs.user[rows]], pairs.n[rows]
 
 
-def _two_largest(pairs: Pairs, counted: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def _two_largest(pairs: Pairs, counted: Bools) -> tuple[Ints, Ints]:
     """Return the two largest counts of these users in each cell; 0 where there are fewer."""
     n = np.where(counted[pairs.user], pairs.n, 0)
     ordered = n[np.lexsort((-n, pairs.cell))]

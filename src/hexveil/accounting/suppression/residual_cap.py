@@ -16,24 +16,18 @@ there n changes parity with every step, and among odd n the sum is concave again
 first or last such cap. So every Γ, its two neighbours, A and its two neighbours are enough.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hexveil.accounting.suppression.suppression_stages import TIE, CellError
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
-    from hexveil.model.pair_columns import Suppressed
+from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+from hexveil.model.pair_columns import Suppressed
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +120,7 @@ def caps_of_remaining(
 
 
 def _caps_without(
-    pairs: Pairs, records: Ints, suppressed: NDArray[np.bool_], measure: CellError
+    pairs: Pairs, records: Ints, suppressed: Bools, measure: CellError
 ) -> tuple[Ints, Ints]:
     return _best_caps(pairs, records, np.where(suppressed, 0, pairs.n), measure)
 

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.work_share import tell_share
 from hexveil.cli import shared_steps
 from hexveil.cli.commands import release_command
 from hexveil.cli.demos.demonstration import summary_lines
-from hexveil.cli.output import formatting, progress_bar
-from hexveil.cli.output.plan_text import price_lines
+from hexveil.cli.output import formatting
+from hexveil.cli.planned_release import plan_release, write
 from hexveil.config import arguments, load
-from hexveil.ledger import Ledger
+from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from hexveil.cli import declarations
     from hexveil.cli.demos.demonstration import Show, Where
     from hexveil.config import Run
+
+
+PREPARING = "Preparing records"
+"""Name of this work, of which parts are told."""
 
 
 def demo(options: declarations.DemoOptions) -> None:
@@ -37,30 +40,32 @@ def demo(options: declarations.DemoOptions) -> None:
     run, place_name = prepare(SHOW, Path("demo-out"))
     with contextlib.chdir(run.folder):
         folder, account = release_command.destination(run)
-        dataset = shared_steps.read(run)
-        plan, _ = release_command.select_plan(run, dataset)
-        book = Ledger(**account)
-        published = release_command.publish(run, dataset, plan, book)
-        written = release_command.write(run, published, folder)
+        planned = plan_release(run)
+        published, book = planned.publish(account, None)
+        written = write(run, published, folder)
     findings = summary_lines(published.to_arrow(), place_name, arguments.value_unit_of(run))
-    if options.as_json:
-        text = release_command.release_json(run, plan, published, written, book.spend())
-        text |= {"found": findings}
-        typer.echo(json.dumps(text, indent=2))
-        return
-    about = formatting.wrapped(*SHOW.about)
-    spent = formatting.wrapped("Ledger", formatting.spent(book.spend()))
-    warnings = formatting.warning_lines(published.warnings)
-    lines = [*about, *price_lines(plan, dataset.public), *findings, *warnings, *spent]
-    typer.echo("\n".join([*lines, *files_lines(run, SHOW, written)]))
+    formatting.show(
+        lambda: [
+            *formatting.wrapped(*SHOW.about),
+            *planned.price_lines(),
+            *findings,
+            *formatting.warning_lines(published.warnings),
+            *formatting.wrapped("Ledger", formatting.spent(book.spend())),
+            *files_lines(run, SHOW, written),
+        ],
+        lambda: (
+            release_command.release_json(planned, published, written, book) | {"found": findings}
+        ),
+        as_json=options.as_json,
+    )
 
 
 def prepare(show: Show, parent: Path) -> tuple[Run, Where]:
     """Write records and run file to a new folder; return the run and the naming of cells."""
     folder = new_folder(parent, show.name)
     try:
-        with progress_bar.progress_bar("Preparing records") as tell:
-            place_name = show.write(folder, tell)
+        with show_progress(PREPARING):
+            place_name = show.write(folder, partial(tell_share, PREPARING))
         (folder / f"{show.name}.toml").write_text(show.run, "utf-8")
     except InputError:
         # An empty folder would look like an unfinished demo.

@@ -40,7 +40,12 @@ def _show_fields(sections: list[str], *, as_json: bool) -> None:
     fields = {key: field for key, field in FIELDS.items() if not sections or key[0] in sections}
     if as_json:
         content = {
-            field_name(*key): {"option": option(*key)} | field._asdict()
+            field_name(*key): {
+                "option": option(*key),
+                "shape": field.shape,
+                "description": field.description,
+                "default": field.default,
+            }
             for key, field in fields.items()
         }
         typer.echo(json.dumps(content, indent=2))

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import inspect as inspect_module
-import json
 import sys
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
-from hexveil.cli.output import fact_text, formatting, proposal_text
+from hexveil.cli.output import formatting, grid_text
 from hexveil.config import Run, arguments
+from hexveil.planning.feasibility.common_grid import choose_common_grids, common_grids
 from hexveil.planning.feasibility.proposals import Choice
 from hexveil.records.read import read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hexveil.cli import declarations
+    from hexveil.planning.feasibility.common_grid import CommonGrid
     from hexveil.planning.feasibility.proposals import RunAdvice
 
 COMPARED_AT = "1"
+"""Epsilon at which grids are compared if the run states none."""
 DEFAULT_CHOICE: Choice = "balanced"
 
 
@@ -31,75 +33,142 @@ def inspect(run: Run, options: declarations.InspectOptions) -> None:
     """Show public metadata of the records, the grids that this fleet supports, and three runs."""
     if options.init:
         # The draft ends its last line itself, because it goes into a file.
-        typer.echo(
-            draft(
-                run, alone=not options.as_json and options.sql is None, trust=options.trust_header
-            ),
-            nl=False,
-        )
+        alone = not options.as_json and options.sql is None
+        typer.echo(draft(run, alone=alone, trust=options.trust_header), nl=False)
         return
     if options.trust_header:
         raise InputError("--trust-header requires --init: otherwise the run names the columns.")
     if options.sql is not None:
         typer.echo(shared_steps.build_query(run, options.sql))
         return
-    if arguments.is_presence_private(run) and not options.check_values:
-        from hexveil.cli.presence import declared_column_grids, declared_plan  # noqa: PLC0415  these alone
-
-        if len(arguments.value_columns_of(run)) > 1:
-            check_choice(options.propose, options.choice)
-            declared_column_grids.inspect_declared_columns(
-                run,
-                options.propose,
-                options.choice or DEFAULT_CHOICE,
-                from_records=options.from_records,
-                as_json=options.as_json,
-            )
-            return
-        unused = {"--propose": options.propose is not None, "--choice": options.choice is not None}
-        declared_plan.inspect_declared(
-            run, unused=unused, from_records=options.from_records, as_json=options.as_json
-        )
-        return
-    if options.from_records:
-        raise InputError('--from-records belongs to protect = "presence".')
     if options.check_values:
-        others = {"--json": options.as_json, "--propose": options.propose is not None}
-        typer.echo("\n".join(private_lines(run, [name for name, used in others.items() if used])))
+        typer.echo("\n".join(private_lines(run, options)))
         return
+    several = len(arguments.value_columns_of(run)) > 1
+    if arguments.is_presence_private(run):
+        unused = {"--propose": options.propose is not None, "--choice": options.choice is not None}
+        shared_steps.refuse_unused(run, {} if several else unused)
+    elif options.from_records:
+        raise InputError('--from-records belongs to protect = "presence".')
     check_choice(options.propose, options.choice)
-    report(run, options.propose, options.choice or DEFAULT_CHOICE, as_json=options.as_json)
+    choice = options.choice or DEFAULT_CHOICE
+    if arguments.is_presence_private(run):
+        _inspect_declared(run, options, choice)
+    elif several:
+        _inspect_columns(run, options, choice)
+    else:
+        _inspect_records(run, options, choice)
 
 
-def report(run: Run, propose: Path | None, choice: str, *, as_json: bool) -> None:
+def _inspect_records(run: Run, options: declarations.InspectOptions, choice: str) -> None:
     """Print public metadata, grids and proposed runs; write the chosen run, if a file is named."""
     # Grids can be compared before a price is chosen.
     epsilon = run.plan.epsilon or COMPARED_AT
-    if len(arguments.value_columns_of(run)) > 1:
-        from hexveil.cli import column_inspection  # noqa: PLC0415  for several columns alone
-
-        column_inspection.inspect_columns(run, epsilon, propose, choice, as_json=as_json)
-        return
     facts = shared_steps.read_facts(run)
     table, advice = shared_steps.advise_run(run, facts, epsilon)
-    if propose is not None:
-        write_proposal(run, advice, propose, choice, epsilon)
-    if as_json:
+    if options.propose is not None:
+        write_proposal(run, advice, options.propose, choice, epsilon)
+    if options.as_json:
         offers = {"capacity": table.to_arrow().to_pylist(), "proposal": table.sentence}
-        output = fact_text.facts_json(facts) | {"epsilon": epsilon} | offers
-        typer.echo(json.dumps(output | {"advice": proposal_text.advice_json(advice)}))
+        content = grid_text.facts_json(facts) | {"epsilon": epsilon} | offers
+        content |= {"advice": grid_text.advice_json(advice)}
+        formatting.show(list, lambda: content, as_json=True)
         return
-    typer.echo("\n".join(fact_text.fact_lines(facts)))
-    fact_text.show_grids(table, facts, epsilon)
-    typer.echo("\n".join(["", *proposal_text.advice_lines(advice, facts.value_unit, epsilon)]))
-    if propose is not None:
-        typer.echo("\n".join(["", *formatting.wrapped("Run file", str(propose))]))
+    typer.echo("\n".join(grid_text.fact_lines(facts)))
+    grid_text.show_grids(table, facts, epsilon)
+    typer.echo("\n".join(["", *grid_text.advice_lines(advice, facts.value_unit, epsilon)]))
+    _show_file(options.propose)
 
 
-def private_lines(run: Run, conflicting: Sequence[str]) -> list[str]:
+def _inspect_columns(run: Run, options: declarations.InspectOptions, choice: str) -> None:
+    """Print facts and grids of each value column, and the grids that all of them support.
+
+    ε is compared in equal parts: what a unit loses in all columns adds up.
+    """
+    epsilon = run.plan.epsilon or COMPARED_AT
+    facts = shared_steps.read_facts(run).columns
+    part = f"{float(epsilon) / len(facts):.6g}"
+    tables = shared_steps.assess_columns(run, facts, part)
+    proposals = _common(run, common_grids(tables), options.propose, choice, epsilon)
+    if options.as_json:
+        columns = {
+            column: grid_text.facts_json(column_facts)
+            | {
+                "capacity": tables[column].to_arrow().to_pylist(),
+                "proposal": tables[column].sentence,
+            }
+            for column, column_facts in facts.items()
+        }
+        common = grid_text.common_json(proposals)
+        content = {"epsilon": epsilon, "epsilon_of_each": part, "columns": columns}
+        formatting.show(list, lambda: content | {"common": common}, as_json=True)
+        return
+    for column, column_facts in facts.items():
+        typer.echo("\n".join(grid_text.fact_lines(column_facts)))
+        grid_text.show_grids(tables[column], column_facts, part)
+        typer.echo("")
+    units = {column: column_facts.value_unit for column, column_facts in facts.items()}
+    typer.echo("\n".join(grid_text.common_lines(proposals, units, epsilon)))
+    _show_file(options.propose)
+
+
+def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: str) -> None:
+    """Print the plan, and the grids that the declared fleet supports; no record is read.
+
+    Of several value columns each is judged at the part of ε that a plan of all columns would give
+    it on that grid. Counts of records are shown on request alone.
+    """
+    from hexveil.cli import declared_grids, planned_release  # noqa: PLC0415  under presence alone
+
+    if options.from_records:
+        declared_grids.check_terminal(run, as_json=options.as_json)
+    priced = run if run.plan.epsilon else run.with_fields("plan", epsilon=COMPARED_AT)
+    planned = planned_release.plan_release(priced, accept_noise=True)
+    columns: Mapping[str, Any] = getattr(planned.plan, "plans", {})
+    # Labels have no other resolution or slot: the declared grid alone is judged.
+    others = list(declared_grids.comparable_plans(priced))
+    epsilon = str(priced.plan.epsilon)
+    if not columns:
+        content = {"grids": [grid_text.declared_json(plan) for plan in others]}
+        number = formatting.number_text(float(planned.plan.epsilon))
+        tables = {f"Grids on paper at epsilon {number}, from declarations alone:": others}
+        common: list[str] = []
+    else:
+        plans = [plan.plans for plan in others or [planned.plan]]
+        grids = tuple(map(declared_grids.assessed, plans))
+        proposals = _common(run, grids, options.propose, choice, epsilon)
+        content = {"grids": [grid_text.declared_columns_json(one) for one in plans]}
+        content["common"] = grid_text.common_json(proposals)  # type: ignore[assignment]
+        tables = {
+            f"Grids for {column} on paper, from declarations alone:": [
+                one.plans[column] for one in others
+            ]
+            for column in columns
+        }
+        units = {column: own.facts.value_unit for column, own in columns.items()}
+        common = ["", *grid_text.common_lines(proposals, units, epsilon)]
+    if options.as_json:
+        formatting.show(list, lambda: planned.plan_json() | content, as_json=True)
+    else:
+        lines = planned.price_lines()
+        for title, rows in tables.items():
+            lines += ["", title, *grid_text.declared_table(rows)] if rows else []
+        typer.echo("\n".join([*lines, *common]))
+        _show_file(options.propose)
+    if options.from_records:
+        planned_release.read_private_records(run).close()
+
+
+def _show_file(file: Path | None) -> None:
+    if file is not None:
+        typer.echo("\n".join(["", *formatting.wrapped("Run file", str(file))]))
+
+
+def private_lines(run: Run, options: declarations.InspectOptions) -> list[str]:
     """Return the PRIVATE check of the values; refuse to write it anywhere but on a terminal."""
-    if conflicting:
-        raise InputError(f"--check-values and {conflicting[0]} cannot be combined.")
+    for name, is_given in (("--json", options.as_json), ("--propose", options.propose is not None)):
+        if is_given:
+            raise InputError(f"--check-values and {name} cannot be combined.")
     if not sys.stdout.isatty():
         raise InputError(
             "--check-values shows private figures on a terminal only; run it without a pipe and "
@@ -108,13 +177,11 @@ def private_lines(run: Run, conflicting: Sequence[str]) -> list[str]:
     if run.read.engine == "spark":
         raise InputError("--check-values reads with DuckDB; leave out the engine.")
     runs = arguments.runs_of_columns(run)
-    lines = [_check_column(run) for run in runs]
     # A heading only where there are several.
-    headings = [str(run.columns.value) for run in runs] if len(runs) > 1 else [""]
     return [
         line
-        for heading, own in zip(headings, lines, strict=True)
-        for line in ([heading, *own] if heading else own)
+        for own in runs
+        for line in ([str(own.columns.value)] * (len(runs) > 1) + _check_column(own))
     ]
 
 
@@ -151,7 +218,7 @@ def write_proposal(run: Run, advice: RunAdvice, file: Path, choice: str, epsilon
             "--propose: no run is expected to beat one number for all cells, so that none is "
             "written; hexveil inspect without --propose says what would help."
         )
-    changes = proposal_text.changed_fields(proposal)
+    changes = grid_text.changed_fields(proposal)
     plan_fields = run.plan.explicit_fields()
     # The price and the range at which the run was judged, where the file has none.
     if not plan_fields.keys() & {"epsilon", "target_error", "cell_epsilon"}:
@@ -159,6 +226,26 @@ def write_proposal(run: Run, advice: RunAdvice, file: Path, choice: str, epsilon
     if "clipping_range" not in plan_fields:
         changes["plan", "clipping_range"] = "auto"
     shared_steps.write_run(run, changes, file)
+
+
+def _common(
+    run: Run, grids: Sequence[CommonGrid], file: Path | None, choice: str, epsilon: str
+) -> dict[str, CommonGrid]:
+    """Return the grids proposed for all value columns, by choice; write a run of the chosen one."""
+    proposals = {str(name): grid for name, grid in choose_common_grids(tuple(grids)).items()}
+    if file is None:
+        return proposals
+    if choice not in proposals:
+        raise InputError(
+            "--propose: no grid is expected to beat one number for all cells in every value "
+            "column, so that none is written; hexveil inspect without --propose says what would "
+            "help."
+        )
+    changes = grid_text.grid_fields(proposals[choice])
+    if "epsilon" not in run.plan.explicit_fields():
+        changes["plan", "epsilon"] = epsilon
+    shared_steps.write_run(run, changes, file)
+    return proposals
 
 
 def draft(run: Run, *, alone: bool, trust: bool) -> str:

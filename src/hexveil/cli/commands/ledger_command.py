@@ -14,16 +14,16 @@ from hexveil.cli import receipts
 from hexveil.cli.output import formatting, ledger_text
 from hexveil.config import arguments, load
 from hexveil.ledger import Ledger, inspection
-from hexveil.ledger import export as exporting
 from hexveil.ledger.integrity.verification import verify as verified
-from hexveil.ledger.storage.databases import MEMORY
+from hexveil.ledger.storage.databases import MEMORY, connect_existing, describe_address
 from hexveil.publishing import signing
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
-    from hexveil.cli import ledger_declarations
+    from hexveil.cli import declarations
     from hexveil.config import Run
     from hexveil.ledger.events import Event
+    from hexveil.ledger.storage.databases import Engine
 
 
 def run_for(location: str, **options: str | None) -> Run:
@@ -40,11 +40,11 @@ def run_for(location: str, **options: str | None) -> Run:
     return run
 
 
-def engine_of(run: Run) -> inspection.Engine:
+def engine_of(run: Run) -> Engine:
     """Open the run's existing ledger for inspection."""
     assert run.ledger.url is not None  # noqa: S101  asked
     with contextlib.chdir(run.folder):
-        return inspection.connect_existing(run.ledger.url)
+        return connect_existing(run.ledger.url)
 
 
 def open_ledger(run: Run, dataset: str | None) -> Ledger:
@@ -63,7 +63,7 @@ def echo(lines: list[str], json_data: object, *, as_json: bool) -> None:
     typer.echo(json.dumps(json_data, indent=2) if as_json else "\n".join(lines))
 
 
-def init(options: ledger_declarations.LedgerInitOptions) -> None:
+def init(options: declarations.LedgerInitOptions) -> None:
     """Open the account of a data set; creates the ledger and its key if necessary."""
     run = run_for(
         options.location,
@@ -87,13 +87,13 @@ def init(options: ledger_declarations.LedgerInitOptions) -> None:
     )
 
 
-def show(options: ledger_declarations.LedgerShowOptions) -> None:
+def show(options: declarations.LedgerShowOptions) -> None:
     """Show the spent and the remaining budget, of all accounts or of one data set."""
     run = run_for(options.location, dataset=options.dataset)
     engine = engine_of(run)
     summary, name = (
         inspection.overview(engine, run.ledger.dataset),
-        ledger_text.relative_path(inspection.describe_address(engine)),
+        ledger_text.relative_path(describe_address(engine)),
     )
     echo(
         ledger_text.overview_lines(summary, name),
@@ -102,15 +102,15 @@ def show(options: ledger_declarations.LedgerShowOptions) -> None:
     )
 
 
-def history(options: ledger_declarations.LedgerHistoryOptions) -> None:
+def history(options: declarations.LedgerHistoryOptions) -> None:
     """List the events, oldest first; public metadata only."""
     run = run_for(options.location, dataset=options.dataset)
     events = inspection.history(engine_of(run), run.ledger.dataset, limit=options.limit)
     lines = [ledger_text.event_line(event) for event in events] or ["No events yet."]
-    echo(lines, [exporting.event_row(event) for event in events], as_json=options.as_json)
+    echo(lines, [inspection.event_row(event) for event in events], as_json=options.as_json)
 
 
-def set_budget(options: ledger_declarations.LedgerSetBudgetOptions) -> None:
+def set_budget(options: declarations.LedgerSetBudgetOptions) -> None:
     """Change a budget; the old one and the new one stay on record."""
     run = run_for(options.location, dataset=options.dataset, key=options.key)
     book = open_ledger(run, run.ledger.dataset)
@@ -127,7 +127,7 @@ def set_budget(options: ledger_declarations.LedgerSetBudgetOptions) -> None:
     )
 
 
-def verify(options: ledger_declarations.LedgerVerifyOptions) -> int:
+def verify(options: declarations.LedgerVerifyOptions) -> int:
     """Check that the ledger is consistent: its hash chain, its events, every sum."""
     engine = engine_of(run_for(options.location))
     with show_progress(LEDGER_CHECK):
@@ -143,7 +143,7 @@ def verify(options: ledger_declarations.LedgerVerifyOptions) -> int:
     return 2 if problems else 0
 
 
-def resolve(options: ledger_declarations.LedgerResolveOptions) -> None:
+def resolve(options: declarations.LedgerResolveOptions) -> None:
     """List unfinished releases; give back or abandon one."""
     if options.give_back is not None and options.abandon is not None:
         raise InputError("--give-back and --abandon cannot be combined: name one request.")
@@ -151,7 +151,7 @@ def resolve(options: ledger_declarations.LedgerResolveOptions) -> None:
     waiting = inspection.unresolved(engine_of(run), run.ledger.dataset)
     start = options.give_back if options.abandon is None else options.abandon
     if start is None:
-        rows = [exporting.event_row(event) for event in waiting]
+        rows = [inspection.event_row(event) for event in waiting]
         echo(ledger_text.waiting_lines(waiting), rows, as_json=options.as_json)
         return
     event = matching_release(waiting, start)
@@ -181,7 +181,7 @@ def matching_release(waiting: tuple[Event, ...], start: str) -> Event:
     return matches[0]
 
 
-def keygen(options: ledger_declarations.LedgerKeygenOptions) -> None:
+def keygen(options: declarations.LedgerKeygenOptions) -> None:
     """Create a key pair for signing release folders."""
     public = signing.generate_key_pair(options.file)
     fingerprint = signing.read_verification_key(public).fingerprint
@@ -202,12 +202,12 @@ def keygen(options: ledger_declarations.LedgerKeygenOptions) -> None:
     echo(lines, json_data, as_json=options.as_json)
 
 
-def export(options: ledger_declarations.LedgerExportOptions) -> None:
+def export(options: declarations.LedgerExportOptions) -> None:
     """Write every event to a file, without the losses of single units."""
     engine = engine_of(run_for(options.location))
     with show_progress("Reading the ledger"):
         events = inspection.history(engine)
-    exporting.write(
+    inspection.export(
         options.file, events, results=inspection.results(engine) if options.numbers else None
     )
     json_data = {"file": str(options.file), "events": len(events)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,9 @@ import typer
 
 from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
-from hexveil.cli.days import requested_days
 from hexveil.cli.output import formatting
-from hexveil.cli.output.plan_text import explain_missing_range, map_lines, price_lines
+from hexveil.cli.output.plan_text import estimator_lines, map_lines
+from hexveil.cli.output.price_text import explain_missing_range, price_lines
 from hexveil.config import Run, arguments
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.feasibility.advice import describe_repeats
@@ -20,15 +19,13 @@ from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import date
+    from collections.abc import Mapping
     from pathlib import Path
 
     from hexveil.cli import declarations
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.method_comparison import Comparison
 
     Files = dict[str, list[Path]]
@@ -38,166 +35,137 @@ _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
 
 def plan(run: Run, options: declarations.PlanOptions) -> None:
     """Show the price and the expected error of a release; nothing is spent."""
-    curve = options.curve
     others = {"--compare": options.compare, "--grids": bool(options.grids)}
-    others |= {"--curve": curve is not None, "--save": options.save is not None}
+    others |= {"--curve": options.curve is not None, "--save": options.save is not None}
     if options.first_day is not None or options.last_day is not None:
-        _plan_series(
-            run,
-            requested_days(None, options.first_day, options.last_day),
-            others,
-            as_json=options.as_json,
-        )
-        return
-    if arguments.is_presence_private(run):
-        from hexveil.cli.presence import declared_plan  # noqa: PLC0415  a plan of its own
+        from hexveil.cli import day_series  # noqa: PLC0415  for --from alone
 
-        declared_plan.plan_on_paper(run, unused=others, as_json=options.as_json)
+        days = day_series.requested_days(None, options.first_day, options.last_day)
+        day_series.show_series(run, days, others, as_json=options.as_json)
+        return
+    shared_steps.refuse_unused(run, others)
+    if arguments.is_presence_private(run):
+        _plan_on_paper(run, as_json=options.as_json)
         return
     shared_steps.check_plan_options(run)
-    _refuse_comparison_with_delta(run, compare_methods=options.compare, grids=bool(options.grids))
+    _refuse_comparisons(run, options)
+    curve = None if options.curve is None else shared_steps.to_run_path(options.curve)
     if curve is not None:
         from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
 
         # Checked before the records are read, which may take minutes.
-        curve = shared_steps.to_run_path(curve)
         error_curve.check(curve)
-    if len(arguments.value_columns_of(run)) > 1 or has_distribution(run.plan.statistics or ()):
-        _plan_in_parts(
-            run, options.compare, options.grids, curve, options.save, as_json=options.as_json
-        )
-        return
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
-    assert isinstance(plan, Plan)  # noqa: S101  the other kind was planned above
-    files = _write(plan, facts, curve, options.save)
+    saved = [] if options.save is None else [plan.save(shared_steps.to_run_path(options.save))]
+    files = {"saved": saved, "drawn": _draw(plan, curve)}
+    if isinstance(plan, Plan):
+        _show_moments(run, plan, options, files)
+    else:
+        _show_parts(run, plan, options, files)
+
+
+def _plan_on_paper(run: Run, *, as_json: bool) -> None:
+    """Print price and prediction of a release that follows from declarations; no record is read."""
+    from hexveil.cli.planned_release import plan_release  # noqa: PLC0415  these load more
+
+    planned, lines = plan_release(run, accept_noise=True), []
+    if run.columns.time is not None and "repeats" not in run.read.explicit_fields():
+        lines = formatting.wrapped(
+            "Repeats",
+            "Of several records of one user at one time one place counts, with its average; how "
+            "many that leaves out is private, and nothing warns of it. Declare it in [read]: "
+            'repeats = "keep" if times are coarser than the reports, such as floored to the hour; '
+            'else repeats = "drop".',
+        )
+    formatting.show(lambda: [*planned.price_lines(), *lines], planned.plan_json, as_json=as_json)
+
+
+def _refuse_comparisons(run: Run, options: declarations.PlanOptions) -> None:
+    """Refuse options without a use for the run's plan, before records are read or files written."""
+    if run.privacy.delta and (options.compare or options.grids):
+        raise InputError(
+            f"{'--compare' if options.compare else '--grids'} compares pure plans; leave it out, "
+            "or delta."
+        )
+    several = len(arguments.value_columns_of(run)) > 1
+    is_shape = has_distribution(run.plan.statistics or ())
+    if several and options.compare and is_shape:
+        raise InputError(
+            "--compare has no use with several value columns and quantiles, shares or histograms; "
+            "leave it out, or name one value column."
+        )
+    if options.grids and (several or is_shape):
+        raise InputError(
+            "--grids compares grids by the error of means, not of quantiles, shares and "
+            "histograms, and of one value column; plan its mean alone with --grids, or leave it "
+            "out."
+        )
+    if several and options.curve is not None:
+        raise InputError("--curve has no use with several value columns; leave it out.")
+
+
+def _show_moments(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
+    """Print a plan of means and variances, with other plans or grids beside it."""
+    facts = plan.facts
+    assert facts is not None  # noqa: S101  plans are made for records here
     comparison = _compare(plan) if options.compare else None
     # The comparison is long enough without a recommendation.
     wants_grids = options.grids or (options.grids is None and comparison is None and not plan.delta)
     table = (
         shared_steps.compare_grids(run, plan, weaker=bool(options.grids)) if wants_grids else None
     )
+    shows_map = options.as_json or comparison is None
+    coarse = shared_steps.plan_coarser(run, facts) if shows_map else None
+    warning = shared_steps.describe_infeasibility(plan) if shows_map else None
     if options.as_json:
-        output = _json(run, plan, facts, comparison, files) | _grids_json(
-            table, all_grids=bool(options.grids)
-        )
-        typer.echo(json.dumps(output, indent=2))
+        content = shared_steps.plan_json(plan) | {
+            "unit": facts.privacy_unit,
+            "coarser": None if coarse is None else shared_steps.plan_json(coarse),
+            "warning": warning,
+            **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
+        }
+        content |= _common_json(run, facts, files)
+        content |= _grids_json(table, all_grids=bool(options.grids))
+        formatting.show(list, lambda: content, as_json=True)
         return
     typer.echo("\n".join([*price_lines(plan, facts), *explain_missing_range(run, plan)]))
-    _show_map(run, plan, facts, comparison)
-    _show_grids(table, facts, whole=bool(options.grids))
+    if comparison is None:
+        typer.echo("\n".join(map_lines(plan, coarse=coarse, warning=warning)))
+    else:
+        _show_comparison(plan, comparison, facts.value_unit)
+    if table is not None and options.grids:
+        from hexveil.cli.output import grid_text  # noqa: PLC0415  for the whole table alone
+
+        typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
+        grid_text.show_table(table, facts.value_unit)
+    elif table is not None:
+        typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
     for line in file_lines(run, files):
         typer.echo(line)
 
 
-def _show_map(run: Run, plan: Plan, facts: PublicMetadata, comparison: Comparison | None) -> None:
-    """Print what the map would be like, or a comparison of plans in its place."""
-    if comparison is not None:
-        _show_comparison(plan, comparison, facts.value_unit)
-    else:
-        coarse, warning = (
-            shared_steps.plan_coarser(run, facts),
-            shared_steps.describe_infeasibility(plan),
-        )
-        typer.echo("\n".join(map_lines(plan, facts, coarse, warning)))
-
-
-def _show_grids(table: Capacity | None, facts: PublicMetadata, *, whole: bool) -> None:
-    """Print the table of other grids, or the proposed one."""
-    if table is not None and whole:
-        typer.echo(f"\nOther grids at epsilon {formatting.number_text(table.epsilon)}:")
-        from hexveil.cli.output import grid_table  # noqa: PLC0415  for the whole table alone
-
-        grid_table.show(table, facts.value_unit)
-    elif table is not None:
-        typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
-
-
-def _plan_series(
-    run: Run, days: Sequence[date], others: Mapping[str, bool], *, as_json: bool
-) -> None:
-    """Print which days of a series pass, and a grid for all of them."""
-    from hexveil.cli import day_series  # noqa: PLC0415  for --from alone
-
-    option_names = [name for name, is_given in others.items() if is_given]
-    if option_names:
-        raise InputError(f"{option_names[0]} is about one plan; leave it out, or --from and --to.")
-    if arguments.is_presence_private(run):
-        raise InputError(
-            '--from has no use with protect = "presence": a plan follows from declarations, so it '
-            "is the same on every day. Leave it out."
-        )
-    shared_steps.check_plan_options(run)
-    day_series.show_series(run, days, as_json=as_json)
-
-
-def _refuse_comparison_with_delta(run: Run, *, compare_methods: bool, grids: bool) -> None:
-    """Refuse options that compare pure plans, before records are read or files written."""
-    if run.privacy.delta and (compare_methods or grids):
-        raise InputError(
-            f"{'--compare' if compare_methods else '--grids'} compares pure plans; leave it out, "
-            "or delta."
-        )
-
-
-def _plan_in_parts(
-    run: Run,
-    compares: bool,
-    grids: bool | None,
-    curve: Path | None,
-    save: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Print price and expected errors of several value columns, or quantiles and shares."""
-    several = len(arguments.value_columns_of(run)) > 1
-    if several and compares and has_distribution(run.plan.statistics or ()):
-        raise InputError(
-            "--compare has no use with several value columns and quantiles, shares or histograms; "
-            "leave it out, or name one value column."
-        )
-    if grids:
-        raise InputError(
-            "--grids compares grids by the error of means, not of quantiles, shares and "
-            "histograms, and of one value column; plan its mean alone with --grids, or leave it "
-            "out."
-        )
-    if several:
-        if curve is not None:
-            raise InputError("--curve has no use with several value columns; leave it out.")
-        _plan_columns(run, compares, save, as_json=as_json)
-    else:
-        _plan_distribution(run, compares, curve, save, as_json=as_json)
-
-
-def _plan_columns(run: Run, compares: bool, save: Path | None, *, as_json: bool) -> None:
-    """Print price and expected errors of several value columns."""
-    from hexveil.cli.output import column_text  # noqa: PLC0415  for these plans alone
-    from hexveil.planning.columns.column_plan import ColumnPlans  # noqa: PLC0415
-
-    facts = shared_steps.read_releasable(run).public
-    plan = shared_steps.plan_run(run, facts)
-    assert isinstance(plan, ColumnPlans)  # noqa: S101  by its columns
-    saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
-    files: Files = {"saved": saved, "drawn": []}
-    comparisons = {
-        column: _compare(own)
-        for column, own in plan.plans.items()
-        if compares and isinstance(own, Plan)
-    }
-    if as_json:
-        output = shared_steps.plan_json(plan) | _common_json(run, facts, files)
-        for column, comparison in comparisons.items():
-            output["columns"][column] |= _comparison_json(comparison)
-        typer.echo(json.dumps(output, indent=2))
+def _show_parts(run: Run, plan: Any, options: declarations.PlanOptions, files: Files) -> None:  # noqa: ANN401
+    """Print a plan of distributions, or of several value columns, with other plans beside it."""
+    facts, compares = plan.facts, options.compare
+    columns: Mapping[str, Any] = getattr(plan, "plans", {})
+    compared = {column: _compare(own) for column, own in columns.items() if compares}
+    ways = _compare_estimators(plan) if compares and not columns else ()
+    if options.as_json:
+        content = shared_steps.plan_json(plan) | _common_json(run, facts, files)
+        for column, comparison in compared.items():
+            content["columns"][column] |= _comparison_json(comparison)
+        if ways:
+            content["estimators"] = [asdict(way) for way in ways]
+        formatting.show(list, lambda: content, as_json=True)
         return
     warning = shared_steps.describe_infeasibility(plan)
-    typer.echo("\n".join([*price_lines(plan, facts), *column_text.map_lines(plan, warning)]))
-    for column, comparison in comparisons.items():
-        own, unit = plan.plans[column], plan.facts.columns[column].value_unit
-        assert isinstance(own, Plan)  # noqa: S101  the others are not compared
+    lines = [*price_lines(plan, facts), *map_lines(plan, warning=warning)]
+    lines += estimator_lines(ways, facts.value_unit) if ways else []
+    typer.echo("\n".join(lines))
+    for column, comparison in compared.items():
         typer.echo(f"\n{column}, at its own loss or targets:")
-        _show_comparison(own, comparison, unit)
+        _show_comparison(columns[column], comparison, facts.columns[column].value_unit)
     for line in file_lines(run, files):
         typer.echo(line)
 
@@ -216,36 +184,6 @@ def _show_comparison(plan: Plan, comparison: Comparison, unit: str) -> None:
     method_table.show_mechanisms(comparison.mechanisms, unit, one_cell_each=one_cell_each)
 
 
-def _plan_distribution(
-    run: Run, compares: bool, curve: Path | None, save: Path | None, *, as_json: bool
-) -> None:
-    """Print price and expected errors of quantiles, shares and histograms."""
-    from hexveil.cli.output import distribution_text  # noqa: PLC0415  for these plans alone
-    from hexveil.planning.alternatives import compare_estimators  # noqa: PLC0415
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan  # noqa: PLC0415
-
-    facts = shared_steps.read_facts(run)
-    plan = shared_steps.plan_run(run, facts)
-    assert isinstance(plan, DistributionPlan)  # noqa: S101  by its statistics
-    saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
-    files: Files = {"saved": saved, "drawn": _draw(plan, facts, curve)}
-    ways = compare_estimators(plan) if compares else ()
-    if as_json:
-        output = shared_steps.plan_json(plan) | _common_json(run, facts, files)
-        output |= {"estimators": [asdict(way) for way in ways]} if compares else {}
-        typer.echo(json.dumps(output, indent=2))
-        return
-    warning = shared_steps.describe_infeasibility(plan)
-    lines = [*price_lines(plan, facts), *distribution_text.map_lines(plan, warning)]
-    lines += distribution_text.comparison_lines(ways, facts.value_unit)
-    typer.echo("\n".join([*lines, *file_lines(run, files)]))
-
-
-def _file_names(run: Run, files: Files) -> list[str]:
-    """Return the written files relative to the caller's folder."""
-    return [str(shared_steps.resolve_path(run, one)) for paths in files.values() for one in paths]
-
-
 def _compare(plan: Plan) -> Comparison:
     # For --compare alone:
     from hexveil.planning.method_comparison import COMPARING, compare  # noqa: PLC0415
@@ -254,44 +192,26 @@ def _compare(plan: Plan) -> Comparison:
         return compare(plan)
 
 
-def _write(plan: Plan, facts: PublicMetadata, curve: Path | None, save: Path | None) -> Files:
-    """Write the requested plan and curve, and return their paths."""
-    saved = [] if save is None else [plan.save(shared_steps.to_run_path(save))]
-    return {"saved": saved, "drawn": _draw(plan, facts, curve)}
+def _compare_estimators(plan: Any) -> tuple[Any, ...]:  # noqa: ANN401  of distributions
+    from hexveil.planning.alternatives import compare_estimators  # noqa: PLC0415  for --compare
+
+    return compare_estimators(plan)
 
 
-def _draw(plan: Plan | DistributionPlan, facts: PublicMetadata, curve: Path | None) -> list[Path]:
+def _draw(plan: Any, curve: Path | None) -> list[Path]:  # noqa: ANN401  of one value column
     """Draw the requested curve, and return its files."""
     if curve is None:
         return []
     from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
 
     with show_progress(error_curve.DRAWING):
-        if isinstance(plan, Plan):
-            return error_curve.write(plan, curve, facts.value_unit)
-        return error_curve.write_shares(plan, curve)
-
-
-def _json(
-    run: Run, plan: Plan, facts: PublicMetadata, comparison: Comparison | None, files: Files
-) -> dict[str, Any]:
-    """Return the plan and the written files as JSON data."""
-    coarse = shared_steps.plan_coarser(run, facts)
-    return (
-        shared_steps.plan_json(plan)
-        | {
-            "unit": facts.privacy_unit,
-            "coarser": None if coarse is None else shared_steps.plan_json(coarse),
-            "warning": shared_steps.describe_infeasibility(plan),
-            **(_comparison_json(comparison) if comparison else _NO_COMPARISON),
-        }
-        | _common_json(run, facts, files)
-    )
+        return error_curve.write(plan, curve)
 
 
 def _common_json(run: Run, facts: PublicMetadata | ColumnFacts, files: Files) -> dict[str, Any]:
     """Return the JSON data that plans of all kinds have."""
-    return {"repeats": describe_repeats(facts), "files": _file_names(run, files)}
+    paths = [shared_steps.resolve_path(run, one) for paths in files.values() for one in paths]
+    return {"repeats": describe_repeats(facts), "files": [str(path) for path in paths]}
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
@@ -315,14 +235,12 @@ def _grids_json(table: Capacity | None, *, all_grids: bool) -> dict[str, Any]:
 
 def file_lines(run: Run, files: Files) -> list[str]:
     """Return lines about the written files."""
-    paths = {
-        name: [str(shared_steps.resolve_path(run, path)) for path in files[name]] for name in files
-    }
+    saved, drawn = (
+        [str(shared_steps.resolve_path(run, path)) for path in files[name]]
+        for name in ("saved", "drawn")
+    )
     lines = []
-    for folder in paths["saved"]:
-        lines += formatting.wrapped(
-            "Saved", f"{folder}; review it, then: hexveil release ... --from-plan {folder}"
-        )
-    if paths["drawn"]:
-        lines += formatting.wrapped("Curve", ", ".join(paths["drawn"]))
-    return lines
+    for folder in saved:
+        text = f"{folder}; review it, then: hexveil release ... --from-plan {folder}"
+        lines += formatting.wrapped("Saved", text)
+    return [*lines, *(formatting.wrapped("Curve", ", ".join(drawn)) if drawn else [])]

@@ -21,13 +21,12 @@ import typer
 
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.base.work_share import PLANNING, READING, RELEASING, WRITING, ShownWork
-from hexveil.cli import folder_options, interrupts, receipts, shared_steps
-from hexveil.cli.commands import release_command
-from hexveil.cli.day_series import run_of_day
-from hexveil.cli.days import PlannedDay, requested_days
+from hexveil.cli import endings, receipts, shared_steps
+from hexveil.cli.commands.release_command import check_inputs
+from hexveil.cli.day_series import requested_days, run_of_day
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import budget_words
-from hexveil.cli.presence.declared_days import plan_declared_day
+from hexveil.cli.planned_release import folder_extras, plan_release, signer_of
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.statistic_terms import has_distribution
@@ -35,18 +34,14 @@ from hexveil.model.time_zones import zone
 from hexveil.planning.feasibility.advice import USABLE_GRID
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition
-from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.records.progress import show_progress
-from hexveil.report import read_context
 
 if TYPE_CHECKING:
     import zoneinfo
 
     from hexveil.cli import declarations
+    from hexveil.cli.planned_release import PlannedRelease
     from hexveil.publishing import Release
-
-LEFT_OUT = ()
-"""Sections of a run that this command has no use for: none, [publish] is its own."""
 
 WAIT = "6h"
 STEP = {"min": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -96,17 +91,15 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
     if run.select.dates is not None:
         raise InputError("dates (in [select]) and publish cannot be combined: use --date instead.")
     account = arguments.ledger_arguments(run, Ledger)
-    check_plan(run)
-    if run.release.context is not None:
-        read_context(run.release.context)
-    folder_options.folder_extras(run)
+    shared_steps.check_plan_options(run)
+    check_inputs(run)
     place = open_archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
     revise = options.revise or run.publish.late == "revise"
     outcomes: list[Outcome] = []
     began = time.monotonic()
     for number, day_date in enumerate(days):
-        interrupts.stop_if_asked()
+        endings.stop_if_asked()
         with show_progress(work_of_day(day_date, number, len(days), began)):
             outcomes.append(
                 attempt(run, day_date, place, ready, revise=revise, dry_run=options.dry_run)
@@ -168,17 +161,7 @@ def series_run(run: Run) -> Run:
                 f'series = "fixed" needs one kind of plan for all days: state {follows[0]} (in '
                 "[plan]); hexveil plan with --from and --to proposes a grid and a kind."
             )
-    accepted = run.release.model_copy(update={"accept_noise": True})
-    return run.model_copy(update={"release": accepted}).standing_in(run.folder)
-
-
-def check_plan(run: Run) -> None:
-    """Refuse plans, and declarations, that are invalid on every day."""
-    arguments.refuse_declarations(run)
-    if arguments.is_presence_private(run):
-        arguments.presence_arguments(run)
-    else:
-        shared_steps.check_plan_options(run)
+    return run.with_fields("release", accept_noise=True)
 
 
 def ready_after(run: Run, wait: str) -> dict[str, Any]:
@@ -220,7 +203,7 @@ def attempt(
     try:
         return _attempt(run, name, place, revise=revise, dry_run=dry_run)
     except HexveilError as error:
-        interrupts.stop_if_asked()  # it may be what a library made of an interruption
+        endings.stop_if_asked()  # it may be what a library made of an interruption
         state = "refused" if isinstance(error, BudgetError) else "failed"
         return Outcome(name, state, str(error), code=error.exit_code)
 
@@ -228,8 +211,10 @@ def attempt(
 def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool) -> Outcome:
     of_day = run_of_day(run, day)
     account = arguments.ledger_arguments(run, Ledger)
-    planned = plan_day(of_day, account["dataset"], dry_run=dry_run)
-    request, price = planned.request, planned.price
+    # From declarations a map that says nothing is planned all the same, to show its price.
+    shows_all = dry_run and arguments.is_presence_private(run)
+    planned = plan_release(of_day, accept_noise=shows_all or None)
+    request, price = planned.request(account["dataset"]), float(planned.plan.epsilon)
     if dry_run:
         return Outcome(day, "planned", projection(account, planned, day), price)
     # Before anything is booked: an older ledger would pay for the day again.
@@ -237,38 +222,22 @@ def _attempt(run: Run, day: str, place: Archive, *, revise: bool, dry_run: bool)
     receipts.check_behind(account["url"], place, pointer, place.current(), asked_for)
     if pointer is not None and pointer.request != request and not revise:
         return keep_published(day, place, pointer, price)
-    return _published(of_day, planned, place, pointer)
-
-
-def plan_day(run: Run, dataset_name: str, *, dry_run: bool) -> PlannedDay:
-    """Return the plan of a day, under the privacy model of the run."""
-    if arguments.is_presence_private(run):
-        return plan_declared_day(run, dry_run=dry_run)
-    dataset = shared_steps.read_releasable(run)
-    plan, _ = release_command.select_plan(run, dataset)
-    return PlannedDay(
-        request=fingerprint(request_of(dataset_name, dataset.public, plan)),
-        epsilon=plan.epsilon,
-        privacy_unit=dataset.public.privacy_unit,
-        publish=lambda book: release_command.publish(run, dataset, plan, book),
-    )
+    return _published(planned, asked_for, place, pointer)
 
 
 def _published(
-    run: Run, planned: PlannedDay, place: Archive, pointer: CurrentRelease | None
+    planned: PlannedRelease, target: CurrentRelease, place: Archive, pointer: CurrentRelease | None
 ) -> Outcome:
     """Publish one day now, or return its earlier outcome."""
-    request = planned.request
-    assert run.select.dates is not None  # noqa: S101  the day's own
-    day = str(run.select.dates[0])
-    account = arguments.ledger_arguments(run, Ledger)
+    run, request = planned.run, target.request
+    day, account = str(run.select.dates[0]), arguments.ledger_arguments(run, Ledger)
     book = Ledger(**account)
-    target = CurrentRelease.of_day(day, request)
-    extras = folder_options.folder_extras(run, f"{place.folder}/{target.path}")
+    extras = folder_extras(run, f"{place.folder}/{target.path}")
     if pointer is not None and pointer.request == request and place.exists(pointer):
-        damage = place.find_damage(pointer, folder_options.signer_of(run))
+        damage = place.find_damage(pointer, signer_of(run))
         if damage:
-            published = replay_release(planned, book, damage_text(pointer, damage))
+            check_replayed(planned, book, request, damage_text(pointer, damage))
+            published, _ = planned.publish(account, book)
             place.restore(pointer, lambda folder: published.write(folder, **extras))
         place.advance_newest(pointer)  # if a crash came between the two pointers
         if damage:
@@ -279,7 +248,7 @@ def _published(
         return Outcome(day, "published before", f"{place.address}: the same request, at no cost.")
     # Before the booking: a folder that cannot be written must cost nothing.
     place.check(target)
-    published = planned.publish(book)
+    published, _ = planned.publish(account, book)
     with show_progress(WRITING):
         place.write_release(target, lambda folder: published.write(folder, **extras))
     stand = check_ledger_position(published, place, target)
@@ -288,7 +257,7 @@ def _published(
         book.commit(request)
         place.remember(stand)
     place.set_current(target)
-    price = 0.0 if published.replayed else planned.price
+    price = 0.0 if published.replayed else float(planned.plan.epsilon)
     cost = "no further cost" if published.replayed else f"epsilon {formatting.price(price)}"
     message = f"{target.path} at {cost}; {formatting.spent(book.spend())}"
     if book.opened:
@@ -316,21 +285,14 @@ def damage_text(pointer: CurrentRelease, damage: tuple[str, ...]) -> str:
     return f"{pointer.path}: {', '.join(damage)}"
 
 
-def replay_release(planned: PlannedDay, book: Ledger, why: str) -> Release:
-    """Return a release from the ledger's numbers; a restoration never draws noise.
-
-    Raises
-    ------
-    StorageError
-        If the ledger does not have them.
-    """
-    stored = book.find(planned.request)
-    if planned.epsilon and (stored is None or stored.published is None):
+def check_replayed(planned: PlannedRelease, book: Ledger, request: str, why: str) -> None:
+    """Refuse a ledger without the numbers of a release: a restoration never draws noise."""
+    stored = book.find(request)
+    if planned.plan.epsilon and (stored is None or stored.published is None):
         raise StorageError(
             f"{why}, and the ledger does not have its numbers, so it cannot be restored here; "
             "restore the folder from a copy."
         )
-    return planned.publish(book)
 
 
 def check_ledger_position(
@@ -356,26 +318,27 @@ def outcome_text(outcome: Outcome) -> str:
     return f"{outcome.state}: {outcome.message}"
 
 
-def projection(account: dict[str, Any], planned: PlannedDay, day: str) -> str:
+def projection(account: dict[str, Any], planned: PlannedRelease, day: str) -> str:
     """Return a day's price, and the end of the budget if every day costs as much."""
-    price = formatting.price(planned.price)
-    if not planned.epsilon:
+    epsilon, unit = planned.plan.epsilon, planned.facts.privacy_unit
+    price = formatting.price(float(epsilon))
+    if not epsilon:
         return "no reading is used: the map costs nothing, and shows only constants."
     spend = receipts.known_spend(account)
     if spend is None and "budget" not in account:
         return f"epsilon {price}; there is no ledger yet, and no budget is set."
     budget = Fraction(str(account["budget"])) if spend is None else spend.budget
-    if planned.privacy_unit != "user":
-        period = "week" if planned.privacy_unit == "user-week" else "day"
+    if unit != "user":
+        period = "week" if unit == "user-week" else "day"
         return (
-            f"epsilon {price} per {planned.privacy_unit}, of a budget of "
+            f"epsilon {price} per {unit}, of a budget of "
             f"{formatting.number_text(float(budget))}. Each {period} has its own units, so other "
             f"{period}s do not use up the budget; the owner of a unit on every {period} loses "
             f"{price} per {period}."
         )
     spent = Fraction(0) if spend is None else spend.window
     # Fractions: a float quotient could gain or lose a day.
-    days = int(max(budget - spent, Fraction(0)) / planned.epsilon)
+    days = int(max(budget - spent, Fraction(0)) / epsilon)
     if spend is not None and spend.kind != "lifetime":
         return f"epsilon {price}; at that price this {spend.kind}'s budget lasts {days} more days."
     gone = date.fromisoformat(day) + timedelta(days)

@@ -1,42 +1,29 @@
-"""`hexveil release`: plan, book the price, draw the noise, write the folder."""
+"""`hexveil release`: plan, book the price, draw the noise, write the folder; or a dry run."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hexveil.base.errors import InputError
-from hexveil.base.work_share import RELEASING, WRITING
-from hexveil.cli import folder_options, release_preview, shared_steps
+from hexveil.cli import receipts, shared_steps
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import new_account_lines, spend_json
-from hexveil.cli.output.plan_text import explain_missing_range, price_lines
-from hexveil.cli.presence import declared_plan, declared_release
+from hexveil.cli.output.price_text import explain_missing_range
+from hexveil.cli.planned_release import folder_extras, plan_release, write
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
-from hexveil.planning import Plan
-from hexveil.planning.columns.column_plan import ColumnPlans
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.serialization import plan_folder
+from hexveil.ledger.storage.databases import MEMORY
 from hexveil.publishing import check_writable
-from hexveil.publishing.pipeline import booked_plan
-from hexveil.publishing.pipeline import release as publish_numbers
-from hexveil.records.columns.column_datasets import ColumnDatasets
-from hexveil.records.progress import show_progress
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from hexveil.cli import declarations
-    from hexveil.ledger import Spend
+    from hexveil.cli.planned_release import PlannedRelease
     from hexveil.publishing import Release
-    from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
-
-
-LEFT_OUT = ("publish",)
-"""Sections of a run that this command has no use for."""
 
 BOOKED = (
     "the one booked for this request before; it costs nothing more. To plan again and pay again, "
@@ -46,63 +33,39 @@ BOOKED = (
 
 def release(run: Run, options: declarations.ReleaseOptions) -> None:
     """Publish a map: book its price in the ledger, draw the noise once, write the folder."""
-    if arguments.is_presence_private(run):
-        declared_plan.refuse_unused({"--from-plan": options.from_plan is not None})
-        declared_release.release_declared(run, dry_run=options.dry_run, as_json=options.as_json)
-        return
+    shared_steps.refuse_unused(run, {"--from-plan": options.from_plan is not None})
     saved = None if options.from_plan is None else shared_steps.to_run_path(options.from_plan)
-    # Mistakes in the plan and the run are reported before the records are read.
-    needs_records = saved is not None and plan_folder.needs_records(saved)
-    reviewed: ReleasablePlan | None = None
-    if saved is not None and not needs_records:
-        reviewed = Plan.load(saved)
     folder, account = destination(run, planned=saved is not None)
-    dataset = shared_steps.read_releasable(run)
-    if saved is not None and needs_records:
-        reviewed = load_reviewed(saved, dataset)
-    plan, warning = select_plan(run, dataset, reviewed)
+    planned = plan_release(run, saved)
     if options.dry_run:
-        release_preview.show(run, dataset, plan, account, warning, as_json=options.as_json)
+        _preview(planned, account, as_json=options.as_json)
         return
     # Opened only now, because it registers the data set: a run refused above leaves no trace.
-    book = Ledger(**account)
-    opened = new_account_lines(book)
-    # A repeated request keeps its first plan: solvers differ in late digits between machines.
-    booked = booked_plan(dataset, plan, book)
+    book = planned.open_ledger(account)
+    used = planned if book is None else planned.as_booked(book)
     if not options.as_json:
-        notes = [] if warning is None else formatting.wrapped("Warning", warning)
-        if booked is not None:
-            notes += formatting.wrapped("Plan", BOOKED)
+        notes = [] if saved is not None else explain_missing_range(run, planned.plan)
+        # Of declarations it stands among the predictions.
+        is_said = planned.warning is None or arguments.is_presence_private(run)
+        notes += [] if is_said else formatting.wrapped("Warning", str(planned.warning))
+        notes += [] if used is planned else formatting.wrapped("Plan", BOOKED)
         if saved is not None:
-            saved_path = shared_steps.resolve_path(run, saved)
-            notes += formatting.wrapped(
-                "Plan",
-                f"as saved in {saved_path}; the run file's settings for planning are not used.",
-            )
-        why = [] if saved is not None else explain_missing_range(run, plan)
-        lines = [*price_lines(booked or plan, dataset.public), *why, *notes, *opened]
-        typer.echo("\n".join(lines))
-    plan = booked or plan
-    published = publish(run, dataset, plan, book)
+            place = shared_steps.resolve_path(run, saved)
+            text = f"as saved in {place}; the run file's settings for planning are not used."
+            notes += formatting.wrapped("Plan", text)
+        typer.echo("\n".join([*used.price_lines(), *notes, *new_account_lines(book)]))
+    published, opened = used.publish(account, book)
     written = write(run, published, folder)
-    if options.as_json:
-        text = release_json(run, plan, published, written, book.spend())
-        typer.echo(json.dumps(text, indent=2))
-        return
-    typer.echo("\n".join(end_lines(run, plan, published, written, book.spend())))
-
-
-def load_reviewed(folder: Path, dataset: ReleasableDataset) -> ReleasablePlan:
-    """Return a saved plan that is loaded with its records."""
-    if isinstance(dataset, ColumnDatasets):
-        return ColumnPlans.load(folder, dataset)
-    if plan_folder.kind_of(plan_folder.read_words(folder)) == "DistributionPlan":
-        return DistributionPlan.load(folder, dataset)
-    return Plan.load(folder, dataset.occupancy)
+    account_lines = [] if book is not None else new_account_lines(opened)
+    formatting.show(
+        lambda: [*account_lines, *end_lines(used, published, written, opened)],
+        lambda: release_json(used, published, written, opened),
+        as_json=options.as_json,
+    )
 
 
 def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any]]:
-    """Return the new folder and the ledger's arguments; check both early."""
+    """Return the new folder and the ledger's arguments; check all that needs no record."""
     arguments.refuse_missing(run, planned=planned)
     if run.release.out is None:
         raise shared_steps.missing_out()
@@ -111,75 +74,107 @@ def destination(run: Run, *, planned: bool = False) -> tuple[Path, dict[str, Any
     if not planned:
         shared_steps.check_plan_options(run)
     check_writable(folder)
-    if run.release.context is not None:
-        read_context(run.release.context)
-    folder_options.folder_extras(run)
+    check_inputs(run)
     return folder, account
 
 
-def select_plan(
-    run: Run, dataset: ReleasableDataset, reviewed: ReleasablePlan | None = None
-) -> tuple[ReleasablePlan, str | None]:
-    """Return the plan, and a warning if the caller accepts a grid that is too fine.
-
-    Otherwise such a grid is refused, unless its plan was saved and thus reviewed.
-    """
-    if reviewed is not None:
-        # The reviewer has seen the warning.
-        return reviewed, None
-    planned = shared_steps.plan_run(run, dataset.public)
-    warning = shared_steps.describe_infeasibility(planned)
-    if warning is not None and not run.release.accept_noise:
-        raise InputError(
-            f"nothing was spent: {warning.removesuffix('.')}; --set release.accept_noise=true "
-            "releases the map "
-            "anyway."
-        )
-    return planned, warning
-
-
-def publish(run: Run, dataset: ReleasableDataset, plan: ReleasablePlan, book: Ledger) -> Release:
-    """Book the price, then draw the noise; a repeated request costs nothing."""
-    estimates = run.release.estimates or ("raw",)
-    with show_progress(RELEASING):  # whoever comes here was warned of a grid that is too fine
-        return publish_numbers(dataset, plan, ledger=book, estimates=estimates, accept_noise=True)
-
-
-def write(run: Run, published: Release, folder: Path) -> list[Path]:
-    """Write the folder and return its files."""
-    with show_progress(WRITING):
-        published.write(folder, **folder_options.folder_extras(run))
-    return sorted(folder.iterdir())
+def check_inputs(run: Run) -> None:
+    """Refuse optional inputs of a folder that cannot be used."""
+    if run.release.context is not None:
+        read_context(run.release.context)
+    folder_extras(run)
 
 
 def release_json(
-    run: Run, plan: ReleasablePlan, published: Release, written: list[Path], spend: Spend
+    planned: PlannedRelease, published: Release, written: list[Path], book: Ledger
 ) -> dict[str, Any]:
     """Return the release and the spending as JSON data."""
-    return shared_steps.plan_json(plan) | {
+    n_open = planned.open_cells(published)
+    return planned.plan_json() | {
         "replayed": published.replayed,
+        **({"open_cells": n_open.get("", n_open)} if n_open else {}),
         "no_better_than_constant": list(published.no_better_than_constant),
-        "ledger": spend_json(spend),
-        "files": [str(shared_steps.resolve_path(run, path)) for path in written],
+        "ledger": spend_json(book.spend()),
+        "files": [str(shared_steps.resolve_path(planned.run, path)) for path in written],
     }
 
 
 def end_lines(
-    run: Run, plan: ReleasablePlan, published: Release, written: list[Path], spend: Spend
+    planned: PlannedRelease, published: Release, written: list[Path], book: Ledger
 ) -> list[str]:
-    """Return lines about the booking, the spending and the files."""
-    price = formatting.price(float(plan.epsilon))
-    if not plan.epsilon:
+    """Return lines about the map, the booking, the spending and the files."""
+    opened = "; ".join(
+        f"{column}{column and ': '}{count:,} of {published.table.num_rows:,} cells are open"
+        for column, count in planned.open_cells(published).items()
+    )
+    if not planned.plan.epsilon:
         summary = "nothing was booked, because no reading was used."
     elif published.replayed:
         summary = "this request was answered before: the same numbers again, at no cost."
     else:
-        summary = f"{price} was booked before any noise was drawn."
+        price = formatting.price(float(planned.plan.epsilon))
+        summary = f"{price} was booked for {planned.whose} before any noise was drawn."
     names = ", ".join(path.name for path in written)
+    place = shared_steps.resolve_path(planned.run, written[0].parent)
     return [
+        *(formatting.wrapped("Released", f"{opened}.") if opened else []),
         *formatting.warning_lines(published.warnings),
-        *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(spend)}"),
-        *formatting.wrapped(
-            "Written", f"{shared_steps.resolve_path(run, written[0].parent)}: {names}"
-        ),
+        *formatting.wrapped("Ledger", f"{summary} In total: {formatting.spent(book.spend())}"),
+        *formatting.wrapped("Written", f"{place}: {names}"),
     ]
+
+
+def _preview(planned: PlannedRelease, account: dict[str, Any], *, as_json: bool) -> None:
+    """Print the booking and the files of a release; nothing is booked, drawn or written."""
+    is_new = receipts.known_spend(account) is None
+    # A new ledger is opened in memory: on disk it would register the data set and make a key.
+    in_memory = {name: given for name, given in account.items() if name != "key"} | {"url": MEMORY}
+    book = Ledger(**(in_memory if is_new else account))
+    used, replayed = planned.preview(book)
+    price, remaining = 0 * used.plan.epsilon if replayed else used.plan.epsilon, book.remaining
+    run, is_private = planned.run, arguments.is_presence_private(planned.run)
+    place, names = shared_steps.resolve_path(run, Path(run.release.out)), used.file_names()
+    text = _booking_text(used, price, remaining, is_new=is_new, replayed=replayed)
+    is_said = planned.warning is None or is_private
+    formatting.show(
+        lambda: [
+            *used.price_lines(),
+            *([] if is_said else formatting.wrapped("Warning", str(planned.warning))),
+            *formatting.wrapped("Ledger", text),
+            *formatting.wrapped("Would write", f"{place}: {', '.join(names)}"),
+            *formatting.wrapped(
+                "Dry run", f"nothing was {'read, ' * is_private}booked, drawn or written."
+            ),
+        ],
+        lambda: (
+            used.plan_json()
+            | {
+                "dry_run": True,
+                "replayed": replayed,
+                "would_book": float(price),
+                "remaining": float(remaining),
+                "fits": bool(price <= remaining),
+                "files": [str(place / name) for name in names],
+            }
+        ),
+        as_json=as_json,
+    )
+
+
+def _booking_text(
+    planned: PlannedRelease, price: Fraction, remaining: Fraction, *, is_new: bool, replayed: bool
+) -> str:
+    """Describe the booking that a release would make."""
+    if replayed:
+        return "would book nothing: this request was answered before."
+    if not price:
+        return "would book nothing, because no reading is used."
+    left = formatting.at_least(float(remaining))
+    booked = f"would book {formatting.price(float(price))} for {planned.whose}"
+    where = "in a new ledger with a budget of" if is_new else "of the remaining"
+    if price <= remaining:
+        return f"{booked}, {where} {left}."
+    return (
+        f"{booked}; every unit has {left} left, so the release is refused if one of its units has "
+        "no more than that."
+    )

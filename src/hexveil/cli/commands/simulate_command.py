@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.work_share import tell_share
 from hexveil.cli.declarations import Vehicles
-from hexveil.cli.output import formatting, progress_bar
+from hexveil.cli.output import formatting
+from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,8 @@ CARS = (
     "Homes, trips, cars and speeds are simulated; the records belong to nobody. Where such cars "
     "are is private: the default promise of hexveil does not fit them."
 )
+SIMULATING = "Simulating"
+"""Name of this work, of which parts are told."""
 DEFAULT_SIZE = {"buses": (300, 7), "cars": (10_000, 1)}
 """Vehicles and days without options."""
 
@@ -56,12 +59,12 @@ def simulate(options: declarations.SimulateOptions) -> None:
     if streets is not None:
         # Before the simulation, which may take minutes.
         check_streets(streets, out)
-    with progress_bar.progress_bar("Simulating") as tell:
-        records = city.write(out, progress=tell)
+    with show_progress(SIMULATING):
+        records = city.write(out, progress=partial(tell_share, SIMULATING))
     if streets is not None:
         write_streets(city, streets)
     summary = report(city, records, out, streets)
-    typer.echo(json.dumps(summary, indent=2) if options.as_json else "\n".join(lines(summary)))
+    formatting.show(lambda: lines(summary), lambda: summary, as_json=options.as_json)
 
 
 def simulate_cars(
@@ -73,8 +76,8 @@ def simulate_cars(
     if streets is not None:
         raise InputError("cars have no streets to write; leave --streets out.")
     city = CarCity(cars=users, days=days, seed=seed, start=start)
-    with progress_bar.progress_bar("Simulating") as tell:
-        made = city.write(out, progress=tell)
+    with show_progress(SIMULATING):
+        made = city.write(out, progress=partial(tell_share, SIMULATING))
     summary = {
         "vehicles": "cars",
         "users": users,
@@ -84,7 +87,7 @@ def simulate_cars(
         **asdict(made),
         "files": [str(out)],
     }
-    typer.echo(json.dumps(summary, indent=2) if as_json else "\n".join(car_lines(summary)))
+    formatting.show(lambda: car_lines(summary), lambda: summary, as_json=as_json)
 
 
 def car_lines(summary: dict[str, Any]) -> list[str]:

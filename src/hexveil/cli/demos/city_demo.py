@@ -29,55 +29,6 @@ CITY = City(users=350, days=30, seed=1, interval="60s")
 
 WINDS = ("east", "north-east", "north", "north-west", "west", "south-west", "south", "south-east")
 
-RUN = """\
-# A month of buses in an invented city: mean speed by hexagon and time of day.
-# The privacy unit is a bus on one day; its speeds on that day are protected.
-source = "city.parquet"
-
-[columns]
-user = "license_plate"
-value = "speed"
-location = "location.coordinates"
-time = "observationDateTime"
-
-[values]
-bounds = [0, 65]           # the largest speed that the devices report: public knowledge
-quantum = 0.1
-value_unit = "km/h"
-
-[cells]
-resolution = 7
-timeslot = "6h"
-timezone = "Asia/Kolkata"
-slot = "pooled"            # the same six hours of all days pooled
-
-[select]
-min_users = 500            # bus-days
-
-[read]
-privacy_unit = "user-day"
-
-[plan]
-epsilon = 1
-objective = "mean"         # small errors on average, not only in the worst cell
-
-[release]
-out = "map"
-title = "Bus speeds in an invented city"
-subtitle = "Average of a month, by time of day"
-context = "streets.geojson"
-hide_geography = true      # the city is invented: real names do not belong on its map
-estimates = ["raw", "smoothed"]
-
-[catalogue]
-temporal = ["2024-01-01", "2024-01-30"]
-
-[ledger]
-url = "ledger.sqlite"
-dataset = "city"
-budget = 1
-"""
-
 
 def write(folder: Path, tell: Callable[[float], None]) -> Where:
     """Write the records and the streets; return the function that names places."""
@@ -113,7 +64,6 @@ def place_name(row: dict[str, Any]) -> str:
 
 SHOW = Show(
     "city",
-    RUN,
     "city.parquet, streets.geojson, ledger.sqlite, ledger.sqlite.key",
     (
         "The city",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from hexveil.cli.output import formatting
@@ -25,9 +26,7 @@ class Show:
     Attributes
     ----------
     name : str
-        Of its folder and its run file.
-    run : str
-        The run file.
+        Of its folder and its run file, which is also a file of this package.
     inputs : str
         Names of the files beside it.
     about : tuple of str
@@ -38,10 +37,14 @@ class Show:
     """
 
     name: str
-    run: str
     inputs: str
     about: tuple[str, str]
     write: Callable[[Path, Callable[[float], None]], Where]
+
+    @property
+    def run(self) -> str:
+        """The run file."""
+        return (files(__package__) / f"{self.name}.toml").read_text("utf-8")
 
 
 def summary_lines(cells: pa.Table, place_name: Where, value_unit: str) -> list[str]:

@@ -41,54 +41,6 @@ ABOUT = (
     f"{', '.join(flights.NO_PLACE)} have no place in its airports and are excluded by name."
 )
 
-RUN = """\
-# Flights out of New York in 2013: mean ground speed by destination and time of departure.
-# The privacy unit is an aircraft; its speeds are protected.
-source = "flights.parquet"
-
-[columns]
-user = "tailnum"
-value = "ground speed"
-lat = "lat"
-lon = "lon"
-time = "time_hour"
-
-[values]
-bounds = [100, 600]        # airliners, wheels-up to wheels-down: public knowledge, not the records
-quantum = 0.1
-value_unit = "mph"
-
-[cells]
-resolution = 3             # hexagons of about 130 km across
-timeslot = "12h"
-timezone = "America/New_York"
-slot = "pooled"            # the same half of all days pooled
-
-[select]
-min_users = 150
-
-[read]
-repeats = "keep"           # the time is floored to the hour: equal times are different flights
-
-[plan]
-epsilon = 1
-objective = "mean"         # small errors on average, not only in the worst cell
-
-[release]
-out = "map"
-title = "How fast flights from New York are, by destination"
-subtitle = "Average ground speed in 2013, morning and afternoon departures"
-context = "routes.geojson"
-
-[catalogue]
-temporal = ["2013-01-01", "2013-12-31"]
-
-[ledger]
-url = "ledger.sqlite"
-dataset = "flights"
-budget = 1
-"""
-
 
 def write(folder: Path, _tell: Callable[[float], None]) -> Where:
     """Write the flights and the routes from New York; return the function that names places."""
@@ -116,7 +68,6 @@ def airports(hexagon: str, places: pa.Table) -> list[str]:
 
 SHOW = Show(
     "flights",
-    RUN,
     "flights.parquet, routes.geojson, ledger.sqlite, ledger.sqlite.key",
     ("Flights", ABOUT),
     write,

@@ -22,6 +22,7 @@ from hexveil.cli.output import formatting
 from hexveil.planning.alternatives import alternative, at_loss
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
 from hexveil.planning.method_comparison import same_request
+from hexveil.planning.plan import Plan
 from hexveil.simulation import figure_style
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from hexveil.model.statistic_terms import Estimator
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.plan import Plan
 
     Points = list[tuple[float, float]]
 
@@ -62,14 +62,10 @@ def check(file: Path) -> None:
             raise InputError(f"{file.with_suffix(f'.{kind}')} exists; name a new file.")
 
 
-def write(plan: Plan, file: Path, unit: str) -> list[Path]:
+def write(plan: Plan | DistributionPlan, file: Path) -> list[Path]:
     """Write the figure as PNG and SVG and return both files."""
-    return [_write(file.with_suffix(f".{k}"), image) for k, image in images(plan, unit).items()]
-
-
-def write_shares(plan: DistributionPlan, file: Path) -> list[Path]:
-    """Write the figure of a plan of distributions as PNG and SVG and return both files."""
-    made = share_images(plan)
+    unit = "" if plan.facts is None else plan.facts.value_unit
+    made = images(plan, unit) if isinstance(plan, Plan) else share_images(plan)
     return [_write(file.with_suffix(f".{kind}"), image) for kind, image in made.items()]
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import textwrap
 from typing import TYPE_CHECKING
+
+import typer
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, OneCell
 from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hexveil.ledger import Spend
     from hexveil.model.cells import Labels
@@ -23,6 +26,13 @@ _MAX_WIDTH = 100
 """Longer lines are hard to read."""
 _MIN_WIDTH = 40
 """Narrower columns would hold hardly a word beside their labels."""
+
+
+def show(
+    lines: Callable[[], Sequence[str]], content: Callable[[], object], *, as_json: bool
+) -> None:
+    """Print lines for people, or data for programs; only one of them is made."""
+    typer.echo(json.dumps(content(), indent=2) if as_json else "\n".join(lines()))
 
 
 def factor(loss: float) -> str:

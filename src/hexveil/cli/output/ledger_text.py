@@ -58,9 +58,9 @@ def budget_words(account: Account) -> str:
     return f"epsilon {account.limit.text} per {account.unit or 'unit'}, {refill}"
 
 
-def new_account_lines(book: Ledger) -> list[str]:
+def new_account_lines(book: Ledger | None) -> list[str]:
     """Return that a command opened an account, with its budget; nothing if it was there."""
-    if not book.opened:
+    if book is None or not book.opened:
         return []
     text = f"opened {book.account.name!r} with a new budget: {budget_words(book.account)}."
     return formatting.wrapped("Account", text)

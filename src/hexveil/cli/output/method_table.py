@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hexveil.cli.output import formatting
-from hexveil.planning.allocation import CellMechanisms
+from hexveil.planning.cell_mechanisms import CellMechanisms
 
 if TYPE_CHECKING:
     from hexveil.planning import Plan

@@ -1,136 +1,199 @@
-"""Price, errors and ranges of a plan, as lines of text."""
+"""What a plan of any kind is expected to give: errors, ranges and warnings, as lines of text."""
 
 from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.accounting.error_model import CellMechanismErrorModel
-from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.base.rational import decimal_text
 from hexveil.cli import shared_steps
-from hexveil.cli.output import clip_user_text, formatting
+from hexveil.cli.output import formatting, price_text
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.allocation import CellMechanisms, PerCellRange, PrivateRange, WithinBounds
 from hexveil.planning.alternatives import describe_delta_gain
-from hexveil.planning.cell_mechanisms import names_of_cells
-from hexveil.planning.feasibility.advice import describe_repeats
+from hexveil.planning.cell_mechanisms import CellMechanisms, names_of_cells
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.plan import Plan
-from hexveil.report.promise_wording import promise
+from hexveil.report.manifest_view import noun
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
-    from hexveil.config import Run
-    from hexveil.model.column_facts import ColumnFacts
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.alternatives import EstimatorErrors
     from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.columns.column_plan import ColumnPlans
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
 
-    Files = dict[str, list[Path]]
-
-
-MONTH = 30
-
-
-def price_lines(plan: ReleasablePlan, facts: PublicMetadata | ColumnFacts) -> list[str]:
-    """Return lines about the cells, the privacy unit and the price."""
-    repeats = describe_repeats(facts)
-    lines = [] if repeats is None else formatting.wrapped("Repeats", repeats)
-    if not isinstance(plan, Plan):
-        return [*lines, *_price_of_parts(plan)]
-    assert isinstance(facts, PublicMetadata)  # noqa: S101  of one value column
-    records = plan.occupancy.n_records
-    cells = formatting.wrapped(
-        "Cells",
-        f"{plan.support.cells:,}: {formatting.grid_words(facts.cells.grid)}; "
-        f"{records:,} records of {plan.support.users:,} {facts.privacy_unit}s.",
-    )
-    return [
-        *cells,
-        *lines,
-        *(_price_with_noise(plan, facts) if plan.epsilon else _price_of_constants(plan, facts)),
-    ]
+FORMS = {
+    "indicator": "the average of zeros and ones",
+    "ranks": "the mean rank of a cell's records among the quantiles and thresholds asked for",
+    "bins": "a few bins of every cell",
+}
+"""How a distribution is measured, by estimator."""
 
 
-def _price_of_parts(plan: DistributionPlan | ColumnPlans) -> list[str]:
-    """Return lines about the price of quantiles and shares, or of several value columns."""
-    from hexveil.cli.output import column_text, distribution_text  # noqa: PLC0415  for these alone
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan  # noqa: PLC0415
+def map_lines(
+    plan: Any,  # noqa: ANN401  of any kind
+    *,
+    coarse: Plan | None = None,
+    warning: str | None = None,
+) -> list[str]:
+    """Return lines about what the map is expected to be, and a warning.
 
-    if isinstance(plan, DistributionPlan):
-        return distribution_text.price_lines(plan)
-    return column_text.price_lines(plan)
-
-
-def _price_of_constants(plan: Plan, facts: PublicMetadata) -> list[str]:
-    """Return the price line of a plan of constants, with the reason."""
-    if plan.request.target is None:
-        epsilon = formatting.number_text(float(plan.requested_epsilon))
-        why = f"noise at epsilon {epsilon} would cause a larger error"
+    Parameters
+    ----------
+    plan : Plan, DistributionPlan, ColumnPlans, PresencePlan or DeclaredColumnPlans
+    coarse : Plan, optional
+        Of the next coarser grid, to be compared with.
+    warning : str, optional
+        Why the grid is too fine.
+    """
+    gain, month = None, []
+    if isinstance(plan, Plan):
+        assert plan.facts is not None  # noqa: S101  plans are made for records here
+        lines, gain = _moment_lines(plan, plan.facts, coarse), describe_delta_gain(plan)
+        month = price_text.month_lines(plan, plan.facts) if plan.epsilon else []
+    elif hasattr(plan, "prediction"):
+        lines = _paper_lines(plan)
+        gain = None if plan.delta_gain is None else plan.delta_gain.sentence
+    elif not hasattr(plan, "plans"):
+        lines, gain = _distribution_lines(plan), describe_delta_gain(plan)
+    elif any(hasattr(own, "prediction") for own in plan.plans.values()):
+        lines = [
+            line for name, own in plan.plans.items() for line in _paper_lines(own, f"{name}: ")
+        ]
     else:
-        why = "constants meet the target errors"
-    return formatting.wrapped(
-        "Price",
-        f"0 (epsilon): every cell publishes a constant, because {why}. "
-        f"{promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)}",
-    )
+        lines = _column_lines(plan)
+    lines += [] if gain is None else formatting.wrapped("With a delta", gain)
+    return [*lines, *month, *([] if warning is None else formatting.wrapped("Warning", warning))]
 
 
-def _price_with_noise(plan: Plan, facts: PublicMetadata) -> list[str]:
-    """Return the price of a plan with noise, and the price under naive accounting."""
-    price, claimed = float(plan.epsilon), float(plan.l0_epsilon)
-    at = f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
-    stated = promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)
-    lines = formatting.wrapped(
-        "Price",
-        f"{formatting.price(price)} (epsilon){at}. {stated} {_median_loss(plan, facts)}",
-    )
-    if plan.request.clip_user == "printed":
-        return [*lines, *clip_user_text.clip_user_lines(plan)]
-    # Of one cell there is nothing to count.
-    if plan.occupancy.n_cells == 1:
-        return lines
+# ---- quantiles, shares and histograms; several value columns ----
+
+
+def _distribution_lines(plan: Any) -> list[str]:  # noqa: ANN401
+    """Return lines about the statistics, how they are measured, and the expected errors."""
     return [
-        *lines,
+        *formatting.wrapped("Statistics", f"{', '.join(map(noun, plan.statistics))}."),
+        *formatting.wrapped("Measured by", f"{FORMS[plan.estimator]}."),
         *formatting.wrapped(
-            "Naive accounting",
-            f"counting cells would have charged {formatting.price(claimed)} for this noise "
-            f"(probability factor {formatting.factor(claimed)}); each user is charged its exact "
-            "loss instead.",
+            "Expected error", f"on average {_average_errors(plan, plan.facts.value_unit)}."
+        ),
+        *formatting.wrapped(
+            "Beside one number",
+            formatting.compared_errors(plan.statistic_errors, plan.facts.value_unit),
         ),
     ]
 
 
-def _median_loss(plan: Plan, facts: PublicMetadata) -> str:
-    """Return a sentence with the median privacy loss of the units."""
-    median_loss = formatting.price(float(np.median(plan.losses())))
-    return f"Half of the {facts.privacy_unit}s lose at most {median_loss}."
+def _column_lines(plan: Any) -> list[str]:  # noqa: ANN401
+    """Return lines about the statistics and the expected errors of each value column."""
+    lines = formatting.wrapped("Statistics", f"{', '.join(map(noun, plan.statistics))}.")
+    for column, own in plan.plans.items():
+        errors = _average_errors(own, plan.facts.columns[column].value_unit)
+        lines += formatting.wrapped("Expected error", f"{column}: {errors}.")
+    return lines
 
 
-def explain_missing_range(run: Run, plan: ReleasablePlan) -> list[str]:
-    """Explain why clipping_range "auto" could not consider a private range."""
-    if not isinstance(plan, Plan):
-        return []
-    needs = plan.request.interval_needs
-    if run.plan.clipping_range != "auto" or needs is None:
-        return []
-    text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'
-    return formatting.wrapped("Clipping range", text)
+def _average_errors(plan: Any, value_unit: str) -> str:  # noqa: ANN401
+    """Return the expected errors of one value column, on average over cells.
+
+    With target errors also the largest of a cell, which is what they limit.
+    """
+    largest: dict[str, float] = {}
+    if isinstance(plan, Plan):
+        models = plan.error_models
+        errors, share = {name: float(np.mean(one.error)) for name, one in models.items()}, None
+        if plan.request.target is not None:
+            largest = {name: float(np.max(one.error)) for name, one in models.items()}
+    else:
+        errors = dict(plan.expected_error)
+        share = errors.pop("share")
+    parts = []
+    for name, error in errors.items():
+        unit = formatting.unit_of(name, value_unit)
+        text = f"the {name} {formatting.measured(error, unit)}"
+        if name in largest:
+            text += f" on average, {formatting.measured(largest[name], unit)} in the worst cell"
+        parts.append(text)
+    parts += [] if share is None else [f"a share of records {share:.2g}, by a stated prior"]
+    return "; ".join(parts)
 
 
-def map_lines(
-    plan: Plan, facts: PublicMetadata, coarse: Plan | None, warning: str | None
-) -> list[str]:
-    """Return lines about the expected error, a coarser grid and the price of a month."""
+def estimator_lines(ways: Sequence[EstimatorErrors], unit: str) -> list[str]:
+    """Return a line for each way to measure the distribution, at the same price."""
+    lines: list[str] = []
+    for way in ways:
+        errors = [
+            f"the {name} {formatting.measured(error, formatting.unit_of(name, unit))}"
+            for name, error in way.moment_errors.items()
+        ]
+        errors.append(f"a share {way.share_error:.2g}")
+        chosen = " (chosen)" if way.is_chosen else ""
+        text = f"{FORMS[way.estimator]}{chosen}: {', '.join(errors)} on average."
+        lines += formatting.wrapped("Or" if lines else "Measured", text)
+    return lines
+
+
+# ---- private presence: on paper, from declarations ----
+
+
+def count_text(counts: Any) -> str:  # noqa: ANN401  a prediction
+    """Return the expected accuracy of numbers of units."""
+    return (
+        f"numbers of units off by {counts.count_error:.3g} of typically {counts.typical_count:.3g}"
+    )
+
+
+def _paper_lines(plan: Any, about: str = "") -> list[str]:  # noqa: ANN401
+    """Return the expected accuracy of one value column."""
+    of_map, counts = plan.prediction.map, plan.prediction.counts
+    lines = [] if of_map is None else _paper_map_lines(plan, of_map, about)
+    if counts is None:
+        return lines
+    text = (
+        f"the number of {plan.facts.privacy_unit}s in a cell is expected to be off by "
+        f"{counts.count_error:.3g}, where typically {counts.typical_count:.3g} are"
+    )
+    if of_map is not None:
+        loss = "the square of mu" if plan.delta else "epsilon"
+        text += f"; for it {float(plan.request.count_share):.1%} of {loss} is spent"
+    return [*lines, *formatting.wrapped("On paper", f"{about}{text}.")]
+
+
+def _paper_map_lines(plan: Any, of_map: Any, about: str) -> list[str]:  # noqa: ANN401
+    """Return the expected accuracy of averages or distributions."""
+    measure = f" {plan.facts.value_unit}" if plan.facts.value_unit else ""
+    is_shape = of_map.share_error is not None
+    named = "medians" if is_shape else "averages"
+    shares = f"shares by {100 * of_map.share_error:.2g} percentage points; " if is_shape else ""
+    lines = formatting.wrapped(
+        "On paper",
+        f"{about}{named} of open cells are expected to be off by {of_map.error:.2g}{measure} "
+        f"({of_map.error_low:.2g} to {of_map.error_high:.2g}, by how values spread; one number "
+        f"for all cells: {of_map.baseline_error:.2g}{measure}); {shares}weights by "
+        f"{of_map.weight_error:.2g}, where typically {of_map.typical_weight:.3g} are; "
+        f"{of_map.open_cells:,.0f} cells are expected to be open, with "
+        f"{of_map.open_traffic:.0%} of the traffic.",
+    )
+    if is_shape:
+        compared = formatting.compared_errors(plan.statistic_errors, plan.facts.value_unit)
+        lines += formatting.wrapped("Beside one number", about + compared)
+    return lines
+
+
+# ---- means and variances ----
+
+
+def _moment_lines(plan: Plan, facts: PublicMetadata, coarse: Plan | None) -> list[str]:
+    """Return lines about the expected error, how it comes about, and a coarser grid."""
     unit = facts.value_unit
-    lines = [
+    return [
         *formatting.wrapped(
             "Expected error",
             f"{_errors(plan, unit)} (without clipping the noise alone would average at least "
@@ -142,17 +205,8 @@ def map_lines(
         *formatting.wrapped(
             "Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)
         ),
+        *([] if coarse is None else formatting.wrapped("One step coarser", _coarser(coarse, unit))),
     ]
-    if coarse is not None:
-        lines += formatting.wrapped("One step coarser", _coarser(coarse, unit))
-    gain = describe_delta_gain(plan)
-    if gain is not None:
-        lines += formatting.wrapped("With a delta", gain)
-    if plan.epsilon:
-        lines += formatting.wrapped("A month", _month(plan, facts))
-    if warning is not None:
-        lines += formatting.wrapped("Warning", warning)
-    return lines
 
 
 def _errors(plan: Plan, unit: str) -> str:
@@ -290,37 +344,6 @@ def _coarser(coarse: Plan, unit: str) -> str:
     return (
         f"{name}{support.cells:,} cells{priced}, expected error {error} on average, "
         f"{support.better:,} useful cells."
-    )
-
-
-def _month(plan: Plan, facts: PublicMetadata) -> str:
-    daily = float(plan.epsilon)
-    if plan.delta:
-        return _month_with_delta(plan)
-    month = (
-        f"{formatting.price(MONTH * daily)} (probability factor {formatting.factor(MONTH * daily)})"
-    )
-    issue = "map" if plan.occupancy.n_cells > 1 else "release"
-    if facts.privacy_unit == "user":
-        return (
-            f"if you publish every day, a user present in all {MONTH} {issue}s loses {month}; with "
-            'privacy_unit = "user-day" any one day of a user would stay at the price of one '
-            f"{issue}."
-        )
-    period = facts.privacy_unit.removeprefix("user-")
-    return (
-        f"if you publish every day, any one {period} of a user stays within its price, but a user "
-        f"present in {MONTH} {issue}s can lose {month} in total."
-    )
-
-
-def _month_with_delta(plan: Plan) -> str:
-    """Return the price of a month of releases under a δ: squares of μ add up."""
-    square = MONTH * plan.booked_limit
-    month = formatting.price(square_epsilon(square, plan.delta))
-    return (
-        f"if you publish every day, a user present on all {MONTH} days loses {month} at delta "
-        f"{decimal_text(plan.delta)} in total: squares of mu add up, and not epsilons."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hexveil.ledger import events, windows
+from hexveil.ledger import events
 from hexveil.ledger.accounts import split_pinned
 from hexveil.ledger.odometer import ALL_PERIODS
 from hexveil.ledger.promises import BudgetText, booked_delta, cost_parts
@@ -47,7 +47,7 @@ class AccountReplay:
         """Return the balance at which a unit is exhausted in a window."""
         # A budget by month or day limits only those windows; the lifetime then is a record, not a
         # limit.
-        counted = (window == windows.LIFETIME) == (self.facts["window"] == "lifetime")
+        counted = (window == events.LIFETIME) == (self.facts["window"] == "lifetime")
         return self.pico_epsilons if counted else NEVER_EXHAUSTED
 
     def book(self, losses: Losses, window: str) -> int:
@@ -55,14 +55,14 @@ class AccountReplay:
         balances = self._add(losses, window, 1)
         over = sum(spent > self.pico_epsilons for spent in balances)
         # Where the window is the lifetime, a second addition would count the losses twice.
-        ever = balances if window == windows.LIFETIME else self._add(losses, windows.LIFETIME, 1)
+        ever = balances if window == events.LIFETIME else self._add(losses, events.LIFETIME, 1)
         if losses.periods != ("",):
             self._count_periods(losses, ever)
         return over
 
     def cancel(self, losses: Losses, window: str) -> None:
         """Subtract losses again; the summaries of periods stay, as in the odometer."""
-        for name in {window, windows.LIFETIME}:
+        for name in {window, events.LIFETIME}:
             self._add(losses, name, -1)
 
     def _add(self, losses: Losses, window: str, sign: int) -> list[int]:
@@ -133,7 +133,7 @@ class LedgerReplay:
                     sum(balance >= level for balance in balances),
                 )
             for period, (largest, units) in account.periods.items():
-                summaries[name, windows.LIFETIME, period] = (largest, units, 0)
+                summaries[name, events.LIFETIME, period] = (largest, units, 0)
         return summaries
 
     def _open(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
@@ -198,7 +198,7 @@ class LedgerReplay:
         if booked_delta(body) != delta:
             self.report(row.entry, "mixes pure and approximate privacy in one account")
         # A loss booked in a past window would leave this window's budget untouched.
-        if body["window"] != windows.label(account.facts["window"], row.at):
+        if body["window"] != events.window_of(account.facts["window"], row.at):
             self.report(row.entry, "was booked in another window than its time's")
         # Kept until the first draw, since only an undrawn reservation can be returned.
         self._reserved[row.dataset, row.request] = (body["window"], losses)

@@ -5,20 +5,28 @@ the same request would draw a second table. So every read of a request recompute
 of its events, and a reservation, the one door to a draw, checks the whole file besides: SQLite
 compares indexes with tables and accounts for every page (half a second for 10^5 events), and a
 server is asked again without its indexes.
+
+Hash chain over the ledger's events: each hash covers its event and the previous hash.
+
+So a change, a removal or a new order of events is detected by whoever holds a later hash: the
+ledger itself by recomputing, a recipient through the receipt in a release folder. A ledger that is
+restored to an older state is still consistent; only a receipt of a later event proves the rollback.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from hexveil.base.errors import StorageError
-from hexveil.ledger.integrity import hash_chain
 from hexveil.ledger.storage.tables import events
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
 
 FIRST_KIND = "reserved"
 """Kind of the first event of every request."""
@@ -112,7 +120,7 @@ def error_reason(error: sa.exc.SQLAlchemyError) -> str:
 def _is_linked(row: Any, hashes: dict[int, str]) -> bool:  # noqa: ANN401  rows have the types of their columns
     """Return whether a row's hash covers it and the one before; False if it cannot be read."""
     try:
-        return bool(hash_chain.chain_hash(hashes[row.entry - 1], row._asdict()) == row.chain)
+        return bool(chain_hash(hashes[row.entry - 1], row._asdict()) == row.chain)
     except (KeyError, TypeError, ValueError, AttributeError):
         return False
 
@@ -141,3 +149,39 @@ def _damaged(problem: str) -> StorageError:
         f"the ledger is damaged ({problem}); nothing was published. Run hexveil ledger verify, and "
         "restore the ledger from a copy."
     )
+
+
+GENESIS_HASH = "0" * 64
+"""The hash before the first event."""
+
+HASHED_FIELDS = ("entry", "account", "dataset", "request", "kind", "at", "body")
+"""Fields of an event that its hash covers as they are; `units` is covered by its digest."""
+
+
+def canonical_json(body: Mapping[str, Any]) -> str:
+    """Serialize to JSON with sorted keys: equal contents give equal text."""
+    # In ASCII: neither the encoding nor the normal form of a text can change the hash.
+    return json.dumps(dict(body), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def chain_hash(previous: str, event: Mapping[str, Any]) -> str:
+    """Return the hash of an event, chained to the previous hash.
+
+    Parameters
+    ----------
+    previous : str
+        Hash of the previous event, or `GENESIS_HASH`.
+    event : mapping
+        The fields of `HASHED_FIELDS`, and `units` (bytes or None).
+    """
+    fields = {name: event[name] for name in HASHED_FIELDS}
+    fields["units"] = _digest(event["units"])
+    # Unambiguous: a hash has no line break, and JSON names each field.
+    return hashlib.sha256(f"{previous}\n{canonical_json(fields)}".encode()).hexdigest()
+
+
+def _digest(content: bytes | None) -> str | None:
+    if content is None:
+        return None
+    # Not bytes(...), which takes a number for a size; a damaged column may hold one.
+    return hashlib.sha256(memoryview(content)).hexdigest()

@@ -3,7 +3,7 @@
 All events are read once, and everything derived from them is recomputed beside the tables: budgets,
 data sets, the balance of each unit in each window, totals. Differences are reported by entry or by
 table; of units, only their number. A ledger that was restored whole to an older state is consistent
-in itself: only the receipt of a later event reveals the rollback (`hash_chain`).
+in itself: only the receipt of a later event reveals the rollback (`soundness`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import sqlalchemy as sa
 
 from hexveil.base.errors import StorageError
 from hexveil.base.work_share import LEDGER_CHECK, tell_share
-from hexveil.ledger import journal, windows
-from hexveil.ledger.integrity import hash_chain, soundness
+from hexveil.ledger import events, journal
+from hexveil.ledger.integrity import soundness
 from hexveil.ledger.integrity.replay import LedgerReplay
 from hexveil.ledger.storage import tables
 from hexveil.ledger.storage.databases import transaction
@@ -106,14 +106,14 @@ class _ChainWalk:
     """The chain and the clock along the events; after a break it continues from the stored row."""
 
     def __init__(self) -> None:
-        self.entries, self.entry, self.at, self.chain = 0, 0, "", hash_chain.GENESIS_HASH
+        self.entries, self.entry, self.at, self.chain = 0, 0, "", soundness.GENESIS_HASH
         self.problems: list[str] = []
 
     def step(self, row: Any) -> None:  # noqa: ANN401  rows have the types of their columns
         """Check that an event follows the one before."""
         if row.entry != self.entry + 1:
             self.problems.append(_gap_text(self.entry, row.entry))
-        elif hash_chain.chain_hash(self.chain, row._asdict()) != row.chain:
+        elif soundness.chain_hash(self.chain, row._asdict()) != row.chain:
             self.problems.append(
                 f"Entry {row.entry} is not what was written: its hash does not cover it and the "
                 "entry before."
@@ -270,4 +270,4 @@ def _check_summaries(connection: sa.Connection, replay: LedgerReplay) -> Iterato
 
 
 def _window(window: str) -> str:
-    return "for ever" if window == windows.LIFETIME else f"in {window}"
+    return "for ever" if window == events.LIFETIME else f"in {window}"

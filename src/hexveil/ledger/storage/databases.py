@@ -4,17 +4,22 @@ Every transaction takes the ledger's one write lock at its start, so that its re
 valid until it is committed: SQLite's own (BEGIN IMMEDIATE), or in PostgreSQL an advisory lock of
 the transaction. A commit that returned survives a power cut: WAL with full sync in SQLite; in
 PostgreSQL synchronous_commit is asked for.
+
+Timeouts of a ledger's database: for other writers, and for any answer.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
+import math
 import os
 import sqlite3
 import time
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -24,15 +29,11 @@ from sqlalchemy.pool import NullPool, QueuePool
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.ledger.integrity import soundness
-from hexveil.ledger.storage import timeouts
 from hexveil.ledger.storage.tables import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sqlalchemy.engine.interfaces import DBAPIConnection
-
-    from hexveil.ledger.storage.timeouts import Timeouts
 
 Engine = sa.Engine
 """Connection to a ledger's database."""
@@ -48,9 +49,6 @@ _WRITE_LOCK = 0x686578_7665696C
 
 _SECRET = ("password", "sslpassword", "passfile")
 """Query parameters of an address that no message may repeat."""
-
-_COMPILED: dict[Any, Any] = {}
-"""Statements compiled for SQLite in this process: the ledger's own, a fixed number."""
 
 MEMORY = "memory://"
 """A ledger in memory, for experiments; nothing can be released with it."""
@@ -140,9 +138,9 @@ def _engine(url: str | Path) -> sa.Engine:
     if text == MEMORY:
         return _memory()
     try:
-        address = _parse_url(text) if "://" in text else _file_address(Path(url))
+        address = _parse_url(text)
         if address.get_backend_name() == "postgresql":
-            return _server(address, timeouts.read_timeouts())
+            return _server(address, read_timeouts())
         if address.get_backend_name() == "sqlite":
             return _file(address)
     except ModuleNotFoundError:
@@ -161,14 +159,12 @@ def _engine(url: str | Path) -> sa.Engine:
 
 
 def _parse_url(text: str) -> sa.URL:
+    if "://" not in text:
+        return sa.URL.create("sqlite", database=str(Path(text)))
     try:
         return sa.make_url(text)
     except ValueError as error:  # a port that is no number, half a pair of brackets
         raise ArgumentError(type(error).__name__) from None
-
-
-def _file_address(path: Path) -> sa.URL:
-    return sa.URL.create("sqlite", database=str(path))
 
 
 def _file(address: sa.URL) -> sa.Engine:
@@ -179,9 +175,24 @@ def _file(address: sa.URL) -> sa.Engine:
     name = address.database or ""
     if not name or name.startswith((":memory:", "file:")):
         raise InputError("a ledger must be a file, for memory forgets what was spent; name one.")
-    path, patience = Path(name).absolute(), timeouts.read_timeouts()
+    path = Path(name).absolute()
     _check_file(path)
-    engine = _sqlite_engine(address.set(database=str(path)))
+    return _file_engine(address.set(database=str(path)), read_timeouts())
+
+
+@lru_cache(maxsize=8)
+def _file_engine(address: sa.URL, patience: Timeouts) -> sa.Engine:
+    """Return an engine for an SQLite file: for a path always the same, which has no connection."""
+    engine = sa.create_engine(address, poolclass=NullPool)
+
+    @event.listens_for(engine, "do_connect")
+    def _present(_dialect, _record, _arguments, _parameters) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        # SQLite would make an empty file in place of one that is gone.
+        if not Path(str(address.database)).is_file():
+            raise StorageError(
+                f"the ledger {address.database} is gone; nothing was published. Put it back, then "
+                "try again."
+            )
 
     @event.listens_for(engine, "connect")
     def _durable(connection, _record) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
@@ -202,36 +213,6 @@ def _file(address: sa.URL) -> sa.Engine:
         _retry_while_busy(begin, time.monotonic() + patience.lock)
 
     return engine
-
-
-def _sqlite_engine(address: sa.URL) -> sa.Engine:
-    """Return an engine for a file that shares compiled statements with those of other files."""
-    dialect = _sqlite_dialect(address.drivername)
-    arguments, parameters = dialect.create_connect_args(address)
-
-    def open_file() -> DBAPIConnection:
-        # SQLite would make an empty file in place of one that is gone.
-        if not Path(str(address.database)).is_file():
-            raise StorageError(
-                f"the ledger {address.database} is gone; nothing was published. Put it back, then "
-                "try again."
-            )
-        return dialect.connect(*arguments, **parameters)
-
-    engine = sa.Engine(NullPool(open_file, dialect=dialect), dialect, address)
-    # Keys of the cache name the dialect: engines that share one can share what was compiled for it.
-    engine.update_execution_options(compiled_cache=_COMPILED)
-    return engine
-
-
-@lru_cache(maxsize=2)
-def _sqlite_dialect(driver: str) -> sa.Dialect:
-    """Return the dialect of a driver, made and told about its library once in a process."""
-    engine = sa.create_engine(f"{driver}://")
-    # The first connection asks the library what it can do.
-    engine.connect().close()
-    engine.dispose()
-    return engine.dialect
 
 
 def _retry_while_busy(statement: Callable[[], object], deadline: float) -> None:
@@ -305,7 +286,7 @@ def _memory() -> sa.Engine:
         poolclass=QueuePool,
         pool_size=1,
         max_overflow=0,
-        pool_timeout=timeouts.read_timeouts().lock,
+        pool_timeout=read_timeouts().lock,
         # One connection for all threads: a second one would be another, empty database.
         connect_args={"check_same_thread": False},
     )
@@ -331,7 +312,8 @@ def _check_file(path: Path) -> None:
         if path.exists() and not path.is_file():
             raise InputError(f"the ledger {path} is a device or a pipe; name a file.")
         # SQLite would report another kind of file only when it is queried, as malformed.
-        start = _first_bytes(path) if path.exists() else b""
+        with path.open("rb") if path.exists() else io.BytesIO() as file:
+            start = file.read(16)
     except OSError as error:
         raise StorageError(
             f"the ledger {path} cannot be read ({error.strerror}); nothing was published. "
@@ -339,11 +321,6 @@ def _check_file(path: Path) -> None:
         ) from None
     if start and start != b"SQLite format 3\0":
         raise InputError(f"{path} is not a ledger (an SQLite file); name another file.")
-
-
-def _first_bytes(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(16)
 
 
 def _check_tables(connection: sa.Connection) -> bool:
@@ -376,3 +353,56 @@ def _has_content(connection: sa.Connection) -> bool:
     if connection.dialect.name != "sqlite":
         return False
     return int(connection.exec_driver_sql("PRAGMA page_count").scalar_one()) > 1
+
+
+VARIABLE = "HEXVEIL_LEDGER_TIMEOUT"
+"""Environment variable with the seconds within which a server must answer."""
+DEFAULT_TIMEOUT = 60.0
+MAX_TIMEOUT = 86_400.0
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds to wait.
+
+    Attributes
+    ----------
+    answer : float
+        For the answer to one statement, which the server itself is told.
+    """
+
+    answer: float = DEFAULT_TIMEOUT
+
+    @property
+    def lock(self) -> float:
+        """For other writers and a connection; shorter than `answer`, so that it is reported."""
+        return self.answer / 2
+
+    @property
+    def silence(self) -> float:
+        """For a silent server: longer than it takes the server to report its own timeout."""
+        return self.answer * 1.25
+
+
+def read_timeouts() -> Timeouts:
+    """Return the timeouts that HEXVEIL_LEDGER_TIMEOUT sets.
+
+    Raises
+    ------
+    InputError
+        If it is not a number of seconds.
+    """
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return Timeouts()
+    try:
+        seconds = float(text)
+    except ValueError:
+        # Fails the comparison below, as the text "nan" does.
+        seconds = math.nan
+    if not 0 < seconds <= MAX_TIMEOUT:
+        raise InputError(
+            f"{VARIABLE} must be a number of seconds above 0 and at most {MAX_TIMEOUT:.0f}, got "
+            f"{text!r}."
+        )
+    return Timeouts(seconds)

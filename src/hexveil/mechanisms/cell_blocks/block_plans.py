@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.accounting.loss_parts import LossParts
+    from hexveil.accounting.moves import LossParts
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import NoiseRequest
     from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, ReleasedRange

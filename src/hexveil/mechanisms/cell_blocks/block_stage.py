@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.loss_parts import LossParts
+from hexveil.accounting.moves import LossParts
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms.cell_blocks import block_plans

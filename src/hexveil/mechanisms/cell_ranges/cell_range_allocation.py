@@ -75,6 +75,7 @@ from hexveil.smoothing.clipping_model.clipped_posterior import fit
 from hexveil.smoothing.range_selection import select_ranges
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from fractions import Fraction
 
     from hexveil.accounting.error_model import ErrorModel
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import EstimateGrid, Outputs, Stage
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+    from hexveil.model.public_metadata import ValueLattice
     from hexveil.smoothing.clipping_model.cell_looks import CellDesign
     from hexveil.smoothing.range_selection import SelectedRanges
 
@@ -207,7 +209,7 @@ class CellRangeAllocation(ReadOnlyArrays):
         `PosteriorRangeSelection` for a release.
     errors : CellRangeErrors
     booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up (planning/guarantees/plan_losses.py).
+        Loss of each user, rounded up (planning/clipping_range/clipping.py).
     """
 
     histogram_promise: Promise
@@ -371,11 +373,11 @@ class CellRangeAllocation(ReadOnlyArrays):
         """Return the published means: of each cell the last number, with no clipping undone."""
         means = self.lattice.in_units(self.mean.averages(self.numbers(outputs)["mean"]))
         errors = self.errors(self.released(outputs))
-        return (Decoded("mean", means[None], self.grid(), errors),)
+        return (Decoded("mean", means[None], self.mean.grid(self.lattice), errors),)
 
-    def grid(self) -> EstimateGrid:
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
         """Return where published means can lie."""
-        return self.mean.grid(self.lattice)
+        return {"mean": self.mean.grid(self.lattice)}
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -402,14 +404,20 @@ class CellRangeAllocation(ReadOnlyArrays):
         ):
             raise InputError("the plan has a share of epsilon below zero or above one; plan again.")
 
-    def check_room(self, epsilon: float) -> None:
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
         """Refuse, from public facts, sums and noise that do not fit.
 
         Raises
         ------
         InputError
-            If they could leave 64 bits, or a first look has too little noise.
+            If bounds are narrower than the records', numbers could leave 64 bits, or a first look
+            has too little noise.
         """
+        self.mean.check_bounds(self.lattice, scale)
+        self.check_room(epsilon)
+
+    def check_room(self, epsilon: float) -> None:
+        """Refuse sums and noise that do not fit."""
         # Ranges are not known yet: none is wider than the bounds, or narrower than a quantum.
         widest, totals = self.lattice_steps, self.mean.totals
         for share in (self.first_share, 1 - self.first_share):

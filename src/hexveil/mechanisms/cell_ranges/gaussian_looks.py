@@ -36,8 +36,6 @@ from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, DrawnRow, GaussianNoise, Values
 from hexveil.mechanisms.weighted.weighted_mean import (
-    FactoredSensitivity,
-    FactoredSquares,
     check_room,
     laplace_scales,
 )
@@ -95,9 +93,7 @@ class GaussianLookStage(ReadOnlyArrays):
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return that a pair moves its cell's number by its weight times the width, exactly."""
-        width = self.upper - self.lower
-        everywhere = np.ones(width.size, dtype=np.bool_)
-        return (FactoredSquares((FactoredSensitivity(self.mean.weight, width, everywhere),)),)
+        return (self.mean.sensitivity(self.mean.moves(self.upper - self.lower)),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sums. PRIVATE."""

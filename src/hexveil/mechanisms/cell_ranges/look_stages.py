@@ -5,7 +5,7 @@ The proof is in the head of mechanisms/cell_ranges/cell_range_allocation.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,7 +15,7 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Values
-from hexveil.mechanisms.weighted.weighted_mean import FactoredSensitivity, laplace_scales
+from hexveil.mechanisms.weighted.weighted_mean import laplace_scales, weighted_moves
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -113,7 +113,7 @@ class FirstLookStage:
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return how far each user can move the sums."""
-        return self.gradual.sensitivity(self.mean.sensitivity(self.width))
+        return self.gradual.sensitivity(self.mean.sensitivity(self.mean.moves(self.width)))
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sums. PRIVATE."""
@@ -169,10 +169,11 @@ class SecondLookStage(DrawnRow):
         The meter has counted the finer number of every cell; in these cells only the coarser was
         published.
         """
-        looks, gradual, before = self.looks, self.first.gradual, float(self.first.width)
-        spent = before / gradual.scales, before / gradual.first_scales
-        weight, width = self.first.mean.weight, looks.upper - looks.lower
-        return (FactoredSensitivity(weight, width, looks.moved, spent),)
+        looks, mean, gradual = self.looks, self.first.mean, self.first.gradual
+        moves = weighted_moves(looks.upper - looks.lower, np.where(looks.moved, 1.0, np.inf))
+        before = replace(mean.moves(self.first.width), scale=gradual.scales)
+        spent = replace(before, scale=gradual.first_scales)
+        return (replace(mean.sensitivity(moves), before=(before, spent)),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sums. PRIVATE."""

@@ -28,7 +28,7 @@ from hexveil.mechanisms.cell_ranges.pair_votes import WeightedDistances, Weighte
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.estimates import STANDARD_NORMAL
 from hexveil.mechanisms.map_quantiles import MapQuantiles, vote_targets
-from hexveil.mechanisms.pooled_histogram import PooledHistogram
+from hexveil.mechanisms.pooled_histogram import user_histogram
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.private_quantile import ListedPoints, selection_scale
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.cell_ranges.first_range import FirstRange
+    from hexveil.mechanisms.contract import NoisyTotals
     from hexveil.model.pair_columns import Weights
 
 HISTOGRAM, SPREAD = "histogram", "spread"
@@ -67,8 +68,10 @@ class PooledMeans(ReadOnlyArrays):
 
     Attributes
     ----------
-    histogram : PooledHistogram
+    histogram : NoisyTotals
         Without its decisions.
+    edges : ndarray of int64
+        Between its bins.
     noise : NoiseLaw
     total : int
         Votes of all users. Public.
@@ -76,7 +79,8 @@ class PooledMeans(ReadOnlyArrays):
         Width of the records' bounds in quanta.
     """
 
-    histogram: PooledHistogram
+    histogram: NoisyTotals
+    edges: Ints
     noise: NoiseLaw
     total: int
     lattice_steps: int
@@ -97,8 +101,8 @@ class PooledMeans(ReadOnlyArrays):
         total = int(user_votes.sum())
         bins = n_bins(Fraction(total, PARTS) * promise.laplace_epsilon(SUBSTITUTED))
         edges, noise = inner_edges(lattice_steps, bins), promise.noise(SUBSTITUTED)
-        histogram = PooledHistogram.of_users(HISTOGRAM, values, edges, user_votes, noise)
-        return cls(histogram, noise, total, lattice_steps)
+        histogram = user_histogram(HISTOGRAM, values, edges, user_votes, noise)
+        return cls(histogram, edges, noise, total, lattice_steps)
 
     def units_law(self, noisy: Ints, lower: float, quantum: float) -> PooledLaw:
         """Return the same law in value units, for a lower bound and a quantum."""
@@ -107,7 +111,7 @@ class PooledMeans(ReadOnlyArrays):
 
     def law(self, noisy: Ints) -> PooledLaw:
         """Return the law of user means, in quanta, that noisy votes show."""
-        edges = all_edges(self.histogram.edges, self.lattice_steps)
+        edges = all_edges(self.edges, self.lattice_steps)
         return PooledLaw.of(edges, noisy, self.noise, float(self.total))
 
 

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.accounting.moves import losses, squares
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
     DrawnRow,
-    LaplaceNoise,
     Values,
 )
-from hexveil.mechanisms.sensitivity_report import is_gaussian_sound, noise_of_law
+from hexveil.mechanisms.sensitivity_report import noise_of_law
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.moves import PairMoves, StatisticMoves
+    from hexveil.accounting.moves import StatisticMoves
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import (
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
         PrivateSums,
         SensitivityReport,
     )
-    from hexveil.mechanisms.sensitivity_report import GaussianNoise
+    from hexveil.mechanisms.mapped_moves import MappedMoves
+    from hexveil.model.public_metadata import ValueLattice
 
 CELLS = "cells"
 """Name of the stage in which the cells' own numbers are drawn: the last of every release."""
@@ -78,35 +79,8 @@ class ClippedStatistic(Protocol):
     def grid(self) -> EstimateGrid:
         """Return where published numbers can lie."""
 
-
-@dataclass(frozen=True, eq=False)
-class MappedMoves:
-    """Sensitivity of clipped statistics in one draw, of pairs wherever they are.
-
-    Attributes
-    ----------
-    moves : PairMoves
-        Statistics in the order of the entries of the request.
-    """
-
-    moves: PairMoves
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
-        """Return each user's loss, rounded down: see `SensitivityReport`."""
-        # Anything else was never booked: the meter refuses an infinite loss.
-        if not isinstance(request, LaplaceNoise) or not (request.scales > 0).all():
-            return np.full(n_users, np.inf)
-        return self._at(request.scales).per_user(losses, up=False)
-
-    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each user's charge as a square of μ, rounded down."""
-        if not is_gaussian_sound(request):
-            return np.full(n_users, np.inf)
-        return self._at(request.deviations).per_user(squares, up=False)
-
-    def _at(self, scales: Floats) -> PairMoves:
-        sizes = [int(np.isfinite(one.scale).sum()) for one in self.moves.statistics]
-        return self.moves.at(np.split(scales, np.cumsum(sizes)[:-1]))
+    def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:
+        """Refuse, from public facts, numbers that cannot be computed or noised."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +120,7 @@ class ClippedAllocation(ReadOnlyArrays):
     ----------
     stage : ClippedStage
     booked : ndarray of float, shape (n_users,)
-        Loss of each user, or its square of μ, rounded up (planning/guarantees/plan_losses.py).
+        Loss of each user, or its square of μ, rounded up (planning/clipping_range/clipping.py).
     """
 
     stage: ClippedStage
@@ -160,6 +134,15 @@ class ClippedAllocation(ReadOnlyArrays):
         """Return the only stage, and none if no cell is noised."""
         # Where every cell is a constant there is nothing to draw, and no value is read.
         return DONE if len(earlier) or not self.stage.entries else self.stage
+
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+        """Refuse variances without sums of squares, or that leave 64 bits."""
+        for statistic in self.stage.statistics:
+            statistic.check(scale.span_quanta, epsilon, has_squares=has_squares)
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
+        """Return where published numbers can lie, by statistic."""
+        return {statistic.name: statistic.grid() for statistic in self.stage.statistics}
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
         """Return each statistic's integer of every cell: noisy, or constant."""

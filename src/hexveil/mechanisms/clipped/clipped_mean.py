@@ -192,7 +192,7 @@ class ClippedMean(ReadOnlyArrays):
             np.where(noised, lattice.lower_value, middle), np.where(noised, step, 0.0)
         )
 
-    def check_room(self, epsilon: float) -> None:
+    def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002  as of variances
         """Refuse, from public facts, statistics and noise that could leave 64 bits.
 
         Raises

@@ -45,9 +45,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.contributions import contributed_records
-from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, variance_sensitivity_bound
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 from hexveil.accounting.moves import StatisticMoves
-from hexveil.accounting.sensitivity import variance_share
+from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM

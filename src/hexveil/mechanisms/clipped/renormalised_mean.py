@@ -116,7 +116,7 @@ class RenormalisedMean(ReadOnlyArrays):
             np.asarray(self.lattice.quantum / (2.0 * self.totals), dtype=np.float64),
         )
 
-    def check_room(self, epsilon: float) -> None:
+    def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002  as of variances
         """Refuse, from public facts, statistics and noise that could leave 64 bits.
 
         Raises

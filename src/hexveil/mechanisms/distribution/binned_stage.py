@@ -30,7 +30,6 @@ Nothing overflows 64 bits: M <= 2^20 and n < 2^42 (`check_room`); sums over grou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -38,8 +37,7 @@ import numpy as np
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EvenNoise, PrivateSums, Separate, Values
+from hexveil.mechanisms.contract import NoisyTotals, PrivateSums, Separate
 from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, weigh
 from hexveil.model.pair_bins import PairBins
 
@@ -50,10 +48,8 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import Outputs, SensitivityReport
     from hexveil.mechanisms.distribution.priced_weights import PricedWeights
-    from hexveil.model.occupancy import Arrays, Occupancy, Pairs
-    from hexveil.model.pair_blocks import WholeGroup
+    from hexveil.model.occupancy import Arrays, Occupancy, Pairs, WholeGroup
 
 
 MAX_RECORDS = 2**42
@@ -260,84 +256,37 @@ def apportion(group: Ints, place: Ints, count: Ints, weight: Ints) -> tuple[Ints
     return group, place, ends - starts
 
 
-@dataclass(frozen=True, eq=False)
-class PooledBinStage(EvenNoise, ReadOnlyArrays):
-    """Noisy weights of bins over all cells, every unit of weight `PARTS`.
+def pooled_bins(
+    name: str, n_bins: int, occupancy: Occupancy, place: Ints, law: NoiseLaw
+) -> NoisyTotals:
+    """Return the stage of bins over all cells, every unit of weight `PARTS`.
 
-    Attributes
-    ----------
-    name : str
-    n_bins : int
-    occupancy : Occupancy
-    place : ndarray of int64, shape (n_fine_bins,)
-        Bin of each fine bin.
-    law : NoiseLaw
-        Noise of every bin, in parts.
+    `place` is the bin of each fine bin; the noise is that of every bin, in parts.
     """
+    weight = np.full(occupancy.n_users, PARTS, dtype=np.int64)
+    report = two_bins(np.arange(weight.size), np.zeros_like(weight), weight)
+    work = partial(_pooled_bins, place=place, n_bins=n_bins)
 
-    name: str
-    n_bins: int
-    occupancy: Occupancy
-    place: Ints
-    law: NoiseLaw
-
-    @property
-    def n_noised(self) -> int:
-        """One number per bin."""
-        return self.n_bins
-
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return the change by each unit of full weight: all bins have one scale."""
-        weight = np.full(self.occupancy.n_users, PARTS, dtype=np.int64)
-        return (two_bins(np.arange(weight.size), np.zeros_like(weight), weight),)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
-        """Return the summed parts of each bin. PRIVATE."""
-        pooled = partial(_pooled_bins, place=self.place, n_bins=self.n_bins)
+    def total(sums: PrivateSums) -> Ints:
         # Each block answers with a number per bin.
-        answers = _with_bins(sums).map_bins(self.occupancy, "users", pooled)
-        return (Values(answers.reshape(-1, self.n_bins).sum(axis=0)[None]),)
+        answers = _with_bins(sums).map_bins(occupancy, "users", work)
+        return np.asarray(answers.reshape(-1, n_bins).sum(axis=0))
+
+    return NoisyTotals(name, n_bins, law, report, total)
 
 
-@dataclass(frozen=True, eq=False)
-class CellBinStage(EvenNoise, ReadOnlyArrays):
-    """Noisy weights of the bins of each cell.
+def cell_bins(
+    name: str, n_bins: int, weights: PricedWeights, place: Ints, law: NoiseLaw
+) -> NoisyTotals:
+    """Return the stage of the bins of each cell: each pair moves its cell's bins by its weight."""
+    work = partial(_cell_bins, place=place, n_bins=n_bins)
 
-    Attributes
-    ----------
-    name : str
-    n_bins : int
-        Bins of a cell.
-    weights : PricedWeights
-    place : ndarray of int64, shape (n_fine_bins,)
-        Bin of each fine bin.
-    law : NoiseLaw
-        Noise of every bin, in parts.
-    """
+    def total(sums: PrivateSums) -> Ints:
+        cells, users = (weights.prices,), (weights.divisor,)
+        return _with_bins(sums).map_bins(weights.occupancy, "cells", work, cells, users)
 
-    name: str
-    n_bins: int
-    weights: PricedWeights
-    place: Ints
-    law: NoiseLaw
-
-    @property
-    def n_noised(self) -> int:
-        """Cells times bins."""
-        return int(self.weights.prices.size * self.n_bins)
-
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return that each pair moves its cell's bins by its weight."""
-        return (PricedSensitivity(self.weights, self.n_bins),)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
-        """Return the summed parts of each cell and bin. PRIVATE."""
-        of_cells = partial(_cell_bins, place=self.place, n_bins=self.n_bins)
-        weights = self.weights
-        parts = _with_bins(sums).map_bins(
-            weights.occupancy, "cells", of_cells, (weights.prices,), (weights.divisor,)
-        )
-        return (Values(parts[None]),)
+    n_noised = int(weights.prices.size * n_bins)
+    return NoisyTotals(name, n_noised, law, PricedSensitivity(weights, n_bins), total)
 
 
 def _with_bins(sums: PrivateSums) -> BinnedSums:

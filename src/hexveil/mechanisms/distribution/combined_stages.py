@@ -105,20 +105,23 @@ def spread_losses(losses: Floats, units: Ints, n_units: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """A mechanism among several.
+    """A mechanism among several, or all mechanisms of one of several value columns.
 
     Attributes
     ----------
     name : str
-        Unlike those of the others; it begins the names of its stages.
+        Of a column, the column's.
     plan : StagedPlan
-    scores : BinScores or None
-        What is summed in place of values; None for values, and for counts by bin.
+    scores : BinScores, optional
+        Scores of fine bins that it measures in place of values.
+    units : ndarray of int64, optional
+        Of a column: the numbers in the release of its units, in order.
     """
 
     name: str
     plan: StagedPlan
     scores: BinScores | None = None
+    units: Ints | None = None
 
     def outputs(self, earlier: Outputs) -> Outputs:
         """Return the outputs of this component alone, by its own names of stages."""
@@ -126,48 +129,26 @@ class Component:
         selected = {name: row for name, row in earlier.items() if name.startswith(prefix)}
         return Outputs({name.removeprefix(prefix): row for name, row in selected.items()})
 
-    def losses(self, n_units: int) -> Floats:  # noqa: ARG002  see ColumnComponent
-        """Return the loss of each unit of the release in this component."""
-        return self.plan.losses()
+    def losses(self, n_units: int) -> Floats:
+        """Return the loss of each unit of the release, 0 of those without a record here."""
+        losses = self.plan.losses()
+        return losses if self.units is None else spread_losses(losses, self.units, n_units)
 
     def report(self, report: SensitivityReport) -> SensitivityReport:
         """Return a sensitivity by the units of the release."""
-        return report
+        return report if self.units is None else RenumberedUnits(report, self.units)
 
     def sums(self, sums: PrivateSums, earlier: Outputs) -> PrivateSums:
         """Return the sums that the component reads. PRIVATE."""
+        if self.units is not None:
+            if not isinstance(sums, ColumnSums):
+                raise HexveilError("these sums are of a single value column.")
+            return sums.columns[self.name]
         if self.scores is None:
             return sums
         if not isinstance(sums, BinnedSums):
             raise HexveilError("scores need records by bin, which these sums lack.")
         return sums.scored(self.scores.scores(earlier))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ColumnComponent(Component):
-    """All mechanisms of one of several value columns; its name is the column's.
-
-    Attributes
-    ----------
-    units : ndarray of int64, shape (n_units of the column,)
-        Number of each of its units in the release; each at most once.
-    """
-
-    units: Ints
-
-    def losses(self, n_units: int) -> Floats:
-        """Return the loss of each unit of the release, 0 of those without a record here."""
-        return spread_losses(self.plan.losses(), self.units, n_units)
-
-    def report(self, report: SensitivityReport) -> SensitivityReport:
-        """Return a sensitivity by the units of the release."""
-        return RenumberedUnits(report, self.units)
-
-    def sums(self, sums: PrivateSums, earlier: Outputs) -> PrivateSums:  # noqa: ARG002
-        """Return the sums of the column. PRIVATE."""
-        if not isinstance(sums, ColumnSums):
-            raise HexveilError("these sums are of a single value column.")
-        return sums.columns[self.name]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,15 +2,27 @@
 
 It says where values lie at all, so that the bins and scores of single cells can be placed. Released
 from its share of ε: 16 bins of equal width, then 20 bins at the quantiles so found, where units
-suffice; else fewer bins, smoothed by a log-density of a few Legendre terms.
+suffice; else fewer bins, smoothed by a log-density of a few Legendre terms. Under either privacy
+model (`ShapeBins`): shares are noisy weights over the units, whose number is public, or over their
+noisy sum.
 
-Neighbours: one unit's values all change within the bounds.
+Neighbours: one unit's values all change within the bounds. (Where presence is private, see
+`presence.shape_allocation`.)
 Sensitivity: 2^21 for each unit and release, √2 2^20 in L2 (`binned_stage`, one group per unit,
 M = 2^20).
 Loss: its share of ε, or of the square of μ; in two releases 0.4 and 0.6 of it. The edges of the
 second are a function of the noisy first.
-Source: `binned_stage`; the density (`PooledDensity`, under either privacy model) is a penalised fit
-by least squares, post-processing.
+
+**Bins of single cells** (`BinnedMap`). After the shape every (cell, unit) pair enters its cell's
+bins with a public weight w: records times the price of the cell, as a part of the unit's priced
+records. Few bins, well placed, have less noise at their edges than trees or many bins: four at the
+quartiles of the shape, and an edge at each threshold.
+Sensitivity: 2 w in each of a unit's cells (`binned_stage`, one group per pair). Σ w <= 2^20; under
+a δ the cells are one vector in L2, and Σ w² <= 2^40.
+Loss: the shape's, and 2^21 / b with one scale b in all cells; or 2^41 / r² as a square of μ.
+Source: `binned_stage`; weights as in user-level bounds on contributions (Amin, Kulesza, Munoz and
+Vassilvitskii, 2019); the density (`PooledDensity`) is a penalised fit by least squares,
+post-processing.
 """
 
 from __future__ import annotations
@@ -18,6 +30,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,28 +39,121 @@ from hexveil.accounting.promise import PARTS, promised
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, PooledBinStage
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, cell_bins, pooled_bins
+from hexveil.mechanisms.distribution.priced_weights import PricedWeights
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Outputs, Stage
+    from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
     from hexveil.model.occupancy import Occupancy
 
 
-WIDE, NARROW = "wide bins", "narrow bins"
+WIDE, NARROW, CELL_BINS = "wide bins", "narrow bins", "cell bins"
 N_WIDE, N_NARROW = 16, 20
+QUARTERS = 4
 WIDE_SHARE = Fraction(2, 5)
-REFINED_FROM = 250
-"""Units times ε from which bins are placed twice."""
-FEW_UNITS = 100
+"""Part of the shape's share that the wide bins have where narrow ones follow."""
+REFINED_FROM, FEW_UNITS = 250, 25
+"""Units times ε from which bins are placed twice, and below which the shape has eight bins."""
 MEAN_ABS_NORMAL, TAKEN_OVER = 0.7979, 1.0 / 3.0
+
+
+def shape_bins(precision: Fraction) -> tuple[int, int]:
+    """Return the numbers of wide and of narrow bins for so many units times the ε of their noise.
+
+    Examples
+    --------
+    >>> shape_bins(Fraction(300)), shape_bins(Fraction(100)), shape_bins(Fraction(20))
+    ((16, 20), (12, 0), (8, 0))
+    """
+    if precision > REFINED_FROM:
+        return N_WIDE, N_NARROW
+    return (8 if precision < FEW_UNITS else 12), 0
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeBins(ReadOnlyArrays):
+    """Bins of the pooled shape, and the shares of fine bins that their noisy weights show.
+
+    Attributes
+    ----------
+    edges : ndarray of int64, shape (n_fine_bins,)
+    n_wide, n_narrow : int
+        Without narrow bins, bins are placed once.
+    promise : Pure or Squares
+        All of the shape's loss.
+    substituted : int
+        Full weights that a unit moves: two where values alone are private.
+    shrinkage : float
+        Part of the noise's standard deviation by which small shares shrink; none becomes nothing.
+    units : int, optional
+        Their number, where it is public.
+    """
+
+    edges: Ints
+    n_wide: int
+    n_narrow: int
+    promise: Promise
+    substituted: int
+    shrinkage: float
+    units: int | None = None
+
+    def law(self, name: str) -> NoiseLaw:
+        """Return the noise of a release."""
+        part = Fraction(1)
+        if self.n_narrow:
+            part = WIDE_SHARE if name == WIDE else 1 - WIDE_SHARE
+        return self.promise.part(part).noise(self.substituted)
+
+    @property
+    def density(self) -> PooledDensity:
+        """The fine bins."""
+        return PooledDensity(self.edges)
+
+    @property
+    def wide_place(self) -> Ints:
+        """Bin of each fine bin, among the wide ones."""
+        return self.density.wide_place(self.n_wide)
+
+    def narrow_place(self, wide: Ints) -> Ints:
+        """Return the bin of each fine bin among the narrow ones, by the weights of wide ones."""
+        return self.density.at_quantiles(self.even(WIDE, wide, self.wide_place), self.n_narrow)
+
+    def measured_place(self, outputs: Outputs) -> Ints:
+        """Return the bin of each fine bin in the last release: stored, or made from the first."""
+        if not self.n_narrow:
+            return self.wide_place
+        row = outputs[WIDE][0]
+        stored = row[self.n_wide :]
+        return np.asarray(stored) if stored.size else self.narrow_place(row)
+
+    def shares(self, outputs: Outputs) -> Floats:
+        """Return the share of each fine bin: positive, with the sum 1. Post-processing."""
+        if not self.n_narrow:
+            return self.smooth(outputs[WIDE][0][: self.n_wide])
+        return self.even(NARROW, outputs[NARROW][0], self.measured_place(outputs))
+
+    def even(self, name: str, noisy: Ints, place: Ints) -> Floats:
+        """Return shares of fine bins from the weights of their bins, even within a bin."""
+        units = self.units or 1
+        n_bins = self.n_wide if name == WIDE else self.n_narrow
+        shrinkage = self.shrinkage * self.law(name).number_deviation / PARTS / units
+        return self.density.even_shares(noisy[:n_bins] / PARTS / units, place, shrinkage)
+
+    def smooth(self, noisy: Ints) -> Floats:
+        """Return the same of the wide bins alone, by a smooth log-density."""
+        weights, noise = noisy / PARTS, self.law(WIDE).number_deviation / PARTS
+        # Where the number of units is private, shares are those of the noisy sum over all bins.
+        summed = max(float(weights.sum()), noise * np.sqrt(self.n_wide))
+        weight = self.units or summed
+        return self.density.smooth_shares(weights / weight, self.wide_place, (noise / weight) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
 class PooledShape(ReadOnlyArrays):
-    """Plan of the pooled shape: a `StagedPlan`.
+    """Plan of the pooled shape where values alone are private: a `StagedPlan`.
 
     Attributes
     ----------
@@ -63,42 +169,27 @@ class PooledShape(ReadOnlyArrays):
     epsilon: Fraction
     delta: Fraction = Fraction(0)
 
-    @property
-    def promise(self) -> Promise:
-        """All of its loss."""
-        return promised(self.epsilon, self.delta)
-
-    def _noise(self, share: Fraction = Fraction(1)) -> NoiseLaw:
-        """Return the noise of a release with this share of the loss."""
-        return self.promise.part(share).noise(SUBSTITUTED)
-
-    @property
-    def _precision(self) -> Fraction:
-        """Units times the ε of their noise."""
-        return self.occupancy.n_users * self.promise.laplace_epsilon(SUBSTITUTED)
-
-    @property
-    def is_refined(self) -> bool:
-        """Whether bins are placed twice."""
-        return self._precision > REFINED_FROM
+    @cached_property
+    def bins(self) -> ShapeBins:
+        """The bins. Small shares shrink by half of their noise."""
+        promise, units = promised(self.epsilon, self.delta), self.occupancy.n_users
+        n_bins = shape_bins(units * promise.laplace_epsilon(SUBSTITUTED))
+        return ShapeBins(self.fine_edges, *n_bins, promise, SUBSTITUTED, 0.25, units)
 
     def losses(self) -> Floats:
         """Return each unit's loss, in ε or as a square of μ."""
-        return np.full(self.occupancy.n_users, round_up(self.promise.amount))
+        return np.full(self.occupancy.n_users, round_up(self.bins.promise.amount))
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stage of wide bins, then that of narrow ones, if there is one."""
+        bins = self.bins
         if WIDE not in earlier:
-            share = WIDE_SHARE if self.is_refined else Fraction(1)
-            return self._stage(WIDE, self._wide_place(), self._noise(share))
-        if self.is_refined and NARROW not in earlier:
-            place = self._narrow_place(earlier)
-            return self._stage(NARROW, place, self._noise(1 - WIDE_SHARE))
+            place, law = bins.wide_place, bins.law(WIDE)
+            return pooled_bins(WIDE, bins.n_wide, self.occupancy, place, law)
+        if bins.n_narrow and NARROW not in earlier:
+            place, law = bins.measured_place(earlier), bins.law(NARROW)
+            return pooled_bins(NARROW, bins.n_narrow, self.occupancy, place, law)
         return DONE
-
-    def _stage(self, name: str, place: Ints, law: NoiseLaw) -> PooledBinStage:
-        n_bins = N_NARROW if name == NARROW else self._n_wide
-        return PooledBinStage(name, n_bins, self.occupancy, place, law)
 
     @property
     def level_error(self) -> float:
@@ -106,57 +197,93 @@ class PooledShape(ReadOnlyArrays):
 
         Of that by the noise a part: smoothing takes some away, and the cells' own numbers correct.
         """
-        law = self._noise(1 - WIDE_SHARE if self.is_refined else Fraction(1))
-        n_bins = N_NARROW if self.is_refined else self._n_wide
-        noise = MEAN_ABS_NORMAL * law.number_deviation / PARTS * math.sqrt(n_bins) / 2
+        bins = self.bins
+        n_bins = bins.n_narrow or bins.n_wide
+        noise = MEAN_ABS_NORMAL * bins.law(NARROW).number_deviation / PARTS * math.sqrt(n_bins) / 2
         return TAKEN_OVER * noise / self.occupancy.n_users
-
-    @property
-    def _n_wide(self) -> int:
-        if self.is_refined:
-            return N_WIDE
-        return 8 if self._precision < FEW_UNITS / 4 else 12
-
-    @property
-    def _density(self) -> PooledDensity:
-        return PooledDensity(self.fine_edges)
-
-    def _wide_place(self) -> Ints:
-        return self._density.wide_place(self._n_wide)
-
-    def _narrow_place(self, earlier: Outputs) -> Ints:
-        cdf = np.cumsum(self._by_place(earlier[WIDE][0], self._wide_place(), WIDE_SHARE))
-        middle = cdf - np.diff(cdf, prepend=0.0) / 2.0
-        return np.minimum((middle * N_NARROW).astype(np.int64), N_NARROW - 1)
 
     def measured_place(self, outputs: Outputs) -> Ints:
         """Return the bin of each fine bin in the last release."""
-        return self._narrow_place(outputs) if self.is_refined else self._wide_place()
+        return self.bins.measured_place(outputs)
 
     def shares(self, outputs: Outputs) -> Floats:
         """Return the share of each fine bin: positive, with the sum 1. Post-processing."""
-        if self.is_refined:
-            return self._by_place(outputs[NARROW][0], self._narrow_place(outputs), 1 - WIDE_SHARE)
-        return self._smooth(outputs[WIDE][0], self._wide_place())
+        return self.bins.shares(outputs)
 
     def even_shares(self, outputs: Outputs) -> Floats:
         """Return the same without a smooth law: even within the bins that were measured."""
-        if self.is_refined:
+        if self.bins.n_narrow:
             return self.shares(outputs)
-        return self._by_place(outputs[WIDE][0], self._wide_place(), Fraction(1))
+        return self.bins.even(WIDE, outputs[WIDE][0], self.bins.wide_place)
 
-    def _by_place(self, noisy: Ints, place: Ints, share: Fraction) -> Floats:
-        """Return shares of fine bins from those of their bins, even within a bin."""
-        measured = noisy / (PARTS * self.occupancy.n_users)
-        noise = self._noise(share).number_deviation / PARTS / self.occupancy.n_users
-        # Half of what noise alone would give: small shares shrink, none becomes nothing.
-        return self._density.even_shares(measured, place, noise / 4.0)
 
-    def _smooth(self, noisy: Ints, place: Ints) -> Floats:
-        """Return shares by a smooth log-density."""
-        n_users = self.occupancy.n_users
-        variance = (self._noise().number_deviation / PARTS / n_users) ** 2
-        return self._density.smooth_shares(noisy / (PARTS * n_users), place, variance)
+@dataclass(frozen=True, eq=False)
+class BinnedMap(ReadOnlyArrays):
+    """Plan of the shape and of the bins of all cells: a `StagedPlan`.
+
+    Attributes
+    ----------
+    shape : PooledShape
+    prices : ndarray of int64, shape (n_cells,)
+    floor : int
+        τ.
+    threshold_edges : ndarray of int64
+        Edges of thresholds, in quanta; they are edges of fine bins.
+    epsilon : Fraction
+        Of the bins, without the shape's; at the shape's δ, if that is above 0.
+    """
+
+    shape: PooledShape
+    prices: Ints
+    floor: int
+    threshold_edges: Ints
+    epsilon: Fraction
+
+    @property
+    def n_bins(self) -> int:
+        """Bins of a cell."""
+        return QUARTERS + int(self.threshold_edges.size)
+
+    @cached_property
+    def weights(self) -> PricedWeights:
+        """Weights of pairs, in parts."""
+        return PricedWeights.of(self.shape.occupancy, self.prices, self.floor, self.law)
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Noise of the bins."""
+        return promised(self.epsilon, self.shape.delta).noise(SUBSTITUTED)
+
+    def losses(self) -> Floats:
+        """Return each unit's loss, in ε or as a square of μ, rounded up."""
+        return np.nextafter(self.shape.losses() + self.weights.losses(self.law), np.inf)
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the stages of the shape, then that of the cells."""
+        stage = self.shape.next_stage(earlier)
+        if stage is not DONE:
+            return stage
+        return self._cells(earlier) if CELL_BINS not in earlier else DONE
+
+    def _cells(self, earlier: Outputs) -> NoisyTotals:
+        return cell_bins(CELL_BINS, self.n_bins, self.weights, self.place(earlier), self.law)
+
+    def place(self, outputs: Outputs) -> Ints:
+        """Return the bin of each fine bin."""
+        below = np.cumsum(self.shape.shares(outputs))
+        # The last fine bin below each quartile; equal edges leave a bin empty, which costs nothing.
+        quartiles = np.searchsorted(below, np.arange(1, QUARTERS) / QUARTERS)
+        thresholds = np.searchsorted(self.shape.fine_edges, self.threshold_edges)
+        splits = np.sort(np.concatenate([quartiles, thresholds]))
+        return np.searchsorted(splits, np.arange(below.size), side="left")
+
+    def shares(self, outputs: Outputs) -> Floats:
+        """Return the released shares of fine bins over all cells."""
+        return self.shape.shares(outputs)
+
+    def noisy_bins(self, outputs: Outputs) -> Floats:
+        """Return the noisy weight of each cell's bins, in units; shape (n_cells, n_bins)."""
+        return np.asarray(outputs[CELL_BINS][0].reshape(-1, self.n_bins) / PARTS)
 
 
 LEAST = 1e-4

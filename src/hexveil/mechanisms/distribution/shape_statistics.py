@@ -2,6 +2,17 @@
 
 All are functions of one distribution, so they agree: quantiles rise with their level, shares lie
 from 0 to 1 and fall with their threshold, a histogram adds up to 1. Post-processing, public.
+
+Scores of fine bins are what a mean measures of a distribution: indicators of thresholds, and ranks.
+The mean of an indicator over a cell's records is the share of records beyond the threshold.
+
+The rank of a record is the part of the points asked for that lie below it: the quantiles of the
+pooled shape at the levels asked for, and the thresholds. A cell's mean rank is the mean of its
+shares above these points: it says how far records lie above those of the whole map where statistics
+are read off. The pooled rank r(x) = P(X <= x) (the ridit; Bross, 1958) counts as half a point
+beside them, or else a mean rank would say nothing of values between two points.
+
+Scores are whole numbers from 0 to `GRAIN`: values on the public lattice from 0 to 1. Public.
 """
 
 from __future__ import annotations
@@ -11,13 +22,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.mechanisms.distribution.tilt_estimation import quantiles
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.distribution.tilt_estimation import (
+    TiltFit,
+    legendre_terms,
+    pooled_ranks,
+    quantiles,
+    tilt,
+)
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, half_bin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from hexveil.base.arrays import Floats, Ints
+    from hexveil.base.arrays import Bools, Floats, Ints
+    from hexveil.mechanisms.contract import Outputs
+    from hexveil.mechanisms.distribution.combined_stages import Component
+    from hexveil.mechanisms.distribution.pooled_shape import PooledShape
     from hexveil.model.public_metadata import FineBins, ValueLattice
     from hexveil.model.statistic_terms import Term
 
@@ -27,6 +50,10 @@ ATOM = 3.0
 """Density of an end bin, in those of its neighbour, from which its values are at the bound."""
 MIN_BINS = 4
 """Fine bins from which on one of them is narrow enough to be read as a bound."""
+GRAIN = 1024
+"""Score of 1."""
+ALL_LEVELS = 0.5
+"""Weight of the pooled rank, where each point has 1: as a histogram has it alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +169,49 @@ class ShapeStatistics:
         return at_lower, density[..., -1] > ATOM * density[..., -2]
 
 
+N_DRAWS, CELLS_AT_ONCE, SEED = 200, 64, 20_261_123
+
+
+def drawn_statistics(
+    statistics: ShapeStatistics,
+    shares: Floats,
+    fit: TiltFit,
+    adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None = None,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the statistics of tilted shapes, and what draws of their tilts say of them.
+
+    Parameters
+    ----------
+    statistics : ShapeStatistics
+    shares : ndarray of float, shape (n_bins,)
+        Pooled ones.
+    fit : TiltFit
+    adjusted : callable, optional
+        Of the rows of some cells, of their shapes and of drawn ones to those that are measured.
+
+    Returns
+    -------
+    tuple of ndarray of float, shape (n_cells, n_columns)
+        Estimates, ends of the middle 95 percent of draws, and mean distances of draws.
+    """
+    terms = legendre_terms(shares, fit.alpha.shape[1])
+    # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
+    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, terms.shape[1]))
+    chunks = []
+    for begin in range(0, len(fit.alpha), CELLS_AT_ONCE):
+        rows = slice(begin, begin + CELLS_AT_ONCE)
+        own = fit.rows(rows)
+        around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
+        middle, drawn = (tilt(shares, terms, alpha) for alpha in (own.alpha, own.alpha + around))
+        if adjusted is not None:
+            middle, drawn = adjusted(rows, middle, drawn)
+        estimate, draws = statistics.of(middle), statistics.of(drawn)
+        low, high = np.quantile(draws, (0.025, 0.975), axis=0)
+        chunks.append((estimate, low, high, np.abs(draws - estimate).mean(axis=0)))
+    estimate, low, high, error = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+    return estimate, low, high, error
+
+
 def between_cells(estimates: Floats, errors: Floats) -> Floats:
     """Return the standard deviation between cells, of each statistic.
 
@@ -155,3 +225,78 @@ def between_cells(estimates: Floats, errors: Floats) -> Floats:
     """
     unknown = np.mean((errors / MEAN_ABS_NORMAL) ** 2, axis=0)
     return np.asarray(np.sqrt(estimates.var(axis=0) + unknown))
+
+
+# ---- scores of fine bins ----
+
+
+@dataclass(frozen=True, eq=False)
+class IndicatorScores(ReadOnlyArrays):
+    """Scores of 1 for counted bins, 0 for others.
+
+    Attributes
+    ----------
+    counted : ndarray of bool, shape (n_fine_bins,)
+    """
+
+    counted: Bools
+
+    def scores(self, earlier: Outputs) -> Ints:  # noqa: ARG002  see BinScores.scores
+        """Return the indicators."""
+        return np.asarray(GRAIN * self.counted.astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class AskedPoints(ReadOnlyArrays):
+    """Points of a distribution that statistics are read off, perhaps none.
+
+    Attributes
+    ----------
+    levels : ndarray of float, shape (n_levels,)
+        Levels of the quantiles, between 0 and 1.
+    above : ndarray of bool, shape (n_thresholds, n_fine_bins)
+        Bins above each threshold.
+    """
+
+    levels: Floats
+    above: Bools
+
+    def ranks(self, shares: Floats) -> Floats:
+        """Return the part of the points that lie below each bin: rising, from 0 to 1.
+
+        A quantile within a bin lies below that part of the bin's records that is above it.
+
+        Examples
+        --------
+        >>> points = AskedPoints(np.array([0.6]), np.array([[False, True, True]]))
+        >>> points.ranks(np.array([0.5, 0.25, 0.25])).round(3).tolist()
+        [0.05, 0.765, 0.975]
+        """
+        quantiles = (np.cumsum(shares) - self.levels[:, None]) / shares
+        points = np.vstack([np.clip(quantiles, 0.0, 1.0), self.above])
+        total = ALL_LEVELS * pooled_ranks(shares) + points.sum(axis=0)
+        return np.asarray(total / (ALL_LEVELS + len(points)))
+
+
+@dataclass(frozen=True, eq=False)
+class PooledRankScores:
+    """Ranks of fine bins among the points asked for, under the released shape.
+
+    Attributes
+    ----------
+    shape : Component
+        The component that releases the shape.
+    points : AskedPoints
+    """
+
+    shape: Component
+    points: AskedPoints
+
+    def scores(self, earlier: Outputs) -> Ints:
+        """Return the ranks, rounded."""
+        return np.rint(GRAIN * self.points.ranks(self.shares(earlier))).astype(np.int64)
+
+    def shares(self, earlier: Outputs) -> Floats:
+        """Return the released shares of fine bins."""
+        plan: PooledShape = self.shape.plan  # type: ignore[assignment]
+        return plan.shares(self.shape.outputs(earlier))

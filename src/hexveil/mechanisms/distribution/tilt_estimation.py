@@ -38,7 +38,6 @@ import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.base.work_share import ESTIMATES, parts_of_work
-from hexveil.mechanisms.distribution.fine_bin_scores import pooled_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -341,3 +340,14 @@ def quantiles(shares: Floats, level: float, starts: Floats, ends: Floats) -> Flo
     reached = np.take_along_axis(below, number[..., None], axis=-1)[..., 0] - bin_share
     inside = np.clip((level - reached) / np.maximum(bin_share, 1e-300), 0.0, 1.0)
     return np.asarray(starts[number] + inside * (ends - starts)[number])
+
+
+def pooled_ranks(shares: Floats) -> Floats:
+    """Return the share of records below the middle of each bin, from 0 to 1.
+
+    Examples
+    --------
+    >>> pooled_ranks(np.array([0.5, 0.25, 0.25])).tolist()
+    [0.25, 0.625, 0.875]
+    """
+    return np.asarray(np.cumsum(shares) - shares / 2.0)

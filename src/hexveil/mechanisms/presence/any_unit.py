@@ -15,6 +15,7 @@ Which units exist is private, so losses have a single entry: that of any unit, p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from hexveil.accounting.moves import ULP, losses, quotient
 from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, PrivateSums
+from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, NoisyTotals, PrivateSums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,6 +114,17 @@ class AnyUnit:
         least = np.array([np.min(request.deviations)], dtype=np.float64)
         square = quotient(quotient(np.array([self.by]), least), least)
         return np.full(n_users, square * DOWN)
+
+
+def any_unit_stage(
+    name: str, n_noised: int, law: NoiseLaw, work: Callable[[PrivatePairs], Ints], weights: int = 1
+) -> NoisyTotals:
+    """Return the stage of numbers that any unit moves together by so many full weights at most.
+
+    `work` has public arrays alone: an executor is sent it, and no stage with all that is in it.
+    """
+    total = partial(total_over_units, work=work)
+    return NoisyTotals(name, n_noised, law, AnyUnit.of(law, weights), total)
 
 
 class AnyUnitPlan:

@@ -26,10 +26,9 @@ with discrete Gaussian noise of parameter r.
 Source: weights as in user-level bounds on contributions (Amin, Kulesza, Munoz and Vassilvitskii,
 2019), sums of both signs in place of a count and a sum; the proof is above.
 
-The stages that release a map (`WeightMap`, `map_refinement.CoarseMap`) have these sums: every cell
-of the declared grid gets noise, whether records lie in it or not. Prices, centres, ranges and cap
-were declared or released before, so stages compose adaptively: their losses add up
-(`mechanisms.contract`).
+The stages that release a map (`weight_map`) have these sums: every cell of the declared grid gets
+noise, whether records lie in it or not. Prices, centres, ranges and cap were declared or released
+before, so stages compose adaptively: their losses add up (`mechanisms.contract`).
 
 Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
 cells, 2 w_c y_c <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds
@@ -39,19 +38,19 @@ the records of more.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EvenNoise, Values
-from hexveil.mechanisms.presence.any_unit import AnyUnit, total_over_units
+from hexveil.mechanisms.presence.any_unit import any_unit_stage
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Outputs, PrivateSums, SensitivityReport
+    from hexveil.mechanisms.contract import NoisyTotals
     from hexveil.model.private_pairs import PrivatePairs
 
 
@@ -206,7 +205,7 @@ class CellWindow(ReadOnlyArrays):
         """Half the width of each range, in parts."""
         return np.asarray((self.high - self.low) / 2.0)
 
-    def sums(self, pairs: PrivatePairs, span_quanta: int, norm: Norm = L1) -> Ints:
+    def halves(self, pairs: PrivatePairs, span_quanta: int, norm: Norm = L1) -> Ints:
         """Return ΣA of each cell, then ΣB of each cell, shape (2 n_cells,). PRIVATE."""
         weights = unit_weights(pairs, self.prices, self.cap, norm)
         above = positions(pairs, span_quanta) - self.low[pairs.cell]
@@ -230,37 +229,7 @@ def _per_cell(pairs: PrivatePairs, numbers: Ints, n_cells: int) -> Ints:
     return np.asarray(totals, dtype=np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class WeightMap(EvenNoise):
-    """Noisy A of each cell, then noisy B of each cell.
-
-    Attributes
-    ----------
-    name : str
-    window : CellWindow
-    span_quanta : int
-    law : NoiseLaw
-        Of the noise on every number.
-    """
-
-    name: str
-    window: CellWindow
-    span_quanta: int
-    law: NoiseLaw
-
-    @property
-    def n_noised(self) -> int:
-        """Two numbers per cell."""
-        return 2 * self.window.prices.size
-
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return that any unit moves all numbers together by at most `PARTS`."""
-        return (AnyUnit.of(self.law),)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
-        """Return the halves of the weights. PRIVATE."""
-        return (Values(total_over_units(sums, self.halves)[None]),)
-
-    def halves(self, pairs: PrivatePairs) -> Ints:
-        """Return the halves of the weights of some units. PRIVATE."""
-        return self.window.sums(pairs, self.span_quanta, norm_of(self.law))
+def weight_map(name: str, window: CellWindow, span_quanta: int, law: NoiseLaw) -> NoisyTotals:
+    """Return the stage of A of each cell, then B of each cell."""
+    halves = partial(window.halves, span_quanta=span_quanta, norm=norm_of(law))
+    return any_unit_stage(name, 2 * window.prices.size, law, halves)

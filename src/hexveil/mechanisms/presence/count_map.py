@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -36,11 +37,10 @@ import numpy as np
 from hexveil.accounting.promise import PARTS, Promise, of_amount, promised
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EvenNoise, Values
-from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan, total_over_units
+from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
 from hexveil.mechanisms.presence.contribution import norm_of
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
+from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,14 +49,10 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import (
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-        Stage,
-    )
+    from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
+    from hexveil.mechanisms.presence.contribution import Norm
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
-    from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
+    from hexveil.mechanisms.presence.shape_decoding import ShapeMap
     from hexveil.model.private_pairs import PrivatePairs
 
 
@@ -65,42 +61,18 @@ MISS = 0.05
 MAX_CELL_CAP = 2**20
 
 
-@dataclass(frozen=True)
-class UnitCounts(EvenNoise):
-    """Noisy number of units in each cell, in parts; the stage of `CountAllocation`.
+def unit_counts(n_cells: int, cell_cap: int, law: NoiseLaw) -> NoisyTotals:
+    """Return the stage of the number of units in each cell, in parts: at most k full weights."""
+    counts = partial(_counts, n_cells=n_cells, cell_cap=cell_cap, norm=norm_of(law))
+    return any_unit_stage(COUNT_MAP, n_cells, law, counts, cell_cap)
 
-    Attributes
-    ----------
-    n_cells, cell_cap : int
-        k cells of a unit count fully.
-    law : NoiseLaw
-        Of the noise in every cell.
-    """
 
-    n_cells: int
-    cell_cap: int
-    law: NoiseLaw
-    name = COUNT_MAP
-
-    @property
-    def n_noised(self) -> int:
-        """A number per cell."""
-        return self.n_cells
-
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return that any unit contributes at most k full weights."""
-        return (AnyUnit.of(self.law, self.cell_cap),)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
-        """Return the numbers of units, in parts. PRIVATE."""
-        return (Values(total_over_units(sums, self.counts)[None]),)
-
-    def counts(self, pairs: PrivatePairs) -> Ints:
-        """Return the number of units in each cell, in parts. PRIVATE."""
-        visited = pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell)))
-        weights = norm_of(self.law).count_weights(self.cell_cap, visited)
-        # Exact: every partial sum is a whole number below 2^53.
-        return np.bincount(pairs.cell, weights=weights, minlength=self.n_cells).astype(np.int64)
+def _counts(pairs: PrivatePairs, *, n_cells: int, cell_cap: int, norm: Norm) -> Ints:
+    """Return the number of units in each cell, in parts. PRIVATE."""
+    visited = pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell)))
+    weights = norm.count_weights(cell_cap, visited)
+    # Exact: every partial sum is a whole number below 2^53.
+    return np.bincount(pairs.cell, weights=weights, minlength=n_cells).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +133,7 @@ class CountAllocation(AnyUnitPlan):
 
     def stages(self, earlier: Outputs) -> Iterator[Stage]:  # noqa: ARG002  there is one
         """Yield the only stage."""
-        yield UnitCounts(self.n_cells, self.cell_cap, self.law)
+        yield unit_counts(self.n_cells, self.cell_cap, self.law)
 
     def decode(self, outputs: Outputs) -> UnitCountMap:
         """Return numbers of units; empty cells open with the declared expected number."""

@@ -1,4 +1,4 @@
-"""Clipping ranges of cells, and what they cut off, by the pooled law of the fleet's values.
+"""Clipping ranges of cells and their excess, by the pooled law of the fleet's values.
 
 The values of all units, then their distances from the centres of their cells, are released as
 histograms (`pooled_histogram`). From the law of either (`pooled_law`) follows the excess beyond any
@@ -102,7 +102,7 @@ def refined_edges(low: int, high: int) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class BeyondRange(ReadOnlyArrays):
-    """What the ranges of cells cut off, in shares of the span, as the pooled law has it.
+    """Excess beyond the ranges of cells, in shares of the span, by the pooled law.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class BeyondRange(ReadOnlyArrays):
 
     @classmethod
     def of(cls, law: PooledLaw, origin: Ints, window: CellWindow) -> BeyondRange:
-        """Return what windows cut off.
+        """Return the excess beyond windows.
 
         Parameters
         ----------

@@ -22,24 +22,17 @@ Source: adaptive composition (`hexveil.mechanisms.contract`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.promise import PARTS, Promise, promised
-from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
-from hexveil.mechanisms.presence.cell_effects import NoisyLevels
-from hexveil.mechanisms.presence.contribution import (
-    MAX_PRICE,
-    CellWindow,
-    WeightMap,
-    norm_of,
-)
-from hexveil.mechanisms.presence.map_refinement import CoarseMap, MapRefinement
+from hexveil.mechanisms.presence.any_unit import AnyUnitPlan
+from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow, norm_of, weight_map
+from hexveil.mechanisms.presence.map_refinement import MapRefinement, NoisyLevels
 from hexveil.mechanisms.presence.pooled_ranges import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
@@ -60,14 +53,14 @@ from hexveil.mechanisms.presence.presence_design import (
     PrivateCap,
     ThreeStages,
 )
-from hexveil.mechanisms.presence.unit_votes import UnitVotes, cap_stage
+from hexveil.mechanisms.presence.unit_votes import cap_stage, value_votes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Outputs, Stage
+    from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
 
 WIDE_VALUES, VALUES, COARSE_MAP = "wide values", "values", "coarse map"
 RESIDUALS, FINE_MAP = "residuals", "fine map"
@@ -105,7 +98,7 @@ class PresenceAllocation(AnyUnitPlan):
     typical_weight: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse an ε of which a share asks for more noise than integers hold."""
+        """Refuse an ε with a share too small: its noise would not fit integers."""
         for name in (WIDE_VALUES, VALUES, RESIDUALS):
             self.histogram_law(name)
 
@@ -136,18 +129,18 @@ class PresenceAllocation(AnyUnitPlan):
         return CellWindow(prices, low, high, self._cap(outputs, self.form))
 
     def centres(self, outputs: Outputs) -> Ints:
-        """Return what each cell's range was chosen around, in parts of the span."""
+        """Return the centre of each cell's range, in parts of the span."""
         if isinstance(self.form, OneShot):
             return np.full(self.n_cells, self.median(outputs))
         return self._coarse_row(outputs)[1]
 
     def histogram(self, outputs: Outputs) -> tuple[str, Ints, Ints]:
-        """Return the histogram of which the published map's ranges follow: name, edges, votes."""
+        """Return the histogram behind the ranges of the published map: name, edges, votes."""
         if isinstance(self.form, OneShot):
-            votes = self._values(outputs).votes(outputs)
+            votes = self._values(outputs).noisy(outputs)
             return VALUES, *used_bins(self._value_edges(outputs), votes)
         _, centres, prices = self._coarse_row(outputs)
-        votes = self._residuals(outputs, self.form).votes(outputs)
+        votes = self._residuals(outputs, self.form).noisy(outputs)
         return RESIDUALS, *used_bins(within_reach(centres, prices), votes)
 
     def decode(self, outputs: Outputs) -> PresenceMap:
@@ -160,7 +153,7 @@ class PresenceAllocation(AnyUnitPlan):
         return decode_map(window, noisy, self.law, cut, centres, self.threshold, levels)
 
     def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:
-        """Return what the ranges of the published map cut off."""
+        """Return the excess beyond the ranges of the published map."""
         name, edges, votes = self.histogram(outputs)
         origin = centres if name == RESIDUALS else np.zeros_like(centres)
         return BeyondRange.of(
@@ -194,7 +187,7 @@ class PresenceAllocation(AnyUnitPlan):
             yield self._residuals(earlier, self.form)
             if isinstance(self.form.cap, PrivateCap):
                 yield self._user_cap(earlier, self.form.cap)
-        yield WeightMap(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
+        yield weight_map(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
 
     def coarse_law(self, form: ThreeStages) -> NoiseLaw:
         """Return the noise of the coarse map."""
@@ -215,31 +208,30 @@ class PresenceAllocation(AnyUnitPlan):
     def _histogram(
         self,
         name: str,
-        votes: UnitVotes,
         edges: Ints,
         decide: Callable[[PooledLaw], Ints],
         n_decided: int,
-    ) -> PooledHistogram:
-        """Return the stage of a histogram whose row holds what is decided by its law."""
+        around: tuple[Ints, Ints] | None = None,
+    ) -> NoisyTotals:
+        """Return the stage of a histogram; its row also holds decisions made by its law."""
         noise = self.histogram_law(name)
 
         def decided(noisy: Ints) -> Ints:
             return decide(PooledLaw.of(edges / PARTS, noisy, noise))
 
         # Bins of distances are the same whatever the centres are: some are out of reach.
-        inner = (edges if votes.around is None else RESIDUAL_EDGES)[1:-1]
-        return PooledHistogram(name, votes, inner, noise, AnyUnit.of(noise), decided, n_decided)
+        inner = (edges if around is None else RESIDUAL_EDGES)[1:-1]
+        stage = value_votes(name, self.span_quanta, inner, noise, around)
+        return replace(stage, decide=decided, n_decided=n_decided)
 
-    def _wide_values(self) -> PooledHistogram:
+    def _wide_values(self) -> NoisyTotals:
         """Return the stage that decides where bins of values are narrow."""
-        return self._histogram(
-            WIDE_VALUES, UnitVotes(self.span_quanta), VALUE_EDGES, crowded_range, 2
-        )
+        return self._histogram(WIDE_VALUES, VALUE_EDGES, crowded_range, 2)
 
     def _value_edges(self, outputs: Outputs) -> Ints:
         return refined_edges(*self._wide_values().decisions(outputs).tolist())
 
-    def _values(self, earlier: Outputs) -> PooledHistogram:
+    def _values(self, earlier: Outputs) -> NoisyTotals:
         """Return the stage that decides the median and the ends of the first range."""
         edges = self._value_edges(earlier)
         law = self.law if isinstance(self.form, OneShot) else self.coarse_law(self.form)
@@ -252,7 +244,7 @@ class PresenceAllocation(AnyUnitPlan):
                 [median, *best_ranges(values, median, noise, weight, around=False)]
             )
 
-        return self._histogram(VALUES, UnitVotes(self.span_quanta), edges, decide, 3)
+        return self._histogram(VALUES, edges, decide, 3)
 
     def median(self, outputs: Outputs) -> int:
         """Return the median of the values, in parts."""
@@ -264,20 +256,25 @@ class PresenceAllocation(AnyUnitPlan):
         _, low, high = self._values(outputs).decisions(outputs)
         return CellWindow(ones, low * ones, high * ones, cap)
 
-    def _coarse_map(self, earlier: Outputs, form: ThreeStages) -> CoarseMap:
+    def _coarse_map(self, earlier: Outputs, form: ThreeStages) -> NoisyTotals:
         law = self.coarse_law(form)
         window, median = self._first_window(earlier), self.median(earlier)
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
-        refinement = MapRefinement(law.sum_deviation, self.threshold, median, self.shape)
-        return CoarseMap(COARSE_MAP, window, self.span_quanta, law, refinement)
+        refined = MapRefinement(law.sum_deviation, self.threshold, median, self.shape)
+
+        def decide(noisy: Ints) -> Ints:
+            return np.concatenate(refined.centres_and_prices(window, noisy))
+
+        stage = weight_map(COARSE_MAP, window, self.span_quanta, law)
+        return replace(stage, decide=decide, n_decided=2 * self.n_cells)
 
     def _coarse_row(self, outputs: Outputs) -> tuple[Ints, Ints, Ints]:
         """Return the noisy numbers of the coarse map, the centres and the prices."""
         row, n = outputs[COARSE_MAP][0], self.n_cells
         return row[: 2 * n], row[2 * n : 3 * n], row[3 * n :]
 
-    def _residuals(self, earlier: Outputs, form: ThreeStages) -> PooledHistogram:
+    def _residuals(self, earlier: Outputs, form: ThreeStages) -> NoisyTotals:
         """Return the stage that decides the ends of each cell's range."""
         noisy, centres, prices = self._coarse_row(earlier)
         capped = float(CAPPED_WEIGHT) if isinstance(form.cap, PrivateCap) else 1.0
@@ -292,10 +289,10 @@ class PresenceAllocation(AnyUnitPlan):
             ends[:, is_open] = best_ranges(distances, centres[is_open], noise, own, around=True)
             return ends.ravel()
 
-        votes, edges = UnitVotes(self.span_quanta, (centres, prices)), within_reach(centres, prices)
-        return self._histogram(RESIDUALS, votes, edges, decide, 2 * self.n_cells)
+        edges, around = within_reach(centres, prices), (centres, prices)
+        return self._histogram(RESIDUALS, edges, decide, 2 * self.n_cells, around)
 
-    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> PooledHistogram:
+    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> NoisyTotals:
         prices, noise = self._coarse_row(earlier)[2], self.promise.part(cap.share).noise()
         return cap_stage(prices, norm_of(self.law), noise, cap.quantile)
 

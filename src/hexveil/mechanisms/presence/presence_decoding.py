@@ -85,7 +85,7 @@ class PresenceMap(ReadOnlyArrays):
         Weight of the units in the cell and its 95 % interval; a unit has a weight of at most 1 over
         all cells, less under a cap if it has few records.
     smoothed : ndarray of float, shape (n_cells,)
-        An average for every cell, closed ones too: by `cell_effects` on a grid of several
+        An average for every cell, closed ones too: by `map_refinement` on a grid of several
         dimensions, without an interval; on others the mean, and in closed cells their centre.
     weight_noisy, balance_noisy : ndarray of float, shape (n_cells,)
         A + B and A - B, neither cut at 0 nor clipped: sums over cells are unbiased.

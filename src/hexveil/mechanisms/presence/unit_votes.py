@@ -14,65 +14,55 @@ Source: `contribution`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.promise import PARTS
-from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.pooled_histogram import PooledHistogram
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.presence.any_unit import AnyUnit, total_over_units
+from hexveil.mechanisms.presence.any_unit import any_unit_stage
 from hexveil.mechanisms.presence.contribution import (
-    L1,
     MAX_PRICE,
     Norm,
     positions,
     priced_records,
     unit_weights,
 )
+from hexveil.mechanisms.private_quantile import ListedPoints
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import PrivateSums
-    from hexveil.mechanisms.private_quantile import ListedPoints
+    from hexveil.mechanisms.contract import NoisyTotals
     from hexveil.model.private_pairs import PrivatePairs
 
 
-@dataclass(frozen=True, eq=False)
-class UnitVotes:
-    """Positions of units' means in parts of the span, with even votes, or relative to centres.
+def value_votes(
+    name: str, span_quanta: int, edges: Ints, law: NoiseLaw, around: tuple[Ints, Ints] | None = None
+) -> NoisyTotals:
+    """Return the stage of votes for where units' means lie, in parts of the span.
 
-    Attributes
-    ----------
-    span_quanta : int
-    around : pair of ndarray of int64, shape (n_cells,), optional
-        Centres of cells, and prices at which a unit votes as it weighs.
+    Votes are even; or, `around` centres of cells, at prices by which a unit votes as it weighs.
     """
-
-    span_quanta: int
-    around: tuple[Ints, Ints] | None = None
-
-    def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
-        """Return the votes of each place, shape (1, n_points + 1). PRIVATE."""
-        # Public arrays alone: an executor is sent this, and no stage with all that is in it.
-        return total_over_units(sums, partial(_votes, of=self, candidates=candidates))[None]
+    points = ListedPoints(edges)
+    votes = partial(_votes, span_quanta=span_quanta, points=points, around=around)
+    return any_unit_stage(name, points.size + 1, law, votes)
 
 
-def _votes(pairs: PrivatePairs, *, of: UnitVotes, candidates: ListedPoints) -> Ints:
+def _votes(
+    pairs: PrivatePairs, *, span_quanta: int, points: ListedPoints, around: tuple[Ints, Ints] | None
+) -> Ints:
     """Return the votes of some units by place. PRIVATE."""
-    values, votes = positions(pairs, of.span_quanta), _even_votes(pairs)
-    if of.around is not None:
-        centres, prices = of.around
+    values, votes = positions(pairs, span_quanta), _even_votes(pairs)
+    if around is not None:
+        centres, prices = around
         values, votes = values - centres[pairs.cell], unit_weights(pairs, prices, cap=0)
-    places = candidates.places(values)
     # Exact: every partial sum is a whole number below 2^53.
-    return np.bincount(places, votes, candidates.size + 1).astype(np.int64)
+    return np.bincount(points.places(values), votes, points.size + 1).astype(np.int64)
 
 
 def _even_votes(pairs: PrivatePairs) -> Ints:
@@ -85,37 +75,19 @@ LEAST_OCTAVE, OCTAVES = -6, 26
 """Caps lie from 2^-6 to 2^20 records of a typical price."""
 
 
-@dataclass(frozen=True, eq=False)
-class UnitTotals(ReadOnlyArrays):
-    """Priced records of each unit, `PARTS` votes each; units without any do not vote.
-
-    Attributes
-    ----------
-    prices : ndarray of int64, shape (n_cells,)
-    norm : Norm
-        Size of a unit's priced records, as in the map that is capped.
-    """
-
-    prices: Ints
-    norm: Norm = L1
-
-    def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
-        """Return the votes of each place, shape (1, n_points + 1). PRIVATE."""
-        work = partial(_votes_of_totals, prices=self.prices, norm=self.norm, candidates=candidates)
-        return total_over_units(sums, work)[None]
-
-
 def _votes_of_totals(
-    pairs: PrivatePairs, *, prices: Ints, norm: Norm, candidates: ListedPoints
+    pairs: PrivatePairs, *, prices: Ints, norm: Norm, points: ListedPoints
 ) -> Ints:
-    """Return the votes of some units by place. PRIVATE."""
+    """Return the votes of some units by place, those without priced records have none. PRIVATE."""
     totals = norm.sizes(pairs, priced_records(pairs, prices))
-    places = candidates.places(totals[totals > 0])
-    return PARTS * np.bincount(places, minlength=candidates.size + 1)
+    return PARTS * np.bincount(points.places(totals[totals > 0]), minlength=points.size + 1)
 
 
-def cap_stage(prices: Ints, norm: Norm, noise: NoiseLaw, quantile: Fraction) -> PooledHistogram:
-    """Return the stage whose decision is the cap, in priced records; at least 1."""
+def cap_stage(prices: Ints, norm: Norm, noise: NoiseLaw, quantile: Fraction) -> NoisyTotals:
+    """Return the stage that decides the cap, in priced records; at least 1.
+
+    The norm is that of the map that is capped.
+    """
     octaves = LEAST_OCTAVE + np.arange(OCTAVES + 1, dtype=np.float64)
     caps = np.maximum(np.rint(middle_price(prices) * 2.0**octaves), 1.0).astype(np.int64)
 
@@ -125,8 +97,9 @@ def cap_stage(prices: Ints, norm: Norm, noise: NoiseLaw, quantile: Fraction) -> 
         cap = middle_price(prices) * 2.0 ** (LEAST_OCTAVE + octave)
         return np.array([max(round(cap), 1)], dtype=np.int64)
 
-    report = AnyUnit.of(noise)
-    return PooledHistogram(USER_CAP, UnitTotals(prices, norm), caps[1:-1], noise, report, decide, 1)
+    votes = partial(_votes_of_totals, prices=prices, norm=norm, points=ListedPoints(caps[1:-1]))
+    stage = any_unit_stage(USER_CAP, OCTAVES, noise, votes)
+    return replace(stage, decide=decide, n_decided=1)
 
 
 def middle_price(prices: Ints) -> int:

@@ -13,16 +13,18 @@ release of them already paid for; one fitted to the records' own values would vo
 Integers, sensitivity, bias: those of the chosen mechanism.
 """
 
-from __future__ import annotations
-
 import json
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
+from hexveil.base.rational import Number
 from hexveil.mechanisms.contract import PrivateSums, ProvenError
 from hexveil.mechanisms.priors import (
     PerUser,
@@ -32,27 +34,17 @@ from hexveil.mechanisms.priors import (
     draw_user_means,
     numbers_per_trial,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, check_epsilon, study_cell
-from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan, unknown_choice
-from hexveil.mechanisms.single_cell.linear.array_averaging import ArrayAveraging, OptArrayAveraging
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import Baseline, OptimalClipping
-from hexveil.mechanisms.single_cell.private_range.akmv import AKMV
-from hexveil.mechanisms.single_cell.private_range.levy import Levy
-from hexveil.mechanisms.single_cell.private_range.quantile_averaging import (
-    FixedQuantile,
-    OptimizedQuantile,
+from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
+from hexveil.mechanisms.single_cell.cell_allocation import (
+    CellAllocation,
+    CellProblem,
+    check_epsilon,
+    study_cell,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from fractions import Fraction
-
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Floats
-    from hexveil.base.rational import Number
-    from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation
-
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan, unknown_choice
+from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
+from hexveil.mechanisms.single_cell.levy import Levy
+from hexveil.mechanisms.single_cell.quantile_averaging import AKMV, FixedQuantile, OptimizedQuantile
 
 PAPERS_MECHANISMS: tuple[CellMechanism, ...] = (
     Baseline(),
@@ -87,7 +79,7 @@ class AutoPlan(CellPlan):
     """
 
     chosen: CellMechanism
-    predictions: Mapping[str, Prediction]
+    predictions: "Mapping[str, Prediction]"
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,16 +4,17 @@ Neighbours: one user's values all change within the bounds; users and counts are
 Loss: the sum over the stages of what each costs a user at most, whatever the others found.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from fractions import Fraction
+from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hexveil.accounting.sensitivity import check_counts
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
 from hexveil.mechanisms.contract import (
@@ -26,14 +27,7 @@ from hexveil.mechanisms.contract import (
     StatisticError,
 )
 from hexveil.mechanisms.private_quantile import ROUND_UP
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy
+from hexveil.model.occupancy import Occupancy
 
 LN20 = math.log(20.0)
 """Laplace noise exceeds so many scales with probability 5 percent."""

@@ -6,16 +6,18 @@ Estimates come from the contract's own loop: the same stages, integers and decod
 with a noise source that is handed in.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
+from hexveil.base.rational import Number
 from hexveil.mechanisms.contract import (
     UNMETERED,
     MemoryJournal,
@@ -27,16 +29,12 @@ from hexveil.mechanisms.contract import (
     Values,
     execute,
 )
-from hexveil.mechanisms.single_cell.cell_allocation import check_epsilon, study_cell
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Floats
-    from hexveil.base.rational import Number
-    from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
+from hexveil.mechanisms.single_cell.cell_allocation import (
+    CellAllocation,
+    CellProblem,
+    check_epsilon,
+    study_cell,
+)
 
 
 class CellMechanism(ABC):
@@ -84,7 +82,7 @@ class CellMechanism(ABC):
         """Return the name of the mechanism that a choice takes."""
         return self.name
 
-    def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> CellPlan:
+    def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> "CellPlan":
         """Return the public plan of one cell in value units, for a study.
 
         Parameters

@@ -14,12 +14,12 @@ The sum of arrays clipped to a range of width w moves by at most Σ min(w, reach
 pieces: one piece under BESTFIT, up to two under WRAPAROUND (ERRATA 7).
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -32,15 +32,10 @@ from hexveil.accounting.pseudo_user_caps import (
     surrogate_cap,
 )
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, check_cap, wrap_around
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.single_cell.linear.clipped_user_sums import weighted_share
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-    from fractions import Fraction
-
-    from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import PrivateSums
+from hexveil.mechanisms.contract import PrivateSums
+from hexveil.mechanisms.single_cell.clipped_user_sums import weighted_share
 
 GroupingRule = Literal["best_fit", "wrap_around"]
 CapRule = Literal[
@@ -132,7 +127,7 @@ class PseudoUserMeans:
     fill: Ints
 
     @classmethod
-    def from_grouping(cls, groups: PseudoUsers, counts: Ints, span: int) -> PseudoUserMeans:
+    def from_grouping(cls, groups: PseudoUsers, counts: Ints, span: int) -> "PseudoUserMeans":
         """Return the reading of a grouping."""
         # Sorted by array once, so that measuring is a single pass.
         order = np.argsort(groups.piece_array, kind="stable")

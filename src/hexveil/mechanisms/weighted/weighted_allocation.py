@@ -25,12 +25,10 @@ from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
     DrawnRow,
-    LaplaceNoise,
     Values,
 )
 from hexveil.mechanisms.estimates import widened
 from hexveil.mechanisms.sensitivity_report import noise_of_law
-from hexveil.mechanisms.weighted.weighted_mean import FactoredSquares
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 
 if TYPE_CHECKING:
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import (
+        EstimateGrid,
         NoiseRequest,
         Outputs,
         PrivateSums,
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
+    from hexveil.model.public_metadata import ValueLattice
 
 
 class RangeErrors(Protocol):
@@ -93,16 +93,13 @@ class WeightedStage(DrawnRow):
         # Means first: the order of the stored row, which noise, sensitivity and measure share.
         means = self.mean.scales(self.ends[1] - self.ends[0])
         squares = [variance.scales for variance in self.variances]
-        if self.law != LAPLACE:
-            # One vector: what a unit moves in it is limited in L2, not statistic by statistic.
-            return (noise_of_law(self.law, np.concatenate([means, *squares])),)
-        return tuple(map(LaplaceNoise, (means, *squares)))
+        return (noise_of_law(self.law, np.concatenate([means, *squares])),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return how far each user can move them."""
-        means = self.mean.sensitivity(self.ends[1] - self.ends[0])
-        reports = means, *(variance.sensitivity() for variance in self.variances)
-        return reports if self.law == LAPLACE else (FactoredSquares(reports),)
+        means = self.mean.moves(self.ends[1] - self.ends[0])
+        squares = (variance.moves for variance in self.variances)
+        return (self.mean.sensitivity(means, *squares),)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the integers of all cells. PRIVATE."""
@@ -110,9 +107,7 @@ class WeightedStage(DrawnRow):
             self.mean.measure(sums, self.ends),
             *(variance.measure(sums, self.ends, self.lattice_steps) for variance in self.variances),
         ]
-        if self.law != LAPLACE:
-            return (Values(np.concatenate(numbers, axis=1)),)
-        return tuple(map(Values, numbers))
+        return (Values(np.concatenate(numbers, axis=1)),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +147,20 @@ class WeightedAllocation(ReadOnlyArrays):
     booked: Floats
     errors: RangeErrors
     law: NoiseLaw = LAPLACE
+
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+        """Refuse narrower bounds, missing sums of squares, and numbers that leave 64 bits."""
+        self.mean.check_bounds(self.lattice, scale)
+        self.mean.check_room(self.lattice_steps, epsilon)
+        for variance in self.variances:
+            variance.check(epsilon, has_squares=has_squares)
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:
+        """Return where published numbers can lie, by statistic."""
+        grids = {"mean": self.mean.grid(self.lattice)}
+        for variance in self.variances:
+            grids["variance"] = variance.grid(models["variance"].unit)
+        return grids
 
     def losses(self) -> Floats:
         """Return each user's privacy loss, whatever range is released; rounded up: booked."""
@@ -218,18 +227,14 @@ class WeightedAllocation(ReadOnlyArrays):
         """Return the published statistics."""
         ends, numbers = self.released_range(outputs), self.numbers(outputs)
         errors = self.errors(ends)
-        decoded = {}
-        mean = self.lattice.in_units(self.mean.averages(numbers["mean"]))
-        grid = self.mean.grid(self.lattice)
-        decoded["mean"] = mean, grid
+        grids = self.grids(errors)
+        decoded = {"mean": self.lattice.in_units(self.mean.averages(numbers["mean"]))}
         for variance in self.variances:
-            grid = variance.grid(errors["variance"].unit)
             # A whole number of steps, so that the published variance lies on its grid.
             in_steps = variance.estimates(
                 numbers["variance"], numbers["mean"], ends, self.lattice_steps
             )
-            decoded["variance"] = in_steps * grid.step, grid
+            decoded["variance"] = in_steps * grids["variance"].step
         return tuple(
-            Decoded(name, decoded[name][0][None], decoded[name][1], errors[name])
-            for name in self.published
+            Decoded(name, decoded[name][None], grids[name], errors[name]) for name in self.published
         )

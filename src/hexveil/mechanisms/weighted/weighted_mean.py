@@ -25,28 +25,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.moves import ULP, add_up, quotient, squares
+from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
 from hexveil.mechanisms.contract import EstimateGrid
-from hexveil.mechanisms.sensitivity_report import GaussianNoise, LaplaceNoise, is_gaussian_sound
+from hexveil.mechanisms.mapped_moves import MappedMoves
 from hexveil.mechanisms.stage_data import TAIL, map_weighted
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.mechanisms.contract import PrivateSums
-    from hexveil.mechanisms.sensitivity_report import NoiseRequest
     from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.pair_columns import Weights
+    from hexveil.model.public_metadata import ValueLattice
 
     Ends = tuple[int, int] | tuple[Ints, Ints]
 
@@ -89,88 +88,25 @@ def laplace_scales(
     return np.array(list(exact), dtype=np.float64)
 
 
-# ---- sensitivity, charged where the pairs are ----
+# ---- sensitivity ----
 
 
-@dataclass(frozen=True, eq=False)
-class FactoredSensitivity(ReadOnlyArrays):
-    """Sensitivity of weighted sums: a pair moves its cell's number by its weight times a width.
+def weighted_moves(width: Ints, scale: Floats) -> StatisticMoves:
+    """Return that a pair moves its cell's number by its weight times a width.
 
-    Attributes
+    Parameters
     ----------
-    weights : Weights
     width : ndarray of int64, shape (n_cells,)
         Most that a weight of 1 moves each cell's number: the width of its range in quanta; the
         parts of a second moment, and 0 in cells of one record.
-    measured : ndarray of bool, shape (n_cells,)
-        Cells that have a number; the scales of a request are theirs, in this order.
-    spent : tuple of ndarray of float, shape (n_cells,)
-        Losses per unit of weight that an earlier stage authorised, and that it spent of them; empty
-        where there was none.
+    scale : ndarray of float, shape (n_cells,)
+        Noise; infinite where a cell has no number.
     """
-
-    weights: Weights
-    width: Ints
-    measured: NDArray[np.bool_]
-    spent: tuple[Floats, ...] = ()
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002  of the weights
-        """Return each user's loss beyond the authorised one, rounded down."""
-        assert isinstance(request, LaplaceNoise)  # noqa: S101  sums are noised by nothing else
-        scales = np.full(self.width.size, np.inf)
-        scales[self.measured] = np.atleast_2d(request.scales)[0]
-        cells = self.width, scales, *self.spent
-        return np.asarray(self.weights.map_users(_losses, cells))
+    return StatisticMoves.of(_moved, (width,), scale)
 
 
-@dataclass(frozen=True, eq=False)
-class FactoredSquares:
-    """Sensitivity of the same sums in one stage of Gaussian noise: squares of moves add up.
-
-    Attributes
-    ----------
-    reports : tuple of FactoredSensitivity
-        Of each statistic, of the same weights, in the order of a request's entries.
-    """
-
-    reports: tuple[FactoredSensitivity, ...]
-
-    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:  # noqa: ARG002
-        """Return infinity: no pure loss limits Gaussian noise."""
-        return np.full(n_users, np.inf)
-
-    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
-        """Return each user's charge as a square of μ, rounded down."""
-        if not is_gaussian_sound(request):
-            return np.full(n_users, np.inf)
-        sizes = [int(np.count_nonzero(report.measured)) for report in self.reports]
-        cells: list[Ints | Floats] = []
-        parts = np.split(request.deviations, np.cumsum(sizes)[:-1])
-        for report, deviations in zip(self.reports, parts, strict=True):
-            everywhere = np.full(report.width.size, np.inf)
-            everywhere[report.measured] = deviations
-            cells += [report.width, everywhere]
-        return np.asarray(self.reports[0].weights.map_users(_squares, cells))
-
-
-def _squares(pairs: Pairs, weight: Ints, *cells: NDArray[Any]) -> Floats:
-    """Return each user's square of μ, of pairs of widths and deviations per cell."""
-    moved = [
-        (weight * width[pairs.cell], deviations[pairs.cell])
-        for width, deviations in zip(cells[::2], cells[1::2], strict=True)
-    ]
-    return add_up(pairs.user, squares(moved), pairs.n_users, up=False)
-
-
-def _losses(pairs: Pairs, weight: Ints, width: Ints, scales: Floats, *spent: Floats) -> Floats:
-    terms = quotient(weight * width[pairs.cell], scales[pairs.cell])
-    if spent:
-        authorised, used = (weight * one[pairs.cell] for one in spent)
-        unspent = np.where(np.isfinite(scales[pairs.cell]), authorised - used, 0.0)
-        # A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
-        rounding = 16.0 * ULP * (terms + authorised + used)
-        terms = np.maximum(terms - unspent - rounding, 0.0)
-    return add_up(pairs.user, (terms,), pairs.n_users, up=False)
+def _moved(pairs: Pairs, weight: Ints, width: Ints) -> Ints:
+    return weight * width[pairs.cell]
 
 
 # ---- means ----
@@ -202,12 +138,13 @@ class WeightedMean(ReadOnlyArrays):
         """Return R of each cell for a range of `width` quanta: its noise, rounded up."""
         return laplace_scales(self.noise, self.totals, width, share)
 
-    def sensitivity(self, width: int) -> FactoredSensitivity:
+    def sensitivity(self, *statistics: StatisticMoves) -> MappedMoves:
+        """Return by how much each pair moves its cell's numbers of one draw."""
+        return MappedMoves(PairMoves(self.occupancy, statistics, weight=self.weight))
+
+    def moves(self, width: int | Ints) -> StatisticMoves:
         """Return that a pair moves its cell's number by W (b - a), exactly."""
-        n_cells = self.noise.size
-        return FactoredSensitivity(
-            self.weight, np.full(n_cells, width), np.ones(n_cells, dtype=bool)
-        )
+        return weighted_moves(np.full(self.noise.size, width), np.ones(self.noise.size))
 
     def measure(self, sums: PrivateSums, ends: Ends) -> Ints:
         """Return y of every cell, shape (batch, n_cells). PRIVATE.
@@ -245,6 +182,24 @@ class WeightedMean(ReadOnlyArrays):
         """
         if not self.weight.is_sound() or not (self.noise > 0).all():
             raise InputError("the plan has a cell without weights or noise; plan again.")
+
+    def check_bounds(self, lattice: CellLattice, scale: ValueLattice) -> None:
+        """Refuse narrower bounds, and records of one user that do not fit with their weight.
+
+        Raises
+        ------
+        InputError
+        """
+        if lattice.lower.any() or (lattice.width != scale.span_quanta).any():
+            raise InputError(
+                "a private clipping range is found within the bounds that the records were read "
+                "with; leave bounds out of the plan."
+            )
+        if WEIGHT_RESOLUTION * int(self.occupancy.records_per_user.max()) >= ROOM:
+            raise InputError(
+                "so many records of one user do not fit whole numbers of 64 bits with their "
+                'weight; ask for clipping_range "bounds".'
+            )
 
     def check_room(self, width: int, epsilon: float) -> None:
         """Refuse, from public facts, statistics and noise that could leave 64 bits."""

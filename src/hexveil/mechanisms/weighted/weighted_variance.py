@@ -57,13 +57,14 @@ from hexveil.mechanisms.clipped.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.contract import EstimateGrid
 from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.stage_data import TAIL, map_weighted
-from hexveil.mechanisms.weighted.weighted_mean import FactoredSensitivity, laplace_scales
+from hexveil.mechanisms.weighted.weighted_mean import laplace_scales, weighted_moves
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
+    from hexveil.accounting.moves import StatisticMoves
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import PrivateSums
@@ -130,12 +131,11 @@ class WeightedVariance(ReadOnlyArrays):
         scales = laplace_scales(self.noise, self.mean.totals, 2**BITS)
         return np.where(self.noise > 0, scales, 1.0)
 
-    def sensitivity(self) -> FactoredSensitivity:
-        """Return that a pair moves its cell's number by 2^20 W, exactly."""
+    @property
+    def moves(self) -> StatisticMoves:
+        """By how many parts a pair moves its cell's number: by 2^20 W, exactly."""
         varies = self._varies()
-        return FactoredSensitivity(
-            self.mean.weight, varies * np.int64(2**BITS), np.ones_like(varies)
-        )
+        return weighted_moves(varies * np.int64(2**BITS), np.ones(varies.size))
 
     def measure(self, sums: PrivateSums, ends: tuple[int, int], lattice_steps: int) -> Ints:
         """Return Y of every cell, shape (batch, n_cells). PRIVATE.

@@ -1,4 +1,4 @@
-"""Clipping ranges of single cells: shares of ε for each stage, weights and noise.
+"""ClippingKind ranges of single cells: shares of ε for each stage, weights and noise.
 
 One range for the whole map cuts off cells that differ much from the others. Here a histogram of all
 user means gives the range of a first look at every cell, at the share `FIRST_SHARE` of what is left
@@ -19,20 +19,36 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanErrorModel
-from hexveil.accounting.noise_law import LAPLACE
-from hexveil.accounting.promise import PARTS
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
+from hexveil.accounting.promise import PARTS, choices_worth, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.cell_range_allocation import ReleasedCellRanges
+from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
+    CellRangeAllocation,
+    PosteriorRangeSelection,
+    ReleasedCellRanges,
+)
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
+from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
 from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE, distance_vote_ratio
+from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+from hexveil.planning.allocation import weighted_rows
+from hexveil.planning.calibration import fit_noise
+from hexveil.planning.clipping_range.clipping import (
+    ClippingKind,
+    StatedLosses,
+    check_weights,
+    lattice_of,
+    misfit,
+    weighted_losses,
+)
 from hexveil.planning.clipping_range.private_range import (
     MIN_RANK_PRECISION,
     PRIOR_SD,
@@ -46,12 +62,21 @@ from hexveil.planning.clipping_range.user_weights import (
     find_user_weights,
     max_bias,
 )
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign
 
 if TYPE_CHECKING:
+    from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.pair_columns import Weights
+    from hexveil.model.public_metadata import ValueLattice
+    from hexveil.planning.allocation import PlanAllocation
+    from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocation
+    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+    from hexveil.planning.request import Request
 
 
 FIRST_SHARE = Fraction(3, 10)
@@ -66,6 +91,12 @@ FEW_VOTES, MANY_VOTES = 160, 480
 """Votes times epsilon of the histogram below which it is rough, and above which it is precise."""
 MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
 """Shares of ε for the spread; it is not measured where it would cost more."""
+MAX_SPREAD_SHARES = {LAPLACE: MAX_SPREAD_SHARE, GAUSSIAN: Fraction(1, 20)}
+"""Largest share of the promise for it."""
+CELLS_EXPECTED = {LAPLACE: 0.9, GAUSSIAN: 0.85}
+"""Share of the promise that is expected to be left to the cells."""
+HISTOGRAM_WEIGHTS = 2
+"""A user who changes takes its votes from some bins, and gives them to others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +162,11 @@ class CellRangePlan(ReadOnlyArrays):
     def epsilon(self) -> Fraction:
         """Loss of every user by the stages that look at the whole map, without a δ."""
         return self.histogram_loss + self.spread_epsilon
+
+    def shared(self, delta: Fraction) -> Promise:
+        """Return the loss of every user of the map: whoever is in it may move the histogram."""
+        spread = choices_worth(self.spread_epsilon, delta, 1)
+        return of_amount(self.histogram_loss + spread.amount, delta)
 
     @property
     def measures_spread(self) -> bool:
@@ -223,6 +259,7 @@ def _thousandths_up(share: Fraction) -> Fraction:
 
 def plan_cell_ranges(
     occupancy: Occupancy,
+    promise: Promise,
     epsilon: Fraction,
     share: Fraction | None,
     iterations: int = ITERATIONS,
@@ -232,8 +269,10 @@ def plan_cell_ranges(
     Parameters
     ----------
     occupancy : Occupancy
-    epsilon : Fraction
+    promise : Pure or Squares
         The most that a user may lose, in all.
+    epsilon : Fraction
+        The promise as it was asked for.
     share : Fraction or None
         Part of it for the pooled histogram; default by the votes.
     iterations : int
@@ -244,20 +283,29 @@ def plan_cell_ranges(
     InputError
         If the share leaves nothing for the cells.
     """
-    # What is left for the cells follows from the weights' votes; 10 % less changes weights little.
-    expected_loss = 0.9 * float(epsilon)
+    # What is left for the cells follows from the weights' votes; some less changes weights little.
+    law, delta = promise.law, promise.delta
+    expected = CELLS_EXPECTED[law] * float(promise.amount)
     prior = user_mean_prior(HALF_WIDTH)
-    weights = find_user_weights(occupancy, expected_loss, prior, iterations)
-    pooled = histogram_share(total_votes(weights.weight), epsilon) if share is None else share
-    inside = spread_share(distance_vote_ratio(weights.weight), epsilon)
-    if pooled + inside >= 1:
+    weights = find_user_weights(occupancy, expected, prior, iterations, law=law)
+    if share is None:
+        # Gaussian votes as precise as those of a pure plan of this ε, if they do not cost too much.
+        wanted = epsilon * histogram_share(total_votes(weights.weight), epsilon)
+        most = promise.part(MAX_HISTOGRAM_SHARE).amount
+        pooled = min(promise.laplace_amount(wanted, HISTOGRAM_WEIGHTS), most)
+    else:
+        pooled = promise.part(share).amount
+    inside = epsilon * spread_share(distance_vote_ratio(weights.weight), epsilon)
+    # A pure loss that is too small for a choice finds ranges by luck: no more than a part.
+    inside = min(inside, promise.part(MAX_SPREAD_SHARES[law]).choices(1))
+    plan = CellRangePlan(pooled, inside, FIRST_SHARE, weights.weight)
+    left = promise.amount - plan.shared(delta).amount
+    if left <= 0:
         raise InputError(
-            f"range_share {decimal_text(pooled)} leaves nothing for the cells: the spread of user "
-            f"means within cells takes {decimal_text(inside)} of epsilon."
+            f"range_share {decimal_text(share or Fraction(0))} leaves nothing for the cells: the "
+            f"spread of user means within cells takes {decimal_text(inside / epsilon)} of epsilon."
         )
-    shares = epsilon * pooled, epsilon * inside
-    noise = weights.noise * expected_loss / float(epsilon - sum(shares))
-    return CellRangePlan(*shares, FIRST_SHARE, weights.weight), noise
+    return plan, weights.noise * (expected / float(left)) ** (1.0 / law.power)
 
 
 def mean_error_model(
@@ -296,3 +344,103 @@ def mean_error_model(
         expected_bias=np.hypot(by_weights, expected_clipping_error(HALF_WIDTH)),
         law=law,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class PerCellRange(ClippingKind):
+    """User means are clipped to ranges of their cells, which depend on a first look."""
+
+    plan: CellRangePlan
+    mode: ClassVar[Literal["per-cell"]] = "per-cell"
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether its weights are those of these cells and users."""
+        return self.plan.weight.fits(occupancy)
+
+    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+        """Refuse weights, noise or statistics that no such plan has."""
+        check_weights(self.plan.weight, rows)
+        if request.noised != ("mean",):
+            raise misfit()
+
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+        """Return the error model of the means."""
+        noise = rows.mean_noise(problem)
+        return mean_error_model(problem.span, self.plan, noise, problem.request.law)
+
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
+        """Refuse variances."""
+        raise InputError('clipping_range "per-cell" publishes the mean alone.')
+
+    def shared(self, delta: Fraction) -> Promise:
+        """Return the loss of every user of the map: whoever is in it may move the histogram."""
+        return self.plan.shared(delta)
+
+    def losses(
+        self,
+        problem: PlanningProblem,
+        rows: PlanRows,
+        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
+    ) -> StatedLosses:
+        """Return the losses of the plan."""
+        noise, shared = rows.mean_noise(problem), self.shared(problem.request.delta)
+        return weighted_losses(problem.occupancy, self.plan.weight, (noise,), shared)
+
+    def stages(self, plan: Decisions, scale: ValueLattice) -> CellRangeAllocation:
+        """Return histogram, spread and looks at cells, on the lattice of the records."""
+        decided, lattice, steps = self.plan, lattice_of(plan, scale), scale.span_quanta
+        delta, noise = plan.problem.request.delta, plan.rows.mean_noise(plan.problem)
+        lower = float(lattice.lower_value[0])
+        selection = PosteriorRangeSelection(
+            CellDesign.of(decided.weight),
+            noise,
+            float(decided.first_share),
+            (lower, lower + lattice.quantum * steps),
+            is_gaussian=bool(delta),
+        )
+        allocation = (GaussianCellRanges if delta else CellRangeAllocation)(
+            of_amount(decided.histogram_loss, delta),
+            decided.spread_epsilon,
+            decided.first_share,
+            WeightedMean(plan.problem.occupancy, decided.weight, noise),
+            lattice,
+            steps,
+            selection,
+            _CellErrors(plan, self, steps),
+            plan.booked,
+        )
+        allocation.check()
+        return allocation
+
+    def with_outputs(self, stages: ReleaseAllocation, outputs: Outputs) -> PerCellRange:
+        """Return the same with the ranges that a release chose."""
+        assert isinstance(stages, CellRangeAllocation)  # noqa: S101  made by `stages`
+        return self.with_ranges(stages.released(outputs), stages.lattice_steps)
+
+    def with_ranges(self, released: ReleasedCellRanges, lattice_steps: int) -> PerCellRange:
+        """Return the same with ranges in quanta of bounds of so many steps."""
+        outputs = CellRangeOutputs(**vars(released), span_quanta=lattice_steps)
+        return PerCellRange(self.plan.with_outputs(outputs))
+
+
+@dataclass(frozen=True, eq=False)
+class _CellErrors:
+    """Error model of a plan with released ranges."""
+
+    plan: Decisions
+    clipping: PerCellRange
+    lattice_steps: int
+
+    def __call__(self, released: ReleasedCellRanges) -> ErrorModel:
+        """Return the error model for these ranges."""
+        found = self.clipping.with_ranges(released, self.lattice_steps)
+        return found.mean_error(self.plan.problem, self.plan.rows)
+
+
+def allocate_cell_ranges(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
+    """Return weights and noise of cells with ranges of their own."""
+    request = problem.request
+    assert request.epsilon is not None  # noqa: S101  targets are met at an epsilon that is tried
+    share = request.range_share
+    plan, noise = plan_cell_ranges(problem.occupancy, promise, request.epsilon, share)
+    return fit_noise(problem, promise, weighted_rows(problem.occupancy, PerCellRange(plan), noise))

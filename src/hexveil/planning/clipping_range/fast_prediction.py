@@ -1,24 +1,26 @@
-"""Fast prediction of a plan's mean errors, without planning.
+"""Search for the private range of least predicted error, and fast predictions of a plan's errors.
 
 A table of many grids needs no last digits, so the searches of the joint plan of least average error
 (planning/optimizers/mean_error.py) and of the weights under a private interval
 (planning/clipping_range/private_range.py) are cut short. What comes out is the error of a plan that
 could be made, a little worse than the best. Under an interval one set of weights is found; the
-quantiles and the widening are judged by it, and it is found anew for the best of them: plans choose
-their interval in the same way.
+quantiles and the widening are judged by it, and it is found again for the best of them. Plans
+choose their interval in the same way.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.promise import Pure, choices_worth
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
-from hexveil.planning.clipping_range import cell_ranges, private_range
+from hexveil.planning.clipping_range import cell_ranges, private_range, user_weights
+from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.user_weights import (
     MEAN_ABS_NORMAL,
     find_user_weights,
@@ -31,10 +33,10 @@ from hexveil.planning.optimizers.mean_error import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.clipping_range.user_weights import UserMeanPrior, UserWeights
     from hexveil.planning.optimizers.user_factors import ClippingProblem
     from hexveil.planning.request import Request
 
@@ -71,7 +73,7 @@ class ErrorPrediction:
 
 @dataclass(frozen=True)
 class RangeCandidate:
-    """A pair of quantiles, and the widening of the interval between them.
+    """A quantile with its counterpart, and the widening of the interval between them.
 
     Attributes
     ----------
@@ -80,11 +82,6 @@ class RangeCandidate:
 
     quantile: Fraction
     widening: Fraction
-
-    @property
-    def ends(self) -> tuple[Fraction, Fraction]:
-        """The lower quantile, and the widening."""
-        return self.quantile, self.widening
 
     @property
     def half_width_sd(self) -> float:
@@ -96,19 +93,15 @@ class RangeCandidate:
         """Width that is assumed, as a part of the span."""
         return 2.0 * self.half_width_sd * private_range.PRIOR_SD
 
+    @property
+    def prior(self) -> UserMeanPrior:
+        """Prior of user means in the interval."""
+        return private_range.user_mean_prior(self.half_width_sd)
+
     @cached_property
     def clipping_error(self) -> float:
         """Expected clipping error, as a share of the span."""
         return self.width * private_range.expected_clipping_error(self.half_width_sd)
-
-    def remaining_epsilon(self, n_users: int, epsilon: Fraction, share: Fraction | None) -> float:
-        """Return the loss that is left to the cells."""
-        part = (
-            private_range.range_epsilon_share(self.quantile, n_users, epsilon)
-            if share is None
-            else share
-        )
-        return float(epsilon * (1 - part))
 
 
 CELL_RANGE_FLOOR = (
@@ -122,19 +115,116 @@ ALL_CANDIDATES = tuple(
 """All that an interval could be."""
 
 
-def candidates_for(n_users: int, epsilon: Fraction, share: Fraction | None) -> list[RangeCandidate]:
-    """Return the candidates of a plan: each precise quantile, the most precise also widened."""
-    largest = private_range.MAX_RANGE_SHARE if share is None else share
-    sure = [
-        q
-        for q in private_range.QUANTILES
-        if largest * q * n_users * epsilon >= private_range.MIN_RANK_PRECISION
-    ]
-    # If none is precise the innermost is the least imprecise.
-    quantiles = sure or list(private_range.QUANTILES[-1:])
-    return [RangeCandidate(q, Fraction(1)) for q in quantiles[:-1]] + [
-        RangeCandidate(quantiles[-1], widening) for widening in private_range.WIDENINGS
-    ]
+@dataclass(frozen=True, eq=False)
+class RangeSearch:
+    """Search for the interval of least predicted error, within a promise.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    promise : Pure or Squares
+    epsilon : Fraction
+        The promise as it was asked for.
+    share : Fraction or None
+        Part of the promise for the interval.
+    """
+
+    occupancy: Occupancy
+    promise: Promise
+    epsilon: Fraction
+    share: Fraction | None
+
+    def epsilon_of(self, candidate: RangeCandidate) -> Fraction:
+        """Return the pure loss of every user by an interval."""
+        if self.share is not None:
+            return self.promise.part(self.share).choices()
+        users, most = self.occupancy.n_users, self.promise.part(private_range.MAX_RANGE_SHARE)
+        usual = private_range.range_epsilon_share(candidate.quantile, users, self.epsilon)
+        # A choice of small pure loss ε costs 1.57 ε² as a square: often as much as without a δ.
+        return min(self.epsilon * usual, most.choices())
+
+    def remaining(self, candidate: RangeCandidate) -> float:
+        """Return what an interval leaves to the cells: it is charged to everybody in full."""
+        cost = choices_worth(self.epsilon_of(candidate), self.promise.delta)
+        return float(self.promise.amount - cost.amount)
+
+    @cached_property
+    def candidates(self) -> list[RangeCandidate]:
+        """Intervals to choose from: each precise quantile, the most precise also widened."""
+        alone = [RangeCandidate(q, Fraction(1)) for q in private_range.QUANTILES]
+        users, precision = self.occupancy.n_users, private_range.MIN_RANK_PRECISION
+        sure = [
+            candidate
+            for candidate in alone
+            if candidate.quantile * users * self.epsilon_of(candidate) >= precision
+        ]
+        # If none is precise the innermost is the least imprecise.
+        *others, last = sure or alone[-1:]
+        return [
+            *others,
+            *(RangeCandidate(last.quantile, widening) for widening in private_range.WIDENINGS),
+        ]
+
+    def interval(
+        self,
+        candidate: RangeCandidate,
+        iterations: int = user_weights.ITERATIONS,
+        begin: Floats | None = None,
+        *,
+        part: float = 1.0,
+        users: tuple[Occupancy, float] | None = None,
+    ) -> tuple[PrivateClippingRange, UserWeights]:
+        """Return an interval with weights, and the noise of means that have all that is left.
+
+        Parameters
+        ----------
+        candidate : RangeCandidate
+        iterations : int
+            Of the search for weights; fewer are good enough for a prediction.
+        begin : ndarray of float, shape (n_cells,), optional
+            Rates that were found for others; see `find_user_weights`.
+        part : float
+            Part of what is left for which users are weighed.
+        users : pair of Occupancy and float, optional
+            Some users, and their part of all: at an amount larger by this part, to the power of
+            the law, they have about the noise that all have.
+        """
+        law = self.promise.law
+        occupancy, sampled = users or (self.occupancy, 1.0)
+        limit = self.remaining(candidate) / sampled**law.power * part
+        weights = find_user_weights(occupancy, limit, candidate.prior, iterations, begin, law=law)
+        weights = replace(weights, noise=weights.noise * part ** (1.0 / law.power))
+        interval = PrivateClippingRange(
+            self.epsilon_of(candidate),
+            (candidate.quantile, 1 - candidate.quantile),
+            candidate.widening,
+            candidate.width,
+            private_range.expected_clipping_error(candidate.half_width_sd),
+            weights.weight,
+        )
+        return interval, weights
+
+    def rough(self) -> tuple[RangeCandidate, UserWeights]:
+        """Return the candidate of least predicted error by the weights of the widest, and these."""
+        widest = self.candidates[-1]
+        weights = self.interval(widest, ITERATIONS)[1]
+        by_error = {
+            candidate: self.predict(weights, widest, candidate) for candidate in self.candidates
+        }
+        return min(self.candidates, key=lambda candidate: by_error[candidate].mean_error), weights
+
+    def predict(
+        self, weights: UserWeights, weighed: RangeCandidate, candidate: RangeCandidate
+    ) -> ErrorPrediction:
+        """Predict errors in an interval by the weights of another one, for bounds of width 1."""
+        law, prior = self.promise.law, candidate.prior
+        length, distance = weight_distances(weights.weight)
+        bias = prior.within_cell_sd * MEAN_ABS_NORMAL * length
+        bias += prior.weight_confounding * distance / 2.0
+        times = (self.remaining(weighed) / self.remaining(candidate)) ** (1.0 / law.power)
+        noise = candidate.width * law.mean_absolute * weights.noise * times
+        # Weights and clipping err independently by the prior: their sizes add as squares.
+        return ErrorPrediction(noise, np.hypot(candidate.width * bias, candidate.clipping_error))
 
 
 def predict_without_range(
@@ -155,13 +245,13 @@ def predict_with_range(
     occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
 ) -> ErrorPrediction:
     """Predict the plan under a private range."""
-    candidates = candidates_for(occupancy.n_users, epsilon, share)
-    weighed = _Weighed.of(occupancy, candidates[-1], epsilon, share)
-    candidate = weighed.best(candidates, epsilon, share)
+    search = RangeSearch(occupancy, Pure(epsilon), epsilon, share)
+    best, weights = search.rough()
+    weighed = search.candidates[-1]
     # Weights of another width are judged well but fit less: they are searched again, from there.
-    if candidate != candidates[-1]:
-        weighed = _Weighed.of(occupancy, candidate, epsilon, share, weighed.rates)
-    prediction = weighed.seen(candidate, epsilon, share)
+    if best != weighed:
+        weighed, weights = best, search.interval(best, ITERATIONS, weights.rates)[1]
+    prediction = search.predict(weights, weighed, best)
     return ErrorPrediction(span * prediction.noise, span * prediction.bias)
 
 
@@ -169,80 +259,7 @@ def predict_with_cell_ranges(
     occupancy: Occupancy, span: float, epsilon: Fraction, share: Fraction | None
 ) -> ErrorPrediction:
     """Predict the plan with a range per cell."""
-    plan, noise = cell_ranges.plan_cell_ranges(occupancy, epsilon, share, ITERATIONS)
+    plan, noise = cell_ranges.plan_cell_ranges(occupancy, Pure(epsilon), epsilon, share, ITERATIONS)
     spans = np.full(occupancy.n_cells, span)
     model = cell_ranges.mean_error_model(spans, plan, noise)
     return ErrorPrediction(model.scale, model.error - model.scale)
-
-
-def select_candidate(
-    occupancy: Occupancy,
-    tried: Sequence[RangeCandidate],
-    epsilon: Fraction,
-    share: Fraction | None,
-) -> tuple[RangeCandidate, Floats]:
-    """Return the candidate of least predicted error, all judged by the weights of the last one.
-
-    With it come the rates of those weights, from where the candidate's own are soon found.
-    """
-    weighed = _Weighed.of(occupancy, tried[-1], epsilon, share)
-    return weighed.best(tried, epsilon, share), weighed.rates
-
-
-@dataclass(frozen=True, eq=False)
-class _Weighed:
-    """User weights of one candidate range, and their cost under any.
-
-    `noise` is at a loss of 1 for the cells; `within` and `between` are what the weights make a
-    cell off by where users differ by 1 within it, or by 1 with their weight. All for width 1.
-    `rates` are those of the weights.
-    """
-
-    n_users: int
-    noise: Floats
-    within: Floats
-    between: Floats
-    rates: Floats
-
-    @classmethod
-    def of(
-        cls,
-        occupancy: Occupancy,
-        one: RangeCandidate,
-        epsilon: Fraction,
-        share: Fraction | None,
-        begin: Floats | None = None,
-    ) -> _Weighed:
-        remaining = one.remaining_epsilon(occupancy.n_users, epsilon, share)
-        weights = find_user_weights(
-            occupancy,
-            remaining,
-            private_range.user_mean_prior(one.half_width_sd),
-            ITERATIONS,
-            begin,
-        )
-        length, distances = weight_distances(weights.weight)
-        noise, within, between = (
-            weights.noise * remaining,
-            MEAN_ABS_NORMAL * length,
-            distances / 2.0,
-        )
-        return cls(occupancy.n_users, noise, within, between, weights.rates)
-
-    def best(
-        self, tried: Sequence[RangeCandidate], epsilon: Fraction, share: Fraction | None
-    ) -> RangeCandidate:
-        """Return the candidate of least predicted error by these weights."""
-        return min(tried, key=lambda one: self.seen(one, epsilon, share).mean_error)
-
-    def seen(
-        self, one: RangeCandidate, epsilon: Fraction, share: Fraction | None
-    ) -> ErrorPrediction:
-        """Predict errors under a candidate range, for bounds of width 1."""
-        prior = private_range.user_mean_prior(one.half_width_sd)
-        weights = one.width * (
-            prior.within_cell_sd * self.within + prior.weight_confounding * self.between
-        )
-        noise = one.width * self.noise / one.remaining_epsilon(self.n_users, epsilon, share)
-        # Weights and clipping err independently by the prior: their sizes add as squares.
-        return ErrorPrediction(noise, np.hypot(weights, one.clipping_error))

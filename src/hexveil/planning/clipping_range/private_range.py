@@ -26,16 +26,10 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.estimates import STANDARD_NORMAL, centre_and_radius
-from hexveil.planning.clipping_range.user_weights import (
-    UserMeanPrior,
-    expected_bias,
-    find_user_weights,
-    max_bias,
-)
+from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias, max_bias
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
     from hexveil.model.pair_columns import Weights
 
 
@@ -194,13 +188,9 @@ def range_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> 
     Fraction(1, 5)
     """
     # Thousandths, rounded up: a share is printed and booked as a short exact number.
-    share = Fraction(math.ceil(required_epsilon_share(quantile, n_users, epsilon) * 1000), 1000)
+    required = MIN_RANK_PRECISION / (quantile * n_users * epsilon)
+    share = Fraction(math.ceil(required * 1000), 1000)
     return min(max(share, MIN_RANGE_SHARE), MAX_RANGE_SHARE)
-
-
-def required_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
-    """Return the part of ε at which a choice is as precise as `MIN_RANK_PRECISION` asks."""
-    return MIN_RANK_PRECISION / (quantile * n_users * epsilon)
 
 
 def check_share(share: Fraction) -> Fraction:
@@ -211,72 +201,3 @@ def check_share(share: Fraction) -> Fraction:
             f"{share}: at 0 there is no interval, at 1 nothing is left for the cells."
         )
     return share
-
-
-def range_candidates(
-    occupancy: Occupancy, epsilon: Fraction, share: Fraction | None, part: float = 1.0
-) -> list[tuple[PrivateClippingRange, Floats]]:
-    """Return the intervals to choose from, each with the noise of the cells for a width of 1.
-
-    Weights are those for means that are given a part of the loss that is left to the cells; the
-    noise is that of means that are given all of it.
-    """
-    sure = [
-        q
-        for q in QUANTILES
-        if required_epsilon_share(q, occupancy.n_users, epsilon) <= (share or MAX_RANGE_SHARE)
-    ]
-    return [
-        build_range_plan(occupancy, epsilon, share, pair, part)
-        for pair in _worth_trying(sure or list(QUANTILES[-1:]))
-    ]
-
-
-def _worth_trying(quantiles: list[Fraction]) -> list[tuple[Fraction, Fraction]]:
-    """Return quantiles with widenings: each by itself, and the surest one also widened."""
-    alone = [(candidate, Fraction(1)) for candidate in quantiles]
-    return alone + [(quantiles[-1], widening) for widening in WIDENINGS[1:]]
-
-
-def build_range_plan(
-    occupancy: Occupancy,
-    epsilon: Fraction,
-    share: Fraction | None,
-    ends: tuple[Fraction, Fraction],
-    part: float = 1.0,
-    begin: Floats | None = None,
-) -> tuple[PrivateClippingRange, Floats]:
-    """Return an interval of these quantiles and widening, and the noise of cells for a width of 1.
-
-    Parameters
-    ----------
-    occupancy : Occupancy
-    epsilon : Fraction
-        The most that a user may lose, in all.
-    share : Fraction or None
-        Part of it for the interval.
-    ends : pair of Fraction
-        The lower quantile, and the widening.
-    part : float
-        Part of the loss that is left to the cells for which users are weighed.
-    begin : ndarray of float, shape (n_cells,), optional
-        Rates that were found for others; see `find_user_weights`.
-    """
-    quantile, widening = ends
-    candidate = (
-        range_epsilon_share(quantile, occupancy.n_users, epsilon) if share is None else share
-    )
-    # The range is charged to everybody in full, before the cells.
-    remaining = epsilon * (1 - candidate)
-    end = half_width_sd(quantile, widening)
-    prior = user_mean_prior(end)
-    weights = find_user_weights(occupancy, float(remaining) * part, prior, begin=begin)
-    interval = PrivateClippingRange(
-        epsilon * candidate,
-        (quantile, 1 - quantile),
-        widening,
-        2.0 * end * PRIOR_SD,
-        expected_clipping_error(end),
-        weights.weight,
-    )
-    return interval, weights.noise * part

@@ -41,20 +41,19 @@ from hexveil.planning.clipping_range.private_range import (
     WEIGHT_CONFOUNDING,
     WITHIN_CELL_SHARE,
     PrivateClippingRange,
-    build_range_plan,
     half_width_sd,
-    range_candidates,
 )
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias
 from hexveil.planning.optimizers.pair_sums import fetch_sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+    from hexveil.planning.clipping_range.fast_prediction import RangeSearch
     from hexveil.planning.request import Request
 
 
@@ -90,7 +89,7 @@ class VarianceRange:
     predicted: float
 
 
-def plan_variance_range(occupancy: Occupancy, request: Request, epsilon: Fraction) -> VarianceRange:
+def plan_variance_range(search: RangeSearch, request: Request) -> VarianceRange:
     """Return interval, radius and split of least predicted error.
 
     Of pairs that stay elsewhere some users' are fetched, and lead to all three; the weights are
@@ -98,49 +97,29 @@ def plan_variance_range(occupancy: Occupancy, request: Request, epsilon: Fractio
 
     Parameters
     ----------
-    occupancy : Occupancy
+    search : RangeSearch
     request : Request
         With a private interval, and a variance.
-    epsilon : Fraction
     """
-    if not occupancy.is_local:
-        return _plan_elsewhere(occupancy, request, epsilon)
-    local = occupancy.local()
-    result = range_candidates(local, epsilon, request.range_share, part=MEAN_PART)
-    return least_predicted(local, request, result)
-
-
-def least_predicted(
-    occupancy: LocalOccupancy,
-    request: Request,
-    candidates: Iterable[tuple[PrivateClippingRange, Floats]],
-) -> VarianceRange:
-    """Return the candidate of least predicted error, with its best radius and split.
-
-    Parameters
-    ----------
-    occupancy : LocalOccupancy
-    request : Request
-    candidates : iterable of pairs of PrivateClippingRange and ndarray of float, shape (n_cells,)
-        Intervals, and the noise of one statistic that has all of the loss.
-    """
-    with_radius = (_best(occupancy, request, *one) for one in candidates)
-    return min(with_radius, key=lambda one: one.predicted)
-
-
-def _plan_elsewhere(occupancy: Occupancy, request: Request, epsilon: Fraction) -> VarianceRange:
-    """Return the same for pairs that stay elsewhere."""
-    sample, _, part = fetch_sample(occupancy)
-    # At the loss L / p a part p of the users has about the noise that all have at L.
-    chosen = plan_variance_range(sample, request, epsilon / Fraction(part))
-    found = chosen.interval
-    share = found.epsilon * Fraction(part) / epsilon
-    interval, noise = build_range_plan(
-        occupancy, epsilon, share, (found.quantiles[0], found.widening), MEAN_PART
-    )
-    mean, square = split_noise(noise, chosen.split, has_single_record(occupancy), request.law)
-    interval = replace(interval, radius=found.radius)
-    return VarianceRange(interval, mean, square, chosen.split, chosen.predicted)
+    occupancy = search.occupancy
+    some, part = (occupancy, 1.0) if occupancy.is_local else fetch_sample(occupancy)[::2]
+    local = some.local()
+    candidates = [
+        (one, *search.interval(one, part=MEAN_PART, users=(local, part)))
+        for one in search.candidates
+    ]
+    with_radius = [
+        (one, _best(local, request, interval, weights.noise))
+        for one, interval, weights in candidates
+    ]
+    one, best = min(with_radius, key=lambda tried: tried[1].predicted)
+    if occupancy.is_local:
+        return best
+    interval, weights = search.interval(one, part=MEAN_PART)
+    known = has_single_record(occupancy)
+    noises = split_noise(weights.noise, best.split, known, request.law)
+    whole = replace(interval, radius=best.interval.radius)
+    return VarianceRange(whole, *noises, best.split, best.predicted)
 
 
 def split_noise(

@@ -17,12 +17,13 @@ import numpy as np
 
 from hexveil.accounting.promise import summed
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.distribution.combined_stages import ColumnComponent, CombinedStages
+from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.guarantees.plan_losses import PartsBooking
+from hexveil.planning.parts_booking import PartsBooking
 from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import PresencePlan
+from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
@@ -57,9 +58,6 @@ def stages_of_column(
         return plan.request.allocation()
     if isinstance(plan, DistributionPlan):
         return plan.allocation()
-    # Loaded with the stages of a release, not with every plan: it loads the noise library.
-    from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415
-
     return allocation_of(plan, facts.lattice)
 
 
@@ -137,7 +135,7 @@ class PlansByColumn(PartsBooking):
     def with_stages(self, stages: Mapping[str, StagedPlan]) -> CombinedStages:
         """Return stages of each column as those of one release."""
         components = [
-            ColumnComponent(column, column_stages, units=self.facts.units[column])
+            Component(column, column_stages, units=self.facts.units[column])
             for column, column_stages in stages.items()
         ]
         return CombinedStages.of(components, self.facts.n_units)

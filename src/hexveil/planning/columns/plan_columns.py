@@ -21,10 +21,8 @@ from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlan
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.plan_distribution import KINDS
 from hexveil.planning.moment_options import one_limit
-from hexveil.planning.presence.counted_request import CountedPrediction
+from hexveil.planning.presence.presence_plan import KINDS as PRESENCE_KINDS
 from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
-from hexveil.planning.presence.presence_prediction import UnitCountPrediction
-from hexveil.planning.presence.shape_prediction import ShapePrediction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,7 +132,7 @@ def whole_epsilon(epsilon: Number | None) -> Fraction:
 
 
 def split_weights(
-    weights: Mapping[str, Any] | None, names: Sequence[str]
+    weights: Mapping[str, Any] | None, names: Sequence[str], known: Sequence[str] = KINDS
 ) -> tuple[dict[str, Fraction], dict[str, Any] | None]:
     """Return the weight of each column, default 1, and weights of kinds of statistics.
 
@@ -143,6 +141,8 @@ def split_weights(
     weights : mapping or None
     names : sequence of str
         Value columns.
+    known : sequence of str
+        Kinds of statistics.
 
     Raises
     ------
@@ -150,11 +150,11 @@ def split_weights(
         If a weight is neither of a column nor of a kind, or not positive.
     """
     by_name = dict(weights or {})
-    unknown = set(by_name) - {*names, *KINDS}
+    unknown = set(by_name) - {*names, *known}
     if unknown:
         raise InputError(
             f"weights has {min(unknown)!r}, which is no value column; name some of "
-            f"{', '.join(names)}, or moments and distribution."
+            f"{', '.join(names)}, or {', '.join(known[:-1])} and {known[-1]}."
         )
     columns = {column: to_positive_fraction(by_name.get(column, 1), "weights") for column in names}
     kinds = {name: weight for name, weight in by_name.items() if name not in names}
@@ -207,7 +207,7 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
     fleet : FleetDeclaration, int, or mapping of column to either
         Of each column, where not every unit measures everything.
     weights : mapping of str to number, optional
-        Importance of each column, default 1.
+        Importance of each column, and of "users" beside other statistics; default 1.
     epsilon, statistics, user_cap, edition
         As `hexveil.plan` has them; statistics and cap are those of each column.
     baseline_error : number or mapping of column to number, optional
@@ -221,18 +221,14 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
         On an argument that is missing or has no meaning here.
     """
     baseline = baseline_errors(baseline_error, [*facts.columns])
-    importance, kinds = split_weights(weights, [*facts.columns])
-    if kinds:
-        raise InputError(
-            f'weights: {min(kinds)!r} has no meaning with protect="presence", where all '
-            "statistics of a column come from one measurement; name value columns."
-        )
+    importance, kinds = split_weights(weights, [*facts.columns], PRESENCE_KINDS)
     total, declared = whole_epsilon(epsilon), fleet_by_column(fleet, [*facts.columns])
 
     def planned(column: str, budget: Fraction) -> PresencePlan:
         return plan_presence(
             facts.columns[column], epsilon=budget, fleet=declared[column], statistics=statistics,
             user_cap=user_cap, baseline_error=baseline[column], edition=edition, delta=delta,
+            weights=kinds,
         )  # fmt: skip
 
     whole = promised(total, to_delta(delta))
@@ -272,15 +268,8 @@ def relative_error_on_paper(plan: PresencePlan) -> float:
     Of averages and medians as a part of the span, of shares as they are, of numbers of units as a
     part of what a cell typically has.
     """
-    prediction, span = plan.prediction, float(plan.facts.lattice.span)
-    counts = 0.0
-    if isinstance(prediction, CountedPrediction):
-        counts = prediction.counts.count_error / prediction.counts.typical_count
-        prediction = prediction.statistics
-    match prediction:
-        case UnitCountPrediction():
-            return prediction.count_error / prediction.typical_count
-        case ShapePrediction():
-            return counts + prediction.quantile_error / span + prediction.share_error
-        case _:
-            return counts + prediction.mean_error / span
+    of_map, counts = plan.prediction.map, plan.prediction.counts
+    error = 0.0 if counts is None else counts.relative_error
+    if of_map is not None:
+        error = error + of_map.error / float(plan.facts.lattice.span) + (of_map.share_error or 0.0)
+    return error

@@ -1,6 +1,12 @@
 """Components that measure a distribution: indicators, ranks, or bins of every cell.
 
-Booking of plans that are made of parts: one exact loss of each unit over all of them.
+Each has its plan of scores, or its prices and parts of ε; the stages that follow from them; and the
+predicted error of a share of records. A plan with such a component asks it, and not for its kind.
+
+**Prices of cells** divide a unit's weight in bins over its cells, by public counts alone. Records
+of a cell weigh their price. At equal prices fleets weigh by their records, and crowded cells get
+far more weight than they need; at prices that fall with a cell's records, thin cells get more. The
+prices of least predicted error are taken.
 """
 
 from __future__ import annotations
@@ -8,24 +14,73 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
-from hexveil.mechanisms.distribution.fine_bin_scores import GRAIN
+from hexveil.accounting.promise import PARTS
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.distribution.combined_stages import Component
+from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
+from hexveil.mechanisms.distribution.priced_weights import (
+    PricedWeights,
+    cell_totals,
+    unit_sizes,
+    weigh,
+)
+from hexveil.mechanisms.distribution.shape_statistics import (
+    GRAIN,
+    AskedPoints,
+    IndicatorScores,
+    PooledRankScores,
+)
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.distribution.pooled_shape import PooledShape
+    from collections.abc import Sequence
+
+    from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.distribution.combined_stages import BinScores
+    from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Share
-    from hexveil.planning.distribution.cell_prices import PricedCells
     from hexveil.planning.plan import Plan
 
-
+MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SCORE_LATTICE = ValueLattice(Fraction(0), Fraction(1), Fraction(1, GRAIN))
 RANK_TO_SHARE = 1.5
 """Change of the share below the median, for one of the mean rank: of a flat shape, tilted."""
+
+
+@dataclass(frozen=True, eq=False)
+class AskedDistribution:
+    """Facts, points and δ that the stages of a component follow from.
+
+    Attributes
+    ----------
+    facts : PublicMetadata
+    edges : ndarray of int64
+        Of the fine bins that records are counted by.
+    levels : ndarray of float
+        Of the quantiles that are asked for.
+    threshold_edges : ndarray of int64
+        Of all thresholds, in quanta, rising.
+    delta : Fraction
+    """
+
+    facts: PublicMetadata
+    edges: Ints
+    levels: Floats
+    threshold_edges: Ints
+    delta: Fraction
+
+    def shape(self, epsilon: Fraction) -> PooledShape:
+        """Return the pooled shape at its part of ε."""
+        return PooledShape(self.facts.occupancy, self.edges, epsilon, self.delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +96,28 @@ class IndicatorPlan:
 
     plan: Plan
     share: Share
+    estimator: ClassVar[str] = "indicator"
+    epsilons: ClassVar[tuple[Fraction, ...]] = ()
+
+    @property
+    def score_plan(self) -> Plan:
+        """Plan of mean scores."""
+        return self.plan
+
+    @property
+    def share_error(self) -> float:
+        """Predicted error of a share of records, on average over cells."""
+        return float(np.mean(self.plan.error))
+
+    def level_error(self, asked: AskedDistribution) -> float:  # noqa: ARG002  see RankPlan
+        """Return the same: there is no shape to read a quantile off."""
+        return self.share_error
+
+    def stages(self, asked: AskedDistribution) -> list[Component]:
+        """Return the components of a release."""
+        (above,) = asked.edges > asked.threshold_edges[:, None]
+        scores = IndicatorScores(above if self.share.is_above else ~above)
+        return [_scored(self.plan, scores)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +133,36 @@ class RankPlan:
 
     plan: Plan
     shape_epsilon: Fraction
+    estimator: ClassVar[str] = "ranks"
+
+    @property
+    def epsilons(self) -> tuple[Fraction, ...]:
+        """Parts of ε beside that of the scores."""
+        return (self.shape_epsilon,)
+
+    @property
+    def score_plan(self) -> Plan:
+        """Plan of mean scores."""
+        return self.plan
+
+    @property
+    def share_error(self) -> float:
+        """Predicted error of a share of records, on average over cells."""
+        return RANK_TO_SHARE * float(np.mean(self.plan.error))
+
+    def level_error(self, asked: AskedDistribution) -> float:
+        """Return the predicted error of the cumulative share at a quantile, on average over cells.
+
+        Beside the cell's own error that of the pooled shape, by which quantiles are read off: of
+        its bins half lie below the middle.
+        """
+        return math.hypot(self.share_error, asked.shape(self.shape_epsilon).level_error)
+
+    def stages(self, asked: AskedDistribution) -> list[Component]:
+        """Return the components of a release."""
+        shape = Component(SHAPE, asked.shape(self.shape_epsilon))
+        points = AskedPoints(asked.levels, asked.edges > asked.threshold_edges[:, None])
+        return [shape, _scored(self.plan, PooledRankScores(shape, points))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +178,36 @@ class BinPlan:
     priced: PricedCells
     shape_epsilon: Fraction
     bin_epsilon: Fraction
+    estimator: ClassVar[str] = "bins"
+    score_plan: ClassVar[None] = None
+
+    @property
+    def epsilons(self) -> tuple[Fraction, ...]:
+        """Parts of ε."""
+        return self.shape_epsilon, self.bin_epsilon
+
+    @property
+    def share_error(self) -> float:
+        """Predicted error of a share of records, on average over cells."""
+        return self.priced.error
+
+    def level_error(self, asked: AskedDistribution) -> float:
+        """Return the predicted error of the cumulative share at a quantile: see `RankPlan`."""
+        return math.hypot(self.share_error, asked.shape(self.shape_epsilon).level_error)
+
+    def stages(self, asked: AskedDistribution) -> list[Component]:
+        """Return the components of a release."""
+        shape, priced = asked.shape(self.shape_epsilon), self.priced
+        edges, epsilon = asked.threshold_edges, self.bin_epsilon
+        return [Component(SHAPE, BinnedMap(shape, priced.prices, priced.floor, edges, epsilon))]
 
 
 DistributionComponent: TypeAlias = IndicatorPlan | RankPlan | BinPlan
+
+
+def _scored(plan: Plan, scores: BinScores) -> Component:
+    """Return the component of mean scores."""
+    return Component(SCORES, allocation_of(plan, SCORE_LATTICE), scores)
 
 
 def score_metadata(facts: PublicMetadata) -> PublicMetadata:
@@ -83,22 +217,94 @@ def score_metadata(facts: PublicMetadata) -> PublicMetadata:
     )
 
 
-def predicted_level_error(component: DistributionComponent, pooled: PooledShape | None) -> float:
-    """Return the predicted error of the cumulative share at a quantile, on average over cells.
+# ---- prices of cells ----
 
-    Beside the cell's own error that of the pooled shape, by which quantiles are read off: of its
-    bins half lie below the middle.
+LARGEST_FLOOR = 2**62
+POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+FLOOR_QUANTILES = (0.0, 0.1, 0.25, 0.5)
+BETWEEN_USERS = 0.05
+"""Assumed variance of a bin's share between the units of a cell: prior."""
+BETWEEN_CELLS = 0.15
+"""Assumed standard deviation of a cumulative share between cells: prior."""
+ABSOLUTE = float(np.sqrt(2.0 / np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class PricedCells(ReadOnlyArrays):
+    """Prices, and the predicted error of cumulative shares.
+
+    Attributes
+    ----------
+    prices : ndarray of int64, shape (n_cells,)
+    floor : int
+    error : float
+        Predicted absolute error of the share below the median, on average over cells.
     """
-    share_error = predicted_share_error(component)
-    return share_error if pooled is None else math.hypot(share_error, pooled.level_error)
+
+    prices: Ints
+    floor: int
+    error: float
+
+    def check(self) -> None:
+        """Refuse numbers that no plan has: a stranger may have written them."""
+        if not ((self.prices >= 1) & (self.prices <= PARTS)).all():
+            raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")
+        if not 0 <= self.floor <= LARGEST_FLOOR or not 0 <= self.error < np.inf:
+            raise InputError("its floor or its predicted error is none that a plan has.")
 
 
-def predicted_share_error(component: DistributionComponent) -> float:
-    """Return the predicted error of a share of records, on average over cells."""
-    match component:
-        case IndicatorPlan(plan):
-            return float(np.mean(plan.error))
-        case RankPlan(plan):
-            return RANK_TO_SHARE * float(np.mean(plan.error))
-        case BinPlan(priced):
-            return priced.error
+def choose_prices(occupancy: Occupancy, law: NoiseLaw) -> PricedCells:
+    """Return the prices of least predicted error."""
+    records = np.maximum(occupancy.records_per_cell, 1).astype(float)
+    candidates = []
+    for power in POWERS:
+        relative = (records / records.min()) ** -power
+        prices = np.maximum(np.rint(PARTS / 16 * relative), 1).astype(np.int64)
+        priced = unit_sizes(occupancy, prices, law)
+        floors = [int(np.quantile(priced, level)) if level else 0 for level in FLOOR_QUANTILES]
+        # All floors at once: pairs may lie elsewhere, where each question takes a job.
+        query = partial(_weights_of_floors, floors=floors)
+        columns = occupancy.map_cells(query, (prices,), (priced,))
+        for floor, total, differs in zip(floors, columns[::2], columns[1::2], strict=True):
+            error = float(_errors(*_variances(total, differs), law.number_deviation / PARTS).mean())
+            candidates.append(PricedCells(prices, floor, error))
+    return min(candidates, key=lambda priced_cells: priced_cells.error)
+
+
+def weight_variance(weights: PricedWeights) -> tuple[Floats, Floats]:
+    """Return each cell's weight in units, and the variance of shares by weights unlike records.
+
+    A share by weights differs from the share by records as units differ: by the prior, with the
+    variance `BETWEEN_USERS` between units.
+    """
+    return _variances(*weights.map_cells(_totals_and_differences))
+
+
+def _variances(total: Ints, differs: Floats) -> tuple[Floats, Floats]:
+    return np.maximum(total, 1.0) / PARTS, BETWEEN_USERS * differs
+
+
+def _weights_of_floors(
+    pairs: Pairs, prices: Ints, priced: Ints, *, floors: Sequence[int]
+) -> tuple[Floats | Ints, ...]:
+    """Return both figures of each floor, one floor after another."""
+    columns: list[Floats | Ints] = []
+    for floor in floors:
+        weight = weigh(pairs, prices, np.maximum(priced, max(floor, 1)))
+        columns += _totals_and_differences(pairs, weight)
+    return tuple(columns)
+
+
+def _totals_and_differences(pairs: Pairs, weight: Ints) -> tuple[Ints, Floats]:
+    """Return the weight of each cell, and Σ (share by weight - share by records)²."""
+    total, records = cell_totals(pairs, weight), cell_totals(pairs, pairs.n)
+    differs = weight / np.maximum(total, 1.0)[pairs.cell] - pairs.n / records[pairs.cell]
+    squares = np.bincount(pairs.cell, differs**2, pairs.n_cells)
+    return total, np.asarray(squares, dtype=np.float64)
+
+
+def _errors(weight: Floats, mismatch: Floats, deviation: float) -> Floats:
+    """Return the predicted error of the share below the median of each cell."""
+    # Of four bins two lie below the median: their noise, less what the known sum says.
+    noise = (deviation / weight) ** 2
+    return np.asarray(ABSOLUTE / np.sqrt(1.0 / (noise + mismatch) + BETWEEN_CELLS**-2))

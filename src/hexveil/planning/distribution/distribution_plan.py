@@ -22,34 +22,25 @@ from hexveil.accounting.error_model import PRIOR_SHARE
 from hexveil.accounting.promise import check_units, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.mechanisms.distribution.binned_map import BinnedMap
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.mechanisms.distribution.fine_bin_scores import (
-    AskedPoints,
-    IndicatorScores,
-    PooledRankScores,
-)
-from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.model.statistic_terms import Quantile, Share, parse_statistics
 from hexveil.planning.distribution.distribution_components import (
+    MOMENTS,
     SCORE_LATTICE,
+    AskedDistribution,
     BinPlan,
     DistributionComponent,
     IndicatorPlan,
-    RankPlan,
-    predicted_level_error,
-    predicted_share_error,
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
-from hexveil.planning.guarantees.plan_losses import PartsBooking
+from hexveil.planning.parts_booking import PartsBooking
 from hexveil.planning.plan_moments import public_side
+from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
@@ -58,7 +49,6 @@ if TYPE_CHECKING:
     from hexveil.planning.plan_moments import HasPublicMetadata
 
 
-MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SHAPE_SHARE = Fraction(3, 20)
 USELESS_ERROR = 0.115
 """Predicted error of a share of records from which a map is refused: as much as cells differ."""
@@ -125,25 +115,18 @@ class DistributionPlan(PartsBooking):
         self._check_part(self.moment_plan, self.moments, self.facts.lattice)
         if self.score_plan is not None:
             self._check_part(self.score_plan, ("mean",), SCORE_LATTICE)
-        self._check_component()
+        component = self.component
+        if isinstance(component, IndicatorPlan) and self.terms != (component.share,):
+            raise InputError("an indicator measures the single share that was asked for.")
+        if (
+            isinstance(component, BinPlan)
+            and component.priced.prices.size != self.occupancy.n_cells
+        ):
+            raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")
+        if min([*self.weights.values(), self.requested_epsilon, *component.epsilons]) <= 0:
+            raise InputError("a weight or a part of its epsilon is not above 0.")
         if self.epsilon > self.requested_epsilon:
             raise InputError("its loss is above the epsilon that it was asked for.")
-
-    def _check_component(self) -> None:
-        """Refuse parts of ε, prices and a share that no plan has."""
-        epsilons = [*self.weights.values(), self.requested_epsilon]
-        match self.component:
-            case IndicatorPlan(share=share):
-                if self.terms != (share,):
-                    raise InputError("an indicator measures the single share that was asked for.")
-            case RankPlan(shape_epsilon=shape_epsilon):
-                epsilons += [shape_epsilon]
-            case BinPlan(priced, shape_epsilon, bin_epsilon):
-                epsilons += [shape_epsilon, bin_epsilon]
-                if priced.prices.size != self.occupancy.n_cells:
-                    raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")
-        if min(epsilons) <= 0:
-            raise InputError("a weight or a part of its epsilon is not above 0.")
 
     def _check_part(
         self, part: Plan | None, statistics: tuple[str, ...], lattice: ValueLattice
@@ -175,37 +158,22 @@ class DistributionPlan(PartsBooking):
     @property
     def estimator(self) -> str:
         """Form of the distribution's component."""
-        match self.component:
-            case IndicatorPlan():
-                return "indicator"
-            case RankPlan():
-                return "ranks"
-            case BinPlan():
-                return "bins"
+        return self.component.estimator
 
     @property
     def score_plan(self) -> Plan | None:
         """Plan of mean scores; None where bins are measured."""
-        match self.component:
-            case IndicatorPlan(plan) | RankPlan(plan):
-                return plan
-            case BinPlan():
-                return None
+        return self.component.score_plan
 
     @property
-    def threshold_edges(self) -> NDArray[np.int64]:
-        """Edges of all thresholds, in quanta, rising."""
-        edges = [t.edge(self.facts.lattice) for t in self.terms if isinstance(t, Share)]
-        return np.unique(np.array(edges, dtype=np.int64))
-
-    @property
-    def _asked_points(self) -> AskedPoints:
-        """Points that ranks count."""
-        assert self.facts.bins is not None  # noqa: S101  see plan_distribution
-        return AskedPoints(
-            np.array([float(term.level) for term in self.terms if isinstance(term, Quantile)]),
-            self.facts.bins.edges > self.threshold_edges[:, None],
-        )
+    def _asked(self) -> AskedDistribution:
+        """Facts and points that the component's stages follow from."""
+        facts = self.facts
+        assert facts.bins is not None  # noqa: S101  see plan_distribution
+        edges = [t.edge(facts.lattice) for t in self.terms if isinstance(t, Share)]
+        levels = [float(term.level) for term in self.terms if isinstance(term, Quantile)]
+        thresholds = np.unique(np.array(edges, dtype=np.int64))
+        return AskedDistribution(facts, facts.bins.edges, np.array(levels), thresholds, self.delta)
 
     @property
     def refusal(self) -> str | None:
@@ -228,19 +196,9 @@ class DistributionPlan(PartsBooking):
             support = self.moment_plan.support
             judged.append(StatisticError(name, support.mean_error, support.baseline_error))
         median = float(self.facts.lattice.span) / PRIOR_SHARE
-        shares = predicted_share_error(self.component)
-        levels = predicted_level_error(self.component, self._pooled_shape)
+        shares = self.component.share_error
+        levels = self.component.level_error(self._asked)
         return (*judged, *shape_errors(self.terms, shares, levels, USELESS_ERROR, median))
-
-    @property
-    def _pooled_shape(self) -> PooledShape | None:
-        """The pooled shape; None where none is measured."""
-        match self.component:
-            case IndicatorPlan():
-                return None
-            case RankPlan(_, epsilon) | BinPlan(_, epsilon, _):
-                assert self.facts.bins is not None  # noqa: S101  see plan_distribution
-                return PooledShape(self.occupancy, self.facts.bins.edges, epsilon, self.delta)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -346,44 +304,12 @@ class DistributionPlan(PartsBooking):
         if self.moment_plan is not None:
             models = self.moment_plan.error_models
             errors = {name: float(np.mean(model.error)) for name, model in models.items()}
-        return errors | {"share": predicted_share_error(self.component)}
+        return errors | {"share": self.component.share_error}
 
     def allocation(self) -> CombinedStages:
         """Return the stages of all components."""
-        components = [*self._moments(), *self._distribution()]
+        components = self.component.stages(self._asked)
+        if self.moment_plan is not None:
+            moments = allocation_of(self.moment_plan, self.facts.lattice)
+            components = [Component(MOMENTS, moments), *components]
         return CombinedStages.of(components, self.occupancy.n_users)
-
-    def _moments(self) -> list[Component]:
-        if self.moment_plan is None:
-            return []
-        from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415  as below
-
-        return [Component(MOMENTS, allocation_of(self.moment_plan, self.facts.lattice))]
-
-    def _distribution(self) -> list[Component]:
-        # Loaded with the stages of a release, not with every plan: it loads the noise library.
-        from hexveil.planning.release_allocation import allocation_of  # noqa: PLC0415
-
-        assert self.facts.bins is not None  # noqa: S101  see plan_distribution
-        edges, occupancy = self.facts.bins.edges, self.occupancy
-        match self.component:
-            case IndicatorPlan(plan, share):
-                above = self.facts.bins.above(share.edge(self.facts.lattice))
-                scores = IndicatorScores(above if share.is_above else ~above)
-                return [Component(SCORES, allocation_of(plan, SCORE_LATTICE), scores)]
-            case RankPlan(plan, shape_epsilon):
-                shape = Component(SHAPE, PooledShape(occupancy, edges, shape_epsilon, self.delta))
-                ranks = allocation_of(plan, SCORE_LATTICE)
-                return [
-                    shape,
-                    Component(SCORES, ranks, PooledRankScores(shape, self._asked_points)),
-                ]
-            case BinPlan(priced, shape_epsilon, bin_epsilon):
-                binned = BinnedMap(
-                    PooledShape(occupancy, edges, shape_epsilon, self.delta),
-                    priced.prices,
-                    priced.floor,
-                    self.threshold_edges,
-                    bin_epsilon,
-                )
-                return [Component(SHAPE, binned)]

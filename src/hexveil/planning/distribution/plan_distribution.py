@@ -21,13 +21,12 @@ from hexveil.model.statistic_terms import (
     on_lattice,
     parse_statistics,
 )
-from hexveil.planning.distribution.cell_prices import choose_prices
 from hexveil.planning.distribution.distribution_components import (
     BinPlan,
     DistributionComponent,
     IndicatorPlan,
     RankPlan,
-    predicted_share_error,
+    choose_prices,
     score_metadata,
 )
 from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPlan
@@ -153,7 +152,7 @@ class _Request:
         moment_error = float(np.mean(self._moment_plan(half).objective_errors()))
         if self.moments == ("mean",):
             moment_error /= float(self.facts.lattice.span)
-        share_error = predicted_share_error(self._component(half))
+        share_error = self._component(half).share_error
         weights = [self.weights[kind] for kind in KINDS]
         return half.divide(weights, [moment_error, share_error])[1]
 
@@ -174,7 +173,7 @@ class _Request:
             components.append(self._ranks(promise))
         if self.estimator != "ranks":
             components.append(self._bins(promise))
-        return min(components, key=predicted_share_error)
+        return min(components, key=lambda one: one.share_error)
 
     def _ranks(self, promise: Promise) -> RankPlan:
         score_plan = self._score_plan(promise.part(1 - SHAPE_SHARE))

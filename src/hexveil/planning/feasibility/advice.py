@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from itertools import count
 from typing import TYPE_CHECKING
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
-from hexveil.base.work_share import COUNTING, SEARCH, part_of_work, share_of_work
+from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
 from hexveil.model.cells import Cells
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.public_metadata import many_repeats
@@ -121,14 +120,6 @@ def epsilon_needed(plan: Plan) -> float | None:
     if not plan.occupancy.is_local or plan.delta:
         requested = plan.requested_epsilon or Fraction(1)
         return _scaled_to(plan, plan.support.baseline_error * UNDER, requested)
-    if (plan.method, plan.request.objective) == ("joint", "mean"):
-        epsilon = _by_newton(plan)
-    else:  # what is made small is not what is judged: only that it falls is known
-        epsilon = _by_halving(plan)
-    return None if epsilon is None else two_figures_up(epsilon)
-
-
-def _by_newton(plan: Plan) -> float | None:
     aim, begin = plan.support.baseline_error * UNDER, plan.requested_epsilon or Fraction(1)
     if plan.facts is not None and plan.request.clipping_range != "bounds":
         predictor = ErrorPredictor(plan, plan.facts)
@@ -137,30 +128,10 @@ def _by_newton(plan: Plan) -> float | None:
             searched = predictor.epsilon_needed(plan.support.baseline_error)
             enough = (sufficient_epsilon(plan, aim), searched)
             return min((one for one in enough if one is not None), default=None)
-    return epsilon_for_error(
+    epsilon = epsilon_for_error(
         lambda loss: predict_in_full(plan.problem.within(loss)), aim, begin, NEAR
     )
-
-
-def _by_halving(plan: Plan) -> float | None:
-    low, high = 1e-4, 100.0
-    if not _beats_constant(plan, high):
-        return None
-    steps = math.ceil(math.log2(math.log(high / low) / math.log(NEAR)))
-    for step in count():
-        if high / low <= NEAR:
-            break
-        middle = math.sqrt(low * high)
-        with part_of_work(SEARCH, min(step, steps - 1), steps):
-            good = _beats_constant(plan, middle)
-        low, high = (low, middle) if good else (middle, high)
-    return high
-
-
-def _beats_constant(plan: Plan, loss: float) -> bool:
-    """Return whether the errors at another loss are below those of one constant on average."""
-    prediction = predict_in_full(plan.problem.within(Fraction(loss)))
-    return prediction.mean_error < plan.support.baseline_error
+    return None if epsilon is None else two_figures_up(epsilon)
 
 
 def finest_useful(plan: Plan) -> GridAssessment | None:

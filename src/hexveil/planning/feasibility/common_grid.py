@@ -12,14 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hexveil.planning.feasibility.grid_assessment import GridAssessment, fineness
 from hexveil.planning.feasibility.grids import MIN_CELLS
-from hexveil.planning.presence.counted_request import (
-    CountedPrediction,
-    relative_count_error,
-    relative_errors,
-    relative_map_error,
-)
-from hexveil.planning.presence.presence_prediction import UnitCountPrediction
-from hexveil.planning.presence.shape_prediction import ShapePrediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,14 +61,7 @@ class DeclaredAssessment:
         Closed cells are off by the error of one constant, so that a grid on which few cells open
         does not seem accurate.
         """
-        prediction = self.plan.prediction
-        match prediction:
-            case UnitCountPrediction():
-                return relative_count_error(prediction)
-            case CountedPrediction():
-                return max(relative_errors(prediction))
-            case _:
-                return relative_map_error(prediction)
+        return self.plan.prediction.relative_error
 
     @property
     def beats_constant(self) -> bool:
@@ -89,14 +74,11 @@ class DeclaredAssessment:
         return self.beats_constant and self.relative_error < 0.5
 
     def _errors(self) -> tuple[float, float]:
-        prediction = self.plan.prediction
-        if isinstance(prediction, UnitCountPrediction):
-            return prediction.count_error, prediction.typical_count
-        if isinstance(prediction, CountedPrediction):
-            prediction = prediction.statistics
-        if isinstance(prediction, ShapePrediction):
-            return prediction.quantile_error, prediction.baseline_error
-        return prediction.mean_error, prediction.baseline_error
+        of_map, counts = self.plan.prediction.map, self.plan.prediction.counts
+        if of_map is not None:
+            return of_map.error, of_map.baseline_error
+        assert counts is not None  # noqa: S101  one of both is predicted
+        return counts.count_error, counts.typical_count
 
 
 Assessment: TypeAlias = GridAssessment | DeclaredAssessment

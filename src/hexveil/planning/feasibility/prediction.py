@@ -34,10 +34,9 @@ from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
-from hexveil.planning.guarantees.plan_errors import error_models
-from hexveil.planning.guarantees.planning_problem import PlanningProblem
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import ClippingProblem
+from hexveil.planning.plan_rows import PlanningProblem
 from hexveil.planning.request import WithinEpsilon
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def prediction_of(plan: Plan) -> ErrorPrediction:
 
 def predict_in_full(problem: PlanningProblem) -> ErrorPrediction:
     """Return the errors of the first statistic by the full optimizer, without losses or a plan."""
-    model = next(iter(error_models(problem, allocate(problem)).values()))
+    model = next(iter(allocate(problem).error_models(problem).values()))
     return ErrorPrediction(model.scale, model.error - model.scale)
 
 
@@ -230,30 +229,28 @@ class ErrorPredictor:
 
     def epsilon_lower_bound(self, error: float) -> float:
         """Return a loss below which the average error is above this one; 0 if none is known."""
-        if self.plan.request.noised != ("mean",):
+        if not self._has_floor or ("bounds" in self._kinds_of_range and error >= self.span / 4.0):
             return 0.0
-        least = {
-            "bounds": self._least_plain,
-            "private": self._least_projected,
-            "per-cell": self._least_with_cell_ranges,
-        }
-        return min(least[kind](error) for kind in self._kinds_of_range)
+        losses = (
+            self._noise * width / (error - clipped)
+            for width, clipped in self._ranges
+            if clipped < error
+        )
+        return min(losses, default=np.inf)
 
     def error_lower_bound(self, epsilon: float) -> float:
         """Return a lower bound on the average error at an epsilon; 0 if none is known."""
-        if self.plan.request.noised != ("mean",):
+        if not self._has_floor:
             return 0.0
         noise = self._noise / epsilon if epsilon else np.inf
-        width, clipping_error = fast_prediction.CELL_RANGE_FLOOR
-        least = {
-            "bounds": self._plain_floor(epsilon),
-            "private": min(
-                one.width * noise + self.span * one.clipping_error
-                for one in fast_prediction.ALL_CANDIDATES
-            ),
-            "per-cell": width * noise + self.span * clipping_error,
-        }
-        return min(least[kind] for kind in self._kinds_of_range)
+        least = min(width * noise + clipped for width, clipped in self._ranges)
+        # At a loss of 0 only constants can be published.
+        return min(least, self.span / 4.0) if "bounds" in self._kinds_of_range else least
+
+    @property
+    def _has_floor(self) -> bool:
+        """Whether a lower bound is known: of means alone."""
+        return self.plan.request.noised == ("mean",)
 
     @property
     def _kinds_of_range(self) -> tuple[str, ...]:
@@ -261,33 +258,24 @@ class ErrorPredictor:
         asked = self.plan.request.clipping_range
         return ("bounds", "private", "per-cell") if asked == "auto" else (asked,)
 
-    def _plain_floor(self, epsilon: float) -> float:
-        """Return a lower bound on the average error without a range: see the module."""
-        # At a loss of 0 only constants can be published.
-        return min(self._noise / epsilon if epsilon else math.inf, self.span / 4.0)
+    @property
+    def _ranges(self) -> list[tuple[float, float]]:
+        """Width of each range that a plan may take, in those of the bounds; error of its clipping.
+
+        Without a range the width is 1, and nothing is clipped: see the module.
+        """
+        of_kinds = {
+            "bounds": [(1.0, 0.0)],
+            "private": [(one.width, one.clipping_error) for one in fast_prediction.ALL_CANDIDATES],
+            "per-cell": [fast_prediction.CELL_RANGE_FLOOR],
+        }
+        chosen = [pair for kind in self._kinds_of_range for pair in of_kinds[kind]]
+        return [(width, self.span * clipping_error) for width, clipping_error in chosen]
 
     @property
     def _noise(self) -> float:
         """Noise that is on average the least at a loss of 1, in value units."""
         return self.span * self.facts.occupancy.n_cells / self.facts.occupancy.n_users
-
-    def _least_plain(self, error: float) -> float:
-        return self._noise / error if error < self.span / 4.0 else 0.0
-
-    def _least_projected(self, error: float) -> float:
-        return min(
-            (
-                self._noise * one.width / (error - self.span * one.clipping_error)
-                for one in fast_prediction.ALL_CANDIDATES
-                if self.span * one.clipping_error < error
-            ),
-            default=np.inf,
-        )
-
-    def _least_with_cell_ranges(self, error: float) -> float:
-        width, clipping_error = fast_prediction.CELL_RANGE_FLOOR
-        rest = error - self.span * clipping_error
-        return self._noise * width / rest if rest > 0 else np.inf
 
     def epsilon_needed(self, error: float) -> float | None:
         """Return the loss, rounded up to two figures, at which the average error is this small.

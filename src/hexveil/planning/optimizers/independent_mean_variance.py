@@ -17,16 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.contributions import unsuppressed_cells
-from hexveil.accounting.error_model import (
-    MAX_CONSTANT_ERROR,
-    has_single_record,
-    variance_sensitivity_bound,
-)
-from hexveil.accounting.sensitivity import variance_share
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record
+from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
-from hexveil.planning.allocation import PlanAllocation, full_factors
+from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.optimizers.joint import quantize_noise_scales
+from hexveil.planning.plan_rows import full_factors
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -20,8 +20,7 @@ import numpy as np
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record, span_in_quanta
 from hexveil.base.errors import InputError
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.calibration import allocate_at_least_epsilon, calibrate_noise
-from hexveil.planning.guarantees.plan_losses import max_user_loss
+from hexveil.planning.calibration import ROUNDING, calibrate_noise, least_allocation
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import JointSolution, minimize_loss, minimize_max_error
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.guarantees.planning_problem import PlanningProblem
+    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.request import Request
 
 
@@ -76,7 +75,7 @@ def allocate_within_errors(
                 exposure, at_epsilon, epsilon, float(epsilon) * SAFETY_MARGIN
             )
 
-        return allocate_at_least_epsilon(problem, targets, at)
+        return least_allocation(problem, targets, at)[1]
     requested, aim = (
         relative_targets(targets, problem.span, problem.occupancy, times)
         for times in (1.0, SAFETY_MARGIN)
@@ -137,11 +136,11 @@ def _spend_all(
     """Return the allocation calibrated to the loss, with less noise where it leaves room."""
     problem = problem.without_metadata()
     fit = calibrate_noise(problem, epsilon, allocation)
-    loss = max_user_loss(problem, fit)
+    loss = fit.most_booked(problem)
     # Less noise by the ratio of both losses makes no loss larger than asked: the part that is
     # charged for the lattice of a variance does not grow.
-    quieter = fit.with_noise_scaled(float(loss / epsilon) * (1.0 + 2.0**-40)) if loss else fit
-    return quieter if max_user_loss(problem, quieter) <= epsilon else fit
+    quieter = fit.with_noise_scaled(float(loss / epsilon) * ROUNDING) if loss else fit
+    return quieter if quieter.most_booked(problem) <= epsilon else fit
 
 
 def quantize_noise_scales(noise: Floats, rounding: np.ufunc = np.rint) -> Floats:

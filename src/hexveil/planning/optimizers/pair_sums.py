@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import hashlib
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from hexveil.accounting import contributions
-from hexveil.model.occupancy import LocalOccupancy
-from hexveil.model.pair_blocks import CellSlice
+from hexveil.model.occupancy import LocalOccupancy, Partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -158,7 +156,8 @@ class LocalShareSums:
     ) -> tuple[tuple[Floats, ...], Floats]:
         """Look at all pairs, block by block: see `ShareSums`."""
         figures = []
-        for run, rows, block in self._blocks:
+        for rows, block in self._blocks:
+            run = slice(block.first, block.first + block.n_cells)
             seen = make(block, self.share[rows], *(array[run] for array in cells), per_user)
             figures.append(seen.of_cells())
             self._figures.figure[rows] = seen.of_pairs(*figures[-1])
@@ -170,18 +169,9 @@ class LocalShareSums:
         return PairFigureSums(self.occupancy, np.empty_like(self.share))
 
     @cached_property
-    def _blocks(self) -> list[tuple[slice, slice, CellSlice]]:
-        """Runs of cells, their rows, and their pairs."""
-        pairs, found = self.occupancy, []
-        edges = np.searchsorted(pairs.start, np.arange(0, pairs.n_pairs, BLOCK_PAIRS)).tolist()
-        for begin, end in pairwise(dict.fromkeys([*edges, pairs.n_cells])):
-            start = pairs.start[begin : end + 1]
-            rows = slice(start[0], start[-1])
-            cell, user, n = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
-            size = end - begin, pairs.n_users
-            block = CellSlice(cell, user, n, *size, start - start[0])
-            found.append((slice(begin, end), rows, block))
-        return found
+    def _blocks(self) -> list[tuple[slice, Partition]]:
+        """Runs of cells: their rows, and their pairs."""
+        return list(self.occupancy.blocks(BLOCK_PAIRS))
 
 
 class MappedShareSums:

@@ -20,8 +20,9 @@ import numpy as np
 from hexveil.accounting.contributions import threshold_shares
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP, round_up
-from hexveil.model.pair_blocks import Partition
-from hexveil.planning.allocation import PlanAllocation, full_factors
+from hexveil.model.occupancy import Partition
+from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.plan_rows import full_factors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

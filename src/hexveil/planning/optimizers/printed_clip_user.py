@@ -22,19 +22,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.contributions import contributes_wholly
-from hexveil.accounting.error_model import variance_sensitivity_bound
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
-from hexveil.accounting.sensitivity import variance_share
+from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.accounting.suppression.clip_user import Suppression, suppress_users
 from hexveil.accounting.suppression.heavy_users import SuppressionSource
 from hexveil.accounting.suppression.residual_cap import caps_of_remaining
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
-from hexveil.planning.allocation import PlanAllocation, full_factors
-from hexveil.planning.guarantees.plan_losses import max_user_loss
+from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.plan_rows import full_factors
 
 if TYPE_CHECKING:
-    from hexveil.planning.guarantees.planning_problem import PlanningProblem
+    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.request import Request
 
 LOSSES_PER_CELL = 24
@@ -107,7 +106,7 @@ def cell_epsilon_within(problem: PlanningProblem, epsilon: Fraction) -> Fraction
     def fits(cell_epsilon: Fraction) -> bool:
         printed = replace(problem, request=problem.request.at_cell_epsilon(cell_epsilon))
         allocation = allocate_printed(source, span, printed.request)
-        return max_user_loss(printed, allocation) <= epsilon
+        return allocation.most_booked(printed) <= epsilon
 
     # A user of all records in a cell loses ε there, and nobody more than K ε.
     largest = int(problem.occupancy.cells_per_user.max())

@@ -2,6 +2,13 @@
 
 Public: the plan is made before a record is read, and is the same whatever the records are.
 
+**One loss for a map and numbers of units** is divided by the predicted error of each part at the
+whole ε and its weight: shares are those of the least weighted sum of errors
+(accounting/promise.py). Errors are parts of what they are compared with: of averages and medians
+the error of one constant for all cells, of numbers of units the typical number in a cell.
+Predictions at the divided ε are not compared: they have floors of bias, where maps of the tuning
+sets still gain by about the root of ε, so that half of ε would seem to cost a map nothing.
+
 Gain by a δ: the predictions of a pure plan and of the same plan with Gaussian noise.
 
 Public, from declarations alone. A plan never takes a δ by itself: it is another promise.
@@ -9,10 +16,10 @@ Public, from declarations alone. A plan never takes a δ by itself: it is anothe
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
@@ -21,38 +28,28 @@ from hexveil.base.rational import decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
-from hexveil.planning.feasibility.utility_test import StatisticError
-from hexveil.planning.presence.counted_request import (
-    USERS,
-    AnyRequest,
-    CountedPrediction,
-    CountedRequest,
-    predict_accuracy,
-    weights_of,
-)
-from hexveil.planning.presence.presence_prediction import (
-    Prediction,
-    PresencePrediction,
-    UnitCountPrediction,
-)
+from hexveil.planning.presence.presence_prediction import predict, predict_counts, predict_map
 from hexveil.planning.presence.presence_request import (
+    ALONE,
+    PURE,
+    USERS,
     FleetDeclaration,
     PresenceRequest,
-    UnitCountRequest,
 )
-from hexveil.planning.presence.shape_prediction import ShapePrediction
-from hexveil.planning.presence.shape_request import ShapeRequest
 from hexveil.planning.request import WORTHWHILE, usual_delta
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from fractions import Fraction
 
     from hexveil.base.rational import Number
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import FineBins
+    from hexveil.planning.feasibility.utility_test import StatisticError
+    from hexveil.planning.presence.presence_prediction import PresencePrediction
 
-    AnyPrediction: TypeAlias = Prediction | ShapePrediction | CountedPrediction
+KINDS = ("moments", "distribution", USERS)
+"""Kinds of statistics that have a weight in the division of ε."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +59,7 @@ class PresencePlan:
     Attributes
     ----------
     facts : DeclaredFacts
-    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
+    request : PresenceRequest
     baseline_error : Number or None
         Declared error of one constant for all cells, in value units.
     edition : str or None
@@ -70,7 +67,7 @@ class PresencePlan:
     """
 
     facts: DeclaredFacts
-    request: AnyRequest
+    request: PresenceRequest
     baseline_error: Number | None = None
     edition: str | None = None
 
@@ -87,24 +84,17 @@ class PresencePlan:
     @property
     def statistics(self) -> tuple[str, ...]:
         """Published statistics: averages, quantiles and shares with weights; numbers of units."""
-        match self.request:
-            case UnitCountRequest():
-                return (USERS,)
-            case ShapeRequest() | CountedRequest():
-                return self.request.names
-            case PresenceRequest():
-                return (MEAN,)
+        return self.request.names
 
     @cached_property
-    def prediction(self) -> AnyPrediction:
+    def prediction(self) -> PresencePrediction:
         """Expected accuracy, on paper."""
-        return predict_accuracy(self.request, self.baseline_error)
+        return predict(self.request, self.baseline_error)
 
     @cached_property
     def delta_gain(self) -> DeltaGain | None:
         """The predicted gain by a δ; None for a plan that has one."""
-        request, prediction = self.request, self.prediction
-        return gain_of_delta(request, prediction, self.baseline_error)
+        return gain_of_delta(self.request, self.baseline_error)
 
     @property
     def refusal(self) -> str | None:
@@ -114,31 +104,12 @@ class PresencePlan:
     @property
     def statistic_errors(self) -> tuple[StatisticError, ...]:
         """Predicted error of each statistic, and that of one number for all cells."""
-        predicted = self.prediction
-        of_map = predicted.statistics if isinstance(predicted, CountedPrediction) else predicted
-        match of_map:
-            case ShapePrediction():
-                return of_map.statistic_errors
-            case PresencePrediction():
-                return (StatisticError(MEAN, of_map.mean_error, of_map.baseline_error),)
-        return ()
+        of_map = self.prediction.map
+        return () if of_map is None else of_map.statistic_errors
 
     def figures(self) -> dict[str, float]:
         """Return the numbers of the prediction by name."""
-        predicted = self.prediction
-        predictions = (
-            (predicted.statistics, predicted.counts)
-            if isinstance(predicted, CountedPrediction)
-            else (predicted,)
-        )
-        by_name = {
-            name: number for prediction in predictions for name, number in vars(prediction).items()
-        }
-        return {
-            name: float(number)
-            for name, number in sorted(by_name.items())
-            if isinstance(number, (int, float)) and math.isfinite(number)
-        }
+        return self.prediction.figures()
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data."""
@@ -205,35 +176,75 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
     declared = fleet if isinstance(fleet, FleetDeclaration) else FleetDeclaration(fleet)
     names = statistics_of(statistics)
     importance = weights_of(weights, names)
-    loss, small = to_positive_fraction(epsilon, "epsilon"), to_delta(delta)
+    if names == (USERS,) and user_cap is not None:
+        raise InputError("user_cap goes with averages, not with numbers of units alone.")
+    moments, terms = parse_statistics([name for name in names if name != USERS] or [MEAN])
+    request = PresenceRequest(
+        facts.grid,
+        facts.lattice,
+        declared,
+        to_positive_fraction(epsilon, "epsilon"),
+        # Without a cap of the caller's own the request decides.
+        None if user_cap is None else cap_of(user_cap),
+        to_delta(delta),
+        on_lattice(terms, facts.lattice),
+        _bins(facts) if terms else None,
+        bool(moments),
+    )
     if names == (USERS,):
-        if user_cap is not None:
-            raise InputError("user_cap goes with averages, not with numbers of units alone.")
-        return PresencePlan(
-            facts, UnitCountRequest(facts.grid, declared, loss, small), baseline_error, edition
+        request = replace(request, count_share=ALONE)
+    elif USERS in names:
+        request = divided(request, importance, baseline_error)
+    return PresencePlan(facts, request, baseline_error, edition)
+
+
+def divided(
+    request: PresenceRequest, weights: Mapping[str, Fraction], baseline_error: Number | None = None
+) -> PresenceRequest:
+    """Return a request for a map with numbers of units beside it, which share its loss.
+
+    Parameters
+    ----------
+    request : PresenceRequest
+        For the map.
+    weights : mapping of str to Fraction
+        Of each kind of statistics.
+    baseline_error : number, optional
+    """
+    kinds = ["moments"] * request.has_mean + ["distribution"] * bool(request.terms)
+    importance = [sum((weights[kind] for kind in kinds), PURE), weights[USERS]]
+    whole = replace(request, count_share=ALONE)
+    errors = [
+        predict_map(request, baseline_error).relative_error,
+        predict_counts(whole).relative_error,
+    ]
+    share = request.promise.divide(importance, errors)[1]
+    return replace(request, count_share=share, weights=weights)
+
+
+def weights_of(weights: Mapping[str, Number] | None, names: tuple[str, ...]) -> dict[str, Fraction]:
+    """Return the weight of each kind of statistics, 1 by default.
+
+    Raises
+    ------
+    InputError
+        If weights name another kind, or numbers of units are not among several statistics.
+
+    Examples
+    --------
+    >>> {k: str(w) for k, w in weights_of({"users": 2}, ("p50", "users")).items()}
+    {'moments': '1', 'distribution': '1', 'users': '2'}
+    """
+    if weights is not None and (not isinstance(weights, Mapping) or set(weights) - set(KINDS)):
+        raise InputError(
+            f'weights must be a mapping like {{"distribution": 1, "users": 2}}, got {weights!r}.'
         )
-    # Without a cap of the caller's own the request decides.
-    cap = None if user_cap is None else cap_of(user_cap)
-    moments, terms = parse_statistics([name for name in names if name != USERS])
-    request: PresenceRequest | ShapeRequest
-    if terms:
-        request = ShapeRequest(
-            facts.grid,
-            facts.lattice,
-            _bins(facts),
-            declared,
-            loss,
-            on_lattice(terms, facts.lattice),
-            bool(moments),
-            cap,
-            small,
+    if weights and not (USERS in names and len(names) > 1):
+        raise InputError(
+            'weights go with "users" beside other statistics under private presence: the others '
+            "come from one map at one loss; leave weights out."
         )
-    else:
-        request = PresenceRequest(facts.grid, facts.lattice, declared, loss, cap, small)
-    if USERS not in names:
-        return PresencePlan(facts, request, baseline_error, edition)
-    counted = CountedRequest.divided(request, importance, baseline_error)
-    return PresencePlan(facts, counted, baseline_error, edition)
+    return {kind: to_positive_fraction((weights or {}).get(kind, 1), "weights") for kind in KINDS}
 
 
 def _bins(facts: DeclaredFacts) -> FineBins:
@@ -340,50 +351,30 @@ class DeltaGain:
 
 
 def gain_of_delta(
-    request: AnyRequest,
-    prediction: Prediction | ShapePrediction | CountedPrediction,
-    baseline_error: Number | None = None,
+    request: PresenceRequest, baseline_error: Number | None = None
 ) -> DeltaGain | None:
     """Return the gain of a request by a δ; None where it has one, or none is possible.
 
     Parameters
     ----------
-    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
-    prediction : PresencePrediction, UnitCountPrediction, ShapePrediction or CountedPrediction
-        Of the request.
+    request : PresenceRequest
     baseline_error : number, optional
-        Declared with it.
+        Declared error of one constant for all cells.
     """
     if request.delta:
         return None
     delta = usual_delta(request.fleet.units)
     try:
-        if isinstance(request, CountedRequest):
-            changed: AnyRequest = request.with_delta(delta, baseline_error)
-        else:
-            changed = replace(request, delta=delta)
-        by_delta = predict_accuracy(changed, baseline_error)
+        changed = replace(request, delta=delta)
+        if request.has_map and request.count_share:
+            changed = divided(replace(changed, count_share=PURE), request.weights, baseline_error)
+        both = [predict(one, baseline_error) for one in (request, changed)]
     except InputError:
         return None  # so small an epsilon leaves nothing to measure with
-    cells, counts = request.fleet.cells_per_unit, None
-    if isinstance(prediction, CountedPrediction) and isinstance(by_delta, CountedPrediction):
-        counts = prediction.counts.count_error, by_delta.counts.count_error
-        prediction, by_delta = prediction.statistics, by_delta.statistics
-    assert not isinstance(prediction, CountedPrediction)  # noqa: S101  both are of one request
-    assert not isinstance(by_delta, CountedPrediction)  # noqa: S101
-    return DeltaGain(delta, _error(prediction), _error(by_delta), cells, counts)
-
-
-def _error(prediction: Prediction | ShapePrediction) -> float:
-    """Return the predicted error over all traffic; closed cells are off by the baseline error.
-
-    The error in open cells alone would blame a δ for opening cells of little weight.
-    """
-    if isinstance(prediction, UnitCountPrediction):
-        return prediction.count_error
-    is_open = prediction.open_traffic
-    if isinstance(prediction, ShapePrediction):
-        error = prediction.quantile_error
-    else:
-        error = prediction.mean_error
-    return is_open * error + (1.0 - is_open) * prediction.baseline_error
+    cells = request.fleet.cells_per_unit
+    of_maps = [one.map.traffic_error for one in both if one.map is not None]
+    counts = [one.counts.count_error for one in both if one.counts is not None]
+    if not of_maps:
+        return DeltaGain(delta, counts[0], counts[1], cells)
+    beside = (counts[0], counts[1]) if counts else None
+    return DeltaGain(delta, of_maps[0], of_maps[1], cells, beside)

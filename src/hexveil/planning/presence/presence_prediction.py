@@ -5,59 +5,68 @@ Assumptions, stated with every prediction:
 - the declared units are there, each with the declared records in the declared number of cells;
 - traffic falls over cells as a power law: the k-th busiest of G cells has a share of the weight in
   proportion to k^-CONCENTRATION;
-- averages of units spread by a standard deviation of SPREAD_SHARE of the span over the whole grid,
-  unless declared: that is how cells and units of one cell differ together;
-- a constant for all cells misses by `baseline_error`: BASELINE_SHARE of the span, or half the
-  declared spread, unless declared.
+- averages of units spread by a standard deviation of SPREAD_SHARE of the span over the whole grid:
+  that is how cells and units of one cell differ together;
+- a constant for all cells misses by `baseline_error`: BASELINE_SHARE of the span, unless declared.
 
-With W the weight of a cell, b the scale of the noise of the published map and s the spread, E|X +
-Y| = 1.5 b (of Gaussian noise of parameter r, 1.13 r) is the expected error of the weight, and about
-s E|X + Y| / W that of the mean, at most NO_BETTER s. Equal weights of unequal units, and clipping,
-bias a mean by about BIAS s; the n units of a cell weigh differently from records, which adds s /
-sqrt(n). The noise of the histogram by which ranges are chosen is in all cells alike, by about
-HISTOGRAM of the span for a deviation of as many votes as there are units: it matters where values
-fill a small part of the bounds. All are added in quadrature. A unit weighs 1, or its records over a
-declared cap, or CAPPED_WEIGHT under a private one; under Gaussian noise, in k cells alike, the root
-of k times as much. A cell opens with the probability that its weight and the noise exceed the
-threshold (`accounting.noise_law`), in the coarse map and again in the fine one.
+**Averages.** With W the weight of a cell, b the scale of the noise of the published map and s the
+spread, E|X + Y| = 1.5 b (of Gaussian noise of parameter r, 1.13 r) is the expected error of the
+weight, and about s E|X + Y| / W that of the mean, at most NO_BETTER s. Equal weights of unequal
+units, and clipping, bias a mean by about BIAS s; the n units of a cell weigh differently from
+records, which adds s / sqrt(n). The noise of the histogram by which ranges are chosen is in all
+cells alike, by about HISTOGRAM of the span for a deviation of as many votes as there are units: it
+matters where values fill a small part of the bounds. All are added in quadrature. A unit weighs 1,
+or its records over a declared cap, or CAPPED_WEIGHT under a private one; under Gaussian noise, in k
+cells alike, the root of k times as much. A cell opens with the probability that its weight and the
+noise exceed the threshold (`accounting.noise_law`), in the coarse map and again in the fine one.
+
+**Distributions.** With s the standard deviation of the noise and B bins, a cumulative share is off
+by a standard deviation of s sqrt(B) / (2 W) in the middle; cells' own cumulative shares differ by
+RANK_SPREAD, to which estimates shrink, and a model of few terms misses RANK_FLOOR; the n units of a
+cell are a sample. These give the error of shares. A quantile of values near a normal law of spread
+s is off by sqrt(2 π) s times that.
 
 How values spread within bounds is not known on paper. So a range goes with each error: for a spread
 of LOW_SPREAD to HIGH_SPREAD of the span, and MODEL_FACTOR to either side for what the assumptions
-miss; its lower end is that of noise alone, as values need not depend on how units report. The
-constants were chosen on the tuning sets of `benchmarks/interval_sets.py`.
+miss; of averages its lower end is that of noise alone, as values need not depend on how units
+report. The constants were chosen on the tuning sets of `benchmarks/interval_sets.py` and
+`benchmarks/presence_shapes.py`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import to_positive_fraction
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import (
     CAPPED_WEIGHT,
     DeclaredCap,
     PrivateCap,
     ThreeStages,
 )
-from hexveil.planning.presence.presence_request import (
-    PresenceRequest,
-    UnitCountRequest,
-    even_weight,
-)
+from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.base.rational import Number
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-    from hexveil.planning.presence.shape_request import ShapeRequest
+    from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
+    from hexveil.planning.presence.presence_request import PresenceRequest
 
 CONCENTRATION = 0.8
 SPREAD_SHARE, LOW_SPREAD, HIGH_SPREAD = 0.1, 0.05, 0.2
 NO_BETTER, BIAS, HISTOGRAM = 0.8, 0.08, 0.2
+RANK_SPREAD, RANK_FLOOR = 0.12, 0.02
+AS_WELL = 0.93
+"""Part of what one share for all cells misses from which on a prediction says no more."""
+SLOPE = math.sqrt(2.0 * math.pi)
+"""Spreads per unit of cumulative share at the middle of a normal law."""
 MODEL_FACTOR = 2.0
 BASELINE_SHARE = 1.0 / 20.0
 MEAN_ABS_NORMAL = 0.7979
@@ -66,13 +75,17 @@ MIN_OPEN_TRAFFIC = 0.1
 
 
 @dataclass(frozen=True)
-class PresencePrediction:
+class MapPrediction:
     """Expected accuracy of a map, by the assumptions of this module.
 
     Attributes
     ----------
-    mean_error : float
-        Expected absolute error of the averages, over traffic in open cells, in value units.
+    kind : "mean" or "quantile"
+        What is off by `error`.
+    error : float
+        Expected absolute error of averages or medians, over traffic in open cells, in value units.
+    error_low, error_high : float
+        Range of `error`.
     weight_error : float
         Expected absolute error of the weight of a cell, in units.
     typical_weight : float
@@ -83,28 +96,68 @@ class PresencePrediction:
         Expected share of the traffic that lies in open cells.
     baseline_error : float
         Error of one constant for all cells, in value units.
-    mean_error_low, mean_error_high : float
-        Range of `mean_error`.
+    statistic_errors : tuple of StatisticError
+        Of each statistic, beside that of one number for all cells.
+    share_error : float, optional
+        Expected absolute error of a share of records, from 0 to 1; None of averages alone.
     """
 
-    mean_error: float
+    kind: str
+    error: float
+    error_low: float
+    error_high: float
     weight_error: float
     typical_weight: float
     open_cells: float
     open_traffic: float
     baseline_error: float
-    mean_error_low: float = 0.0
-    mean_error_high: float = math.inf
+    statistic_errors: tuple[StatisticError, ...]
+    share_error: float | None = None
 
     @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful map."""
-        return grid_refusal("averages", self.mean_error, self.baseline_error, self.open_traffic)
+        if self.open_traffic < MIN_OPEN_TRAFFIC:
+            return (
+                f"Grid too fine for this fleet: cells with {self.open_traffic:.0%} of the traffic "
+                "are expected to be open. Declare a coarser grid, or ask for a larger epsilon."
+            )
+        for one in self.statistic_errors:
+            if not one.beats_constant:
+                return (
+                    f"Grid too fine for this fleet: the {one.plural} of open cells are expected to "
+                    f"be off by {one.error:.3g}, one number for all cells by "
+                    f"{one.baseline_error:.3g}. "
+                    "Declare a coarser grid, or ask for a larger epsilon."
+                )
+        return None
+
+    @property
+    def traffic_error(self) -> float:
+        """Expected error over all traffic; closed cells are off by the baseline error."""
+        return self.open_traffic * self.error + (1.0 - self.open_traffic) * self.baseline_error
+
+    @property
+    def relative_error(self) -> float:
+        """The same as a part of the error of one constant."""
+        closed = 1.0 - self.open_traffic
+        return self.open_traffic * self.error / self.baseline_error + closed
+
+    def figures(self) -> dict[str, float | None]:
+        """Return its numbers by name."""
+        named = {f"{self.kind}_{name}": getattr(self, name) for name in _ERRORS}
+        return named | {name: getattr(self, name) for name in _FIGURES}
+
+
+_ERRORS = ("error", "error_low", "error_high")
+_FIGURES = (
+    "weight_error", "typical_weight", "open_cells", "open_traffic", "baseline_error", "share_error",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class UnitCountPrediction:
-    """Expected accuracy of a map of numbers of units.
+class CountPrediction:
+    """Expected accuracy of numbers of units.
 
     Attributes
     ----------
@@ -128,44 +181,56 @@ class UnitCountPrediction:
             "coarser grid, or ask for a larger epsilon."
         )
 
+    @property
+    def relative_error(self) -> float:
+        """Expected error as a part of the typical number."""
+        return self.count_error / self.typical_count
 
-def grid_refusal(
-    named: str, error: float, baseline_error: float, open_traffic: float
-) -> str | None:
-    """Return the sentence that refuses a map with nothing to say; None for a useful map.
+
+@dataclass(frozen=True)
+class PresencePrediction:
+    """Expected accuracy of a request: of its map, and of numbers of units; one may be missing."""
+
+    map: MapPrediction | None
+    counts: CountPrediction | None
+
+    @property
+    def parts(self) -> tuple[MapPrediction | CountPrediction, ...]:
+        """The map first."""
+        return tuple(part for part in (self.map, self.counts) if part is not None)
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses a release with nothing to say; None for a useful one."""
+        return next((part.refusal for part in self.parts if part.refusal is not None), None)
+
+    @property
+    def relative_error(self) -> float:
+        """Largest relative error of its parts."""
+        return max(part.relative_error for part in self.parts)
+
+    def figures(self) -> dict[str, float]:
+        """Return the finite numbers by name."""
+        of_map = {} if self.map is None else self.map.figures()
+        found = of_map | ({} if self.counts is None else vars(self.counts))
+        return {
+            name: float(number)
+            for name, number in sorted(found.items())
+            if number is not None and math.isfinite(number)
+        }
+
+
+def predict(request: PresenceRequest, baseline_error: Number | None = None) -> PresencePrediction:
+    """Return the expected accuracy of a request.
 
     Parameters
     ----------
-    named : str
-        What is off by the error: "averages".
-    error, baseline_error : float
-        In open cells, and of one constant for all cells, in value units.
-    open_traffic : float
+    request : PresenceRequest
+    baseline_error : number, optional
+        Declared error of one constant for all cells.
     """
-    if open_traffic < MIN_OPEN_TRAFFIC:
-        return (
-            f"Grid too fine for this fleet: cells with {open_traffic:.0%} of the traffic "
-            "are expected to be open. Declare a coarser grid, or ask for a larger epsilon."
-        )
-    if error >= baseline_error:
-        return (
-            f"Grid too fine for this fleet: the {named} of open cells are expected to be off "
-            f"by {error:.3g}, one number for all cells by {baseline_error:.3g}. "
-            "Declare a coarser grid, or ask for a larger epsilon."
-        )
-    return None
-
-
-Prediction: TypeAlias = PresencePrediction | UnitCountPrediction
-
-
-def predict(
-    request: PresenceRequest | UnitCountRequest, baseline_error: Number | None = None
-) -> Prediction:
-    """Return the expected accuracy of a request of either kind."""
-    if isinstance(request, PresenceRequest):
-        return predict_map(request, baseline_error)
-    return predict_counts(request)
+    of_map = predict_map(request.of_map, baseline_error) if request.has_map else None
+    return PresencePrediction(of_map, predict_counts(request) if request.count_share else None)
 
 
 def traffic_shares(n_cells: int) -> Floats:
@@ -181,74 +246,113 @@ def traffic_shares(n_cells: int) -> Floats:
     return np.asarray(popularity / popularity.sum())
 
 
-def predict_map(
-    request: PresenceRequest,
-    baseline_error: Number | None = None,
-    spread: Number | None = None,
-) -> PresencePrediction:
-    """Return the expected accuracy of a requested map.
-
-    Parameters
-    ----------
-    request : PresenceRequest
-    baseline_error : Number, optional
-        Error of one constant for all cells, in value units.
-    spread : Number, optional
-        Standard deviation of units' averages over the whole grid, in value units: a declaration,
-        such as "most taxis average 20 to 40 km/h" for 10. It narrows the range.
-    """
-    span = float(request.lattice.span)
-    spreads = [span * share for share in (SPREAD_SHARE, LOW_SPREAD, HIGH_SPREAD)]
-    baseline = BASELINE_SHARE * span
-    if spread is not None:
-        spreads = 3 * [float(to_positive_fraction(spread, "spread"))]
-        baseline = spreads[0] / 2
-    if baseline_error is not None:
-        baseline = float(to_positive_fraction(baseline_error, "baseline_error"))
-    plan = request.allocation()
+def predict_map(request: PresenceRequest, baseline_error: Number | None = None) -> MapPrediction:
+    """Return the expected accuracy of a requested map alone: see `predict`."""
+    declared = baseline_error
+    if declared is not None:
+        declared = float(to_positive_fraction(declared, "baseline_error"))
     share = traffic_shares(request.grid.n_cells)
     weight = request.fleet.units * unit_weight(request) * share
+    predicted = _of_shapes if request.terms else _of_averages
+    return predicted(request, declared, share, weight)
+
+
+def _of_averages(
+    request: PresenceRequest, declared: float | None, share: Floats, weight: Floats
+) -> MapPrediction:
+    span, plan = float(request.lattice.span), request.mean_allocation()
+    baseline = BASELINE_SHARE * span if declared is None else declared
     is_open = _opening_probability(plan, weight)
     noise = plan.law.sum_error / PARTS
-    traffic = is_open * share
-    open_traffic = float(traffic.sum())
-    over_open = traffic / max(open_traffic, np.finfo(float).tiny)
+    over_open = _over_open(is_open, share)
     by_noise = np.minimum(noise / weight, NO_BETTER)
+    n_units = np.maximum(units_per_cell(request, share), 1.0)
+    by_weights = np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(n_units))
     least, usual = (
-        float((over_open * part).sum())
-        for part in (by_noise, np.hypot(by_noise, _weighting_error(request, share)))
+        float((over_open * part).sum()) for part in (by_noise, np.hypot(by_noise, by_weights))
     )
     votes = plan.range_law.number_deviation / PARTS / request.fleet.units
     alike = HISTOGRAM * span * votes
-    return PresencePrediction(
-        mean_error=math.hypot(usual * spreads[0], alike),
+    error = math.hypot(usual * span * SPREAD_SHARE, alike)
+    return MapPrediction(
+        MEAN,
+        error,
+        error_low=math.hypot(least * span * LOW_SPREAD, alike) / MODEL_FACTOR,
+        error_high=math.hypot(usual * span * HIGH_SPREAD, alike) * MODEL_FACTOR,
         weight_error=noise,
         typical_weight=float((over_open * weight).sum()),
         open_cells=float(is_open.sum()),
-        open_traffic=open_traffic,
+        open_traffic=float((is_open * share).sum()),
         baseline_error=baseline,
-        mean_error_low=math.hypot(least * spreads[1], alike) / MODEL_FACTOR,
-        mean_error_high=math.hypot(usual * spreads[2], alike) * MODEL_FACTOR,
+        statistic_errors=(StatisticError(MEAN, error, baseline),),
     )
 
 
-def _weighting_error(request: PresenceRequest, share: Floats) -> Floats:
-    """Return the expected error of means by units' weights, per unit of spread."""
+def _of_shapes(
+    request: PresenceRequest, declared: float | None, share: Floats, weight: Floats
+) -> MapPrediction:
+    span, plan = float(request.lattice.span), request.shape_allocation()
+    is_open = _shape_opening_probability(plan, weight)
+    over_open = _over_open(is_open, share)
+    deviation = plan.law.number_deviation / PARTS * math.sqrt(plan.n_bins)
+    ranks = _rank_errors(request, deviation / 2.0 / weight, share)
+    rank = float((over_open * ranks).sum())
+    return MapPrediction(
+        "quantile",
+        SLOPE * rank * SPREAD_SHARE * span,
+        error_low=SLOPE * rank * LOW_SPREAD * span / MODEL_FACTOR,
+        error_high=SLOPE * rank * HIGH_SPREAD * span * MODEL_FACTOR,
+        weight_error=MEAN_ABS_NORMAL * deviation,
+        typical_weight=float((over_open * weight).sum()),
+        open_cells=float(is_open.sum()),
+        open_traffic=float((is_open * share).sum()),
+        baseline_error=BASELINE_SHARE * span if declared is None else declared,
+        statistic_errors=_shape_errors(request, rank, declared),
+        share_error=rank,
+    )
+
+
+def _over_open(is_open: Floats, share: Floats) -> Floats:
+    """Return the shares of traffic of cells, of that in open ones."""
+    traffic = is_open * share
+    return np.asarray(traffic / max(float(traffic.sum()), np.finfo(float).tiny))
+
+
+def _shape_errors(
+    request: PresenceRequest, rank: float, declared: float | None
+) -> tuple[StatisticError, ...]:
+    """Return the predicted error of each statistic, from that of cumulative shares.
+
+    Averages move with the middle of a distribution as medians do.
+    """
+    missed = AS_WELL * MEAN_ABS_NORMAL * RANK_SPREAD
+    spread = SLOPE * SPREAD_SHARE * float(request.lattice.span)
+    median, levels = missed * spread, rank
+    if declared is not None:
+        # What one number misses was declared, in value units.
+        median, levels = declared, rank * spread * missed / declared
+    mean = (StatisticError(MEAN, levels / missed * median, median),) if request.has_mean else ()
+    return (*mean, *shape_errors(request.terms, rank, levels, missed, median))
+
+
+def _rank_errors(request: PresenceRequest, noise: Floats, share: Floats) -> Floats:
+    """Return the expected errors of cumulative shares, from the standard deviation of noise."""
     n_units = np.maximum(units_per_cell(request, share), 1.0)
-    return np.asarray(np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(n_units)))
+    told = np.hypot(noise, 0.5 / np.sqrt(n_units))
+    # An estimate is shrunk to what all cells have in common, so it misses no more than they differ.
+    shrunk = told * RANK_SPREAD / np.hypot(told, RANK_SPREAD)
+    return np.asarray(MEAN_ABS_NORMAL * np.hypot(shrunk, RANK_FLOOR))
 
 
-def predict_counts(request: UnitCountRequest) -> UnitCountPrediction:
+def predict_counts(request: PresenceRequest) -> CountPrediction:
     """Return the expected accuracy of requested numbers of units."""
-    plan = request.allocation()
     share = traffic_shares(request.grid.n_cells)
     counts = units_per_cell(request, share)
-    return UnitCountPrediction(plan.law.number_error / PARTS, float((share * counts).sum()))
+    law = request.count_allocation().law
+    return CountPrediction(law.number_error / PARTS, float((share * counts).sum()))
 
 
-def units_per_cell(
-    request: PresenceRequest | UnitCountRequest | ShapeRequest, share: Floats
-) -> Floats:
+def units_per_cell(request: PresenceRequest, share: Floats) -> Floats:
     """Return the expected number of units in each cell."""
     fleet = request.fleet
     # A unit is in no more cells than it has records, and counts once in a cell.
@@ -256,15 +360,14 @@ def units_per_cell(
     return np.minimum(visits * share, fleet.units)
 
 
-def unit_weight(request: PresenceRequest | ShapeRequest) -> float:
+def unit_weight(request: PresenceRequest) -> float:
     """Return the weight of a typical unit over all cells."""
+    capped = 1.0
     if isinstance(request.cap, DeclaredCap):
         capped = min(request.fleet.records_per_unit / request.cap.records, 1.0)
     elif isinstance(request.user_cap, PrivateCap):
         capped = float(CAPPED_WEIGHT)
-    else:
-        capped = 1.0
-    return capped * even_weight(request.fleet, request.grid.n_cells, request.delta)
+    return capped * request.even_weight
 
 
 def _opening_probability(plan: PresenceAllocation, weight: Floats) -> Floats:
@@ -280,3 +383,16 @@ def _opening_probability(plan: PresenceAllocation, weight: Floats) -> Floats:
         [law.sum_tail(t) if t > 0 else 1.0 - law.sum_tail(1 - t) for t in missing] for law in laws
     ]
     return np.asarray(np.prod(tails, axis=0))
+
+
+def _shape_opening_probability(plan: ShapeAllocation, weight: Floats) -> Floats:
+    """Return the same of a map of distributions."""
+    threshold = plan.threshold(plan.n_bins)
+    if threshold is None:
+        return np.ones_like(weight)
+    missing = threshold - weight * PARTS
+    tails = plan.law.total_tails(plan.n_bins, missing / plan.law.scale)
+    if plan.form.coarse_share:
+        coarse = plan.coarse_law
+        tails = tails * coarse.total_tails(1, missing / coarse.scale)
+    return np.asarray(tails)

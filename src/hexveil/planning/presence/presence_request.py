@@ -4,19 +4,24 @@ A request never sees records. Where the public-occupancy model would count, the 
 grid, the bounds, the number of units in the fleet and how much they report. A wrong declaration
 costs accuracy, never privacy. Limits on records saturate (`hexveil.model.private_pairs`): no
 request is refused for its records.
+
+There is one class for averages, for distributions, for numbers of units, and for these beside a
+map: what is asked for is a field, and its stages follow from it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexveil.accounting.promise import check_units, promised
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, to_positive_fraction
-from hexveil.mechanisms.presence.count_map import CountAllocation
+from hexveil.base.rational import to_positive_fraction
+from hexveil.mechanisms.distribution.pooled_shape import shape_bins
+from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
+from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import (
     NO_CAP,
@@ -28,11 +33,19 @@ from hexveil.mechanisms.presence.presence_design import (
     UserCap,
     histogram_share,
 )
+from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
+from hexveil.model.statistic_terms import Share
 
 if TYPE_CHECKING:
-    from hexveil.model.declared_grid import DeclaredGrid
-    from hexveil.model.public_metadata import ValueLattice
+    from collections.abc import Mapping
 
+    from hexveil.accounting.promise import Promise
+    from hexveil.model.declared_grid import DeclaredGrid
+    from hexveil.model.public_metadata import FineBins, ValueLattice
+    from hexveil.model.statistic_terms import Term
+
+USERS = "users"
+"""Numbers of units."""
 SMALL_FLEET = 1000
 """Declared units below which a coarse map would be mostly noise: one shot instead."""
 SMALL_FLEET_PART = 0.5
@@ -44,10 +57,16 @@ MAX_DECLARED_CAP = 2**40
 """Its product with a price fits 64 bits."""
 CAPPED_CELL_WEIGHT = 60
 """Declared units per cell times ε from which units of few records weigh less."""
+SHAPE_NEED, COARSE_NEED = 320, 7
+"""Declared units, and units per cell, times ε at which these stages need no more than all of ε."""
+LEAST_SHARE, LEAST_SQUARES = Fraction("0.02"), Fraction("0.005")
+"""Smallest share of ε, and of squares."""
+FINER_FROM = 250
+"""Declared units per cell times ε from which cells have eight bins in place of four."""
 FALSE_OPENINGS = 1.0
 """Expected number of empty cells that are opened in a whole grid of empty ones."""
-PURE = Fraction(0)
-"""δ of a pure promise."""
+PURE, ALONE = Fraction(0), Fraction(1)
+"""δ of a pure promise; share of numbers of units without a map."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +98,7 @@ class FleetDeclaration:
 
 @dataclass(frozen=True, eq=False)
 class PresenceRequest:
-    """Request for averages and weights per cell.
+    """Request for averages or distributions and weights per cell, and for numbers of units.
 
     Attributes
     ----------
@@ -90,10 +109,20 @@ class PresenceRequest:
     epsilon : Fraction
         Loss of any unit, present or not.
     cap : NoCap, DeclaredCap or PrivateCap, optional
-        A private cap is for large fleets: the value of one unit decides little there. Without
-        one, `user_cap` follows from the declarations.
+        On units of the map. A private cap is for large fleets: the value of one unit decides
+        little there. Without one, `user_cap` follows from the declarations.
     delta : Fraction, optional
         0, the default, for a pure promise; else below 1 / units.
+    terms : tuple of Term, optional
+        Quantiles, shares and histograms.
+    bins : FineBins, optional
+        In which records are counted: needed for terms.
+    has_mean : bool
+        Whether averages are published: beside terms of the same distributions, at no further cost.
+    count_share : Fraction
+        Share of the loss that numbers of units take: 0 without them, 1 without a map.
+    weights : mapping of str to Fraction
+        Importance of the kinds of statistics, by which that share was found.
     """
 
     grid: DeclaredGrid
@@ -102,24 +131,83 @@ class PresenceRequest:
     epsilon: Fraction
     cap: UserCap | None = None
     delta: Fraction = PURE
+    terms: tuple[Term, ...] = ()
+    bins: FineBins | None = None
+    has_mean: bool = True
+    count_share: Fraction = PURE
+    weights: Mapping[str, Fraction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
         check_units(self.delta, self.fleet.units)
-        check_cap(self.cap, self.fleet)
+        self._check_cap()
+        edges = set() if self.bins is None else set(self.bins.edges.tolist())
+        lacking = [term.text for term in self.terms if not self._edges(term) <= edges]
+        if lacking:
+            raise InputError(
+                f"statistics: {lacking[0]!r} needs records counted by bin; name the same "
+                "statistics where the records are read and declared (statistics=)."
+            )
 
-    @classmethod
-    def of(
-        cls,
-        grid: DeclaredGrid,
-        lattice: ValueLattice,
-        fleet: FleetDeclaration,
-        epsilon: Number,
-        cap: UserCap | None = None,
-        delta: Fraction = PURE,
-    ) -> PresenceRequest:
-        """Build a request from an epsilon as written by a caller."""
-        return cls(grid, lattice, fleet, to_positive_fraction(epsilon, "epsilon"), cap, delta)
+    def _check_cap(self) -> None:
+        """Refuse a cap on users that the fleet cannot have."""
+        match self.cap:
+            case DeclaredCap(records) if not 1 <= records <= MAX_DECLARED_CAP:
+                raise InputError(
+                    f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}."
+                )
+            case PrivateCap() if self.fleet.units < SMALL_FLEET:
+                raise InputError(
+                    f"a private cap needs a declared fleet of at least {SMALL_FLEET:,} units: of "
+                    "fewer its noise is larger than the bias that it removes. Declare a cap, or "
+                    "use none."
+                )
+
+    def _edges(self, term: Term) -> set[int]:
+        """Return the edges of fine bins that a statistic needs."""
+        if isinstance(term, Share):
+            return {term.edge(self.lattice)}
+        needed = getattr(term, "edges", None)
+        return set() if needed is None else set(needed(self.lattice).tolist())
+
+    # ---- what is asked for ----
+
+    @property
+    def promise(self) -> Promise:
+        """The loss of all parts together."""
+        return promised(self.epsilon, self.delta)
+
+    @property
+    def has_map(self) -> bool:
+        """Whether there are averages or distributions, perhaps with numbers of units."""
+        return self.count_share < ALONE
+
+    @property
+    def of_map(self) -> PresenceRequest:
+        """The request for the map alone, at its part of the loss."""
+        if not self.count_share:
+            return self
+        return replace(self, epsilon=self._parts[0], count_share=PURE)
+
+    @property
+    def _parts(self) -> list[Fraction]:
+        """ε of the map and of numbers of units."""
+        if not self.has_map:
+            return [PURE, self.epsilon]
+        return self.promise.epsilons([1 - self.count_share, self.count_share])
+
+    @property
+    def measured(self) -> ShapeStatistics:
+        """Statistics of each cell's distribution."""
+        assert self.bins is not None  # noqa: S101  see __post_init__
+        return ShapeStatistics(self.bins, self.lattice, self.terms, self.has_mean)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Texts of the statistics: the mean first, numbers of units last."""
+        mean = (MEAN,) if self.has_mean else ()
+        of_map = (*mean, *(term.text for term in self.terms)) if self.has_map else ()
+        return (*of_map, USERS) if self.count_share else of_map
 
     @property
     def weight_per_cell(self) -> Fraction:
@@ -127,122 +215,134 @@ class PresenceRequest:
         return Fraction(self.fleet.units, self.grid.n_cells)
 
     @property
+    def even_weight(self) -> float:
+        """Weight over all cells of a unit that is in all its declared cells alike.
+
+        1 in L1; in k cells alike, a weight limited in squares is the root of k.
+        """
+        fleet = self.fleet
+        cells = min(fleet.cells_per_unit, fleet.records_per_unit, self.grid.n_cells)
+        return math.sqrt(cells) if self.delta else 1.0
+
+    @property
     def user_cap(self) -> UserCap:
         """The cap asked for; else a private one where bias outweighs noise, none elsewhere."""
-        share = self._histogram_share(1, PrivateCap.share)
-        return cap_in_use(self.cap, self.fleet, self.grid.n_cells, self.epsilon, share)
+        if self.cap is not None:
+            return self.cap
+        of_map, units = self.of_map, self.fleet.units
+        if units < SMALL_FLEET or of_map.epsilon * units / self.grid.n_cells < CAPPED_CELL_WEIGHT:
+            return NO_CAP
+        return PrivateCap(share=of_map._histogram_share(1, PrivateCap.share))  # noqa: SLF001
+
+    # ---- stages ----
+
+    def allocation(
+        self,
+    ) -> PresenceAllocation | ShapeAllocation | CountAllocation | CountedAllocation:
+        """Return the plan: stages with shares of the loss, from declared numbers."""
+        if not self.has_map:
+            return self.count_allocation()
+        of_map = self.of_map
+        stages = of_map.shape_allocation() if self.terms else of_map.mean_allocation()
+        if not self.count_share:
+            return stages
+        # Which cells are open is decided once, by the map.
+        return CountedAllocation(replace(self.count_allocation(), false_openings=None), stages)
+
+    def count_allocation(self) -> CountAllocation:
+        """Return the plan of numbers of units: one stage."""
+        cap = min(self.fleet.cells_per_unit, self.grid.n_cells)
+        epsilon, n_cells = self._parts[1], self.grid.n_cells
+        return CountAllocation(n_cells, cap, epsilon, self._false_openings, self.delta)
+
+    def mean_allocation(self) -> PresenceAllocation:
+        """Return the plan of averages alone."""
+        form = self.form()
+        sure = SMALL_FLEET_PART if isinstance(form, OneShot) else 1.0
+        return PresenceAllocation(
+            self.grid.n_cells,
+            self.lattice.span_quanta,
+            self.epsilon,
+            form,
+            self._false_openings,
+            self.grid.shape,
+            self.delta,
+            sure * self.even_weight * float(self.weight_per_cell),
+        )
+
+    def shape_allocation(self) -> ShapeAllocation:
+        """Return the plan of distributions."""
+        assert self.bins is not None  # noqa: S101  see __post_init__
+        thresholds = {t.edge(self.lattice) for t in self.terms if isinstance(t, Share)}
+        return ShapeAllocation(
+            self.grid.n_cells,
+            tuple(self.bins.edges.tolist()),
+            tuple(sorted(thresholds)),
+            self.epsilon,
+            self.shape_form(),
+            self._false_openings,
+            self.delta,
+        )
+
+    @property
+    def _false_openings(self) -> float | None:
+        """Expected number of empty cells that are opened; None opens every cell."""
+        return None if self.grid.is_in_use else FALSE_OPENINGS
 
     def form(self) -> Form:
         """Return the stages: one shot for a small declared fleet, small shares for a large one."""
         cap = self.user_cap
         if self.fleet.units < SMALL_FLEET and not isinstance(cap, PrivateCap):
             return OneShot(cap=cap)
+        largest = ThreeStages.residual_share
+        # The noise of the residuals is in all cells alike.
+        by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
+        residuals = max(self._histogram_share(1, largest), by_cells, LEAST_RESIDUAL_SHARE)
         return ThreeStages(
             range_share=self._histogram_share(2, ThreeStages.range_share),
-            residual_share=self._residual_share(),
+            residual_share=residuals,
             cap=cap,
         )
+
+    def shape_form(self) -> ShapeForm:
+        """Return the stages of distributions: fewer and coarser ones for a small declared fleet."""
+        units, epsilon = self.fleet.units, self._equivalent_epsilon
+        weight = self.weight_per_cell * Fraction(self.even_weight)
+        shape_share = self._needed(SHAPE_NEED, units * epsilon, ShapeForm.shape_share)
+        # The share of ε with the noise of this share: of squares, its root.
+        noise_share = Fraction(math.sqrt(shape_share)) if self.delta else shape_share
+        n_wide, n_narrow = shape_bins(units * epsilon * noise_share)
+        coarse_share = Fraction(0)
+        if units >= SMALL_FLEET or isinstance(self.user_cap, PrivateCap):
+            coarse_share = self._needed(COARSE_NEED, weight * epsilon, ShapeForm.coarse_share)
+        return ShapeForm(
+            shape_share,
+            coarse_share,
+            n_wide=n_wide,
+            n_narrow=n_narrow,
+            n_quantiles=8 if weight * epsilon > FINER_FROM else 4,
+            cap=self.user_cap,
+        )
+
+    @property
+    def _equivalent_epsilon(self) -> Fraction:
+        """The ε at which Laplace noise of all of it deviates as this promise's noise does.
+
+        Under a δ in thousandths: shares are made from it, and plans are compared as text.
+        """
+        exact = self.promise.laplace_epsilon()
+        return Fraction(max(round(1000 * exact), 1), 1000) if self.delta else exact
+
+    def _needed(self, need: int, told: Fraction, largest: Fraction) -> Fraction:
+        """Return the share of the loss that a stage needs, at most the largest.
+
+        Of ε it falls as one over the number that is told; of squares as its square.
+        """
+        power, least = (2, LEAST_SQUARES) if self.delta else (1, LEAST_SHARE)
+        share = Fraction(round(1000 * (need / told) ** power), 1000)
+        return max(min(share, largest), least)
 
     def _histogram_share(self, n_histograms: int, largest: Fraction) -> Fraction:
         """Return the share of histograms; of a promise with δ of its square, with similar noise."""
         share = histogram_share(n_histograms, self.fleet.units, self.epsilon, largest)
-        whole = promised(self.epsilon, self.delta)
-        return min(whole.share_worth(self.epsilon * share, n_histograms), largest)
-
-    def _residual_share(self) -> Fraction:
-        """Return the share of the residuals, whose noise is in all cells alike.
-
-        Noise of the map is as much less as cells are fewer, so that few cells need a larger one.
-        """
-        largest = ThreeStages.residual_share
-        by_cells = min(Fraction(RESIDUAL_SHARE_CELLS, self.grid.n_cells), largest)
-        return max(self._histogram_share(1, largest), by_cells, LEAST_RESIDUAL_SHARE)
-
-    def allocation(self) -> PresenceAllocation:
-        """Return the plan: stages with shares of ε, from declared numbers."""
-        form = self.form()
-        sure = SMALL_FLEET_PART if isinstance(form, OneShot) else 1.0
-        even = even_weight(self.fleet, self.grid.n_cells, self.delta)
-        return PresenceAllocation(
-            self.grid.n_cells,
-            self.lattice.span_quanta,
-            self.epsilon,
-            form,
-            false_openings(self.grid),
-            self.grid.shape,
-            self.delta,
-            sure * even * float(self.weight_per_cell),
-        )
-
-
-def even_weight(fleet: FleetDeclaration, n_cells: int, delta: Fraction) -> float:
-    """Return the weight over all cells of a unit that is in all its declared cells alike.
-
-    Limited in L1 it is 1; limited in L2, under Gaussian noise, the root of their number.
-    """
-    cells = min(fleet.cells_per_unit, fleet.records_per_unit, n_cells)
-    return math.sqrt(cells) if delta else 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class UnitCountRequest:
-    """Request for numbers of units per cell alone.
-
-    Attributes
-    ----------
-    grid : DeclaredGrid
-    fleet : FleetDeclaration
-        A unit counts fully in as many cells as it is declared to be in.
-    epsilon : Fraction
-    delta : Fraction, optional
-        0, the default, for a pure promise; else below 1 / units.
-    """
-
-    grid: DeclaredGrid
-    fleet: FleetDeclaration
-    epsilon: Fraction
-    delta: Fraction = PURE
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", to_positive_fraction(self.epsilon, "epsilon"))
-        check_units(self.delta, self.fleet.units)
-
-    def allocation(self) -> CountAllocation:
-        """Return the plan: one stage."""
-        cap = min(self.fleet.cells_per_unit, self.grid.n_cells)
-        openings = false_openings(self.grid)
-        return CountAllocation(self.grid.n_cells, cap, self.epsilon, openings, self.delta)
-
-
-def check_cap(cap: UserCap | None, fleet: FleetDeclaration) -> None:
-    """Raise InputError for a cap on users that a fleet cannot have."""
-    if isinstance(cap, DeclaredCap) and not 1 <= cap.records <= MAX_DECLARED_CAP:
-        raise InputError(f"a cap declares the records of a unit, from 1 to {MAX_DECLARED_CAP:,}.")
-    if isinstance(cap, PrivateCap) and fleet.units < SMALL_FLEET:
-        raise InputError(
-            f"a private cap needs a declared fleet of at least {SMALL_FLEET:,} units: of fewer "
-            "its noise is larger than the bias that it removes. Declare a cap, or use none."
-        )
-
-
-def cap_in_use(
-    asked: UserCap | None, fleet: FleetDeclaration, n_cells: int, epsilon: Fraction, share: Fraction
-) -> UserCap:
-    """Return the cap asked for; else a private one of this share where bias outweighs noise.
-
-    Equal weights of unequal units bias an average by a share of the radius that noise does not
-    reach in cells of this weight.
-    """
-    if asked is not None:
-        return asked
-    if fleet.units < SMALL_FLEET or epsilon * fleet.units / n_cells < CAPPED_CELL_WEIGHT:
-        return NO_CAP
-    return PrivateCap(share=share)
-
-
-def false_openings(grid: DeclaredGrid) -> float | None:
-    """Return the expected number of empty cells that are opened; None opens every cell.
-
-    Cells of a list are declared to be in use, so none of them is tested.
-    """
-    return None if grid.is_in_use else FALSE_OPENINGS
+        return min(self.promise.share_worth(self.epsilon * share, n_histograms), largest)

@@ -1,4 +1,4 @@
-"""Plans that hexveil wrote before December 2026 (format 1), in the words of today.
+"""Plans that hexveil wrote before December 2026 (format 1), in the words of today: until 2028.
 
 Of folders and of ledger bytes alike, old words are turned into new ones, and read and checked as
 those. To be deleted after December 2028: a ledger row is needed again where its request is repeated
@@ -20,14 +20,14 @@ from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.serialization.codec import MAGIC, Codec, damaged, unpack_bytes
-from hexveil.planning.serialization.plan_kinds import CODERS
+from hexveil.planning.serialization.plan_codec import CODERS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from hexveil.planning.plan import Plan
     from hexveil.planning.serialization.codec import Arrays, Words
-    from hexveil.planning.serialization.plan_kinds import AnyPlan
+    from hexveil.planning.serialization.plan_codec import AnyPlan
 
 COLUMNS = b"hexveil plan of value columns\n"
 DISTRIBUTION = b"hexveil plan of distributions\n"

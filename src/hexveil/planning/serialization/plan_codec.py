@@ -1,29 +1,159 @@
 """Bytes of a plan of any kind that the ledger keeps beside the booking that pays for it.
 
 The ledger keeps decisions alone: what the request and the records decide is given by a plan of the
-same goal.
+same goal. Here is the registry of the classes in plans, and of the fields that a goal and its
+records give.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Mapping
+from dataclasses import fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hexveil.planning.cell_mechanisms import OtherStagesError
-from hexveil.planning.serialization import former_plans
+from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.errors import InputError
+from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, ThresholdMechanism, parse
+from hexveil.model import cells, column_facts, public_metadata, statistic_terms
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
+from hexveil.planning import allocation, request
+from hexveil.planning.cell_mechanisms import CellMechanisms, OtherStagesError, SavedStages
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.cell_ranges import (
+    CellRangeOutputs,
+    CellRangePlan,
+    PerCellRange,
+)
+from hexveil.planning.clipping_range.one_range import PrivateRange
+from hexveil.planning.clipping_range.private_range import ClippingRangeMode, PrivateClippingRange
+from hexveil.planning.columns.column_plan import ColumnPlans
+from hexveil.planning.distribution import distribution_components
+from hexveil.planning.distribution.distribution_components import PricedCells
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.plan import Plan
 from hexveil.planning.serialization.codec import (
     FORMAT,
     MAGIC,
+    NAMES,
+    STAND_INS,
     Codec,
+    Coder,
     damaged,
     pack_bytes,
     unpack_bytes,
 )
-from hexveil.planning.serialization.plan_kinds import CODERS, AnyPlan, given_by
 
 if TYPE_CHECKING:
-    from hexveil.planning.serialization.codec import Arrays, Words
+    from hexveil.planning.serialization.codec import Arrays, Path, Words
+
+AnyPlan: TypeAlias = Plan | DistributionPlan | ColumnPlans
+DECIDED: dict[type, tuple[str, ...]] = {
+    Plan: ("lower", "upper", "allocation", "request"),
+    DistributionPlan: ("requested_epsilon", "moment_plan", "component"),
+    ColumnPlans: ("plans",),
+}
+"""Fields with decisions; the others follow from the request and the records."""
+_CLASSES = (
+    Plan, DistributionPlan, ColumnPlans, request.Request, allocation.PlanAllocation,
+    WithinBounds, PrivateRange, PerCellRange, SavedStages,
+    PrivateClippingRange, CellRangePlan, CellRangeOutputs, FactoredWeights, ListedWeights,
+    SuppressedPairs,
+    distribution_components.IndicatorPlan, distribution_components.RankPlan,
+    distribution_components.BinPlan, PricedCells, public_metadata.PublicMetadata,
+    public_metadata.ValueLattice, cells.Cells, cells.CellTable, cells.Labels,
+    column_facts.ColumnFacts, Occupancy, CellMechanism, ThresholdMechanism, Fraction, Mapping,
+    statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram,
+)  # fmt: skip
+_ALIASES = {
+    "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray,
+    "Weights": FactoredWeights | ListedWeights,
+    "Suppressed": Bools | SuppressedPairs, "Term": statistic_terms.Term,
+    "ClippingKind": WithinBounds | PrivateRange | PerCellRange | SavedStages,
+    "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
+    "SingleColumnPlan": Plan | DistributionPlan, "ErrorModel": Any,
+    "DistributionComponent": distribution_components.DistributionComponent,
+    "FineBins": Any, "Area": Any, "DeclaredColumns": Any, "PresencePlan": Any,
+}  # fmt: skip
+STAND_INS[CellMechanisms] = SavedStages.of
+NAMES.update({kind.__name__: kind for kind in _CLASSES} | _ALIASES)
+
+
+def mechanism_word(mechanism: CellMechanism | ThresholdMechanism, _: Path) -> str:
+    """Return a mechanism's text; InputError for one that its text does not bring back."""
+    name = mechanism.name
+    try:
+        # A name may be borrowed: equality makes sure that what is read back plans the same.
+        is_known = mechanism_of(name) == mechanism
+    except InputError:
+        is_known = False
+    if not is_known:
+        raise InputError(
+            f"a saved plan's mechanism must be one of hexveil's, got {name}; "
+            "release such a plan without saving it."
+        )
+    return name
+
+
+def mechanism_of(name: object, _: Path = ()) -> ThresholdMechanism | CellMechanism:
+    """Return the mechanism of a text; InputError for one that there is not."""
+    known = {one.name: one for one in (Baseline(), OptimalClipping())}
+    return known[name] if name in known else parse(str(name))
+
+
+def _term_of(text: str, _: Path) -> statistic_terms.Term:
+    """Return the statistic of a text."""
+    return statistic_terms.parse_statistics((text,))[1][0]
+
+
+_TERM = Coder(lambda term, _: term.text, _term_of)
+_MECHANISM = Coder(mechanism_word, mechanism_of)
+_LABELS = Coder(
+    lambda grid, _: [] if isinstance(grid, cells.OneCell) else list(grid.columns),
+    lambda word, _: cells.Labels(*word) if word else cells.OneCell(),
+)
+CODERS: dict[type, Coder] = {
+    cells.Labels: _LABELS,
+    CellMechanism: _MECHANISM,
+    ThresholdMechanism: _MECHANISM,
+    statistic_terms.Quantile: _TERM,
+    statistic_terms.Share: _TERM,
+    statistic_terms.Histogram: _TERM,
+}
+"""Classes that are written as text."""
+
+
+def given_by(plan: AnyPlan, path: Path = ()) -> dict[Path, Any]:
+    """Return by path all fields of a plan that are no decisions, also those of its parts."""
+    decided = DECIDED[type(plan)]
+    given: dict[Path, Any] = {
+        (*path, one.name): getattr(plan, one.name)
+        for one in fields(plan)
+        if one.init and one.name not in decided
+    }
+    if isinstance(plan, ColumnPlans):
+        for column, column_plan in plan.plans.items():
+            given |= given_by(column_plan, (*path, "plans", column))
+    elif isinstance(plan, DistributionPlan):
+        given[*path, "occupancy"] = plan.occupancy
+        given[*path, "component", "plan", "facts"] = distribution_components.score_metadata(
+            plan.facts
+        )
+    else:
+        # Of a part of a plan ε is a number that a prediction found.
+        given |= {
+            (*path, "request", one.name): getattr(plan.request, one.name)
+            for one in fields(plan.request)
+            if one.name != "epsilon"
+        }
+    return given
+
+
+# ---- bytes of decisions ----
 
 PlanT = TypeVar("PlanT", bound=AnyPlan)
 
@@ -41,6 +171,8 @@ def encode(plan: AnyPlan) -> bytes:
 
 def made_by(encoded: bytes) -> str:
     """Return the version of hexveil that encoded a plan."""
+    from hexveil.planning.serialization import former_plans  # noqa: PLC0415  needs this registry
+
     return former_plans.made_by(encoded)
 
 
@@ -66,6 +198,8 @@ def decode(encoded: bytes, like: PlanT) -> PlanT:
         if header.get("format") == FORMAT:
             words = header["plan"]
         else:
+            from hexveil.planning.serialization import former_plans  # noqa: PLC0415  as above
+
             words, arrays = former_plans.unpack_decisions(encoded, like)
         with np.errstate(all="ignore"):  # of damaged numbers
             return cast("PlanT", Codec(arrays, given_by(like), CODERS).unpack(type(like), words))

@@ -41,7 +41,7 @@ from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import former_plans, plan_tables
 from hexveil.planning.serialization.codec import FORMAT, FORMER_FORMAT, Codec, Coder
-from hexveil.planning.serialization.plan_kinds import CODERS, AnyPlan
+from hexveil.planning.serialization.plan_codec import CODERS, AnyPlan
 from hexveil.planning.serialization.plan_tables import CELLS, PAIRS, TABLES, USERS, WORDS, numbers
 
 if TYPE_CHECKING:

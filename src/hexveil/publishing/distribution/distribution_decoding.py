@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.fine_bin_scores import PooledRankScores
-from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
+from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
+from hexveil.mechanisms.distribution.shape_statistics import (
+    PooledRankScores,
+    ShapeStatistics,
+    drawn_statistics,
+)
 from hexveil.mechanisms.distribution.tilt_estimation import (
     TiltFit,
     fit_bins,
@@ -31,9 +33,13 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     tilt_to_means,
 )
 from hexveil.model.statistic_terms import Histogram, Quantile, column_names
-from hexveil.planning.distribution.cell_prices import weight_variance
-from hexveil.planning.distribution.distribution_components import IndicatorPlan, RankPlan
-from hexveil.planning.distribution.distribution_plan import SCORES, SHAPE
+from hexveil.planning.distribution.distribution_components import (
+    SCORES,
+    SHAPE,
+    IndicatorPlan,
+    RankPlan,
+    weight_variance,
+)
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
@@ -58,10 +64,7 @@ LEAST_VARIANCE = 1e-6
 """Least variance of the first tilt by ranks."""
 SHARE_ALLOWANCE = 0.02
 """Part by which intervals of shares are widened: no tilt makes a share exactly 0 or 1."""
-N_DRAWS = 200
 Z95 = 1.959964
-CELLS_AT_ONCE = 64
-SEED = 20_261_123
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,14 +239,19 @@ def _statistics(
     plan: DistributionPlan, shapes: _CellShapes, mean: CellEstimates | None
 ) -> dict[str, CellEstimates]:
     shares, fit, statistics = shapes.shares, shapes.fit, _measured_statistics(plan)
-    # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
-    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, fit.alpha.shape[1]))
-    chunks = [
-        _chunk(plan, shares, fit.rows(rows), None if mean is None else mean.rows(rows), normal)
-        for begin in range(0, fit.alpha.shape[0], CELLS_AT_ONCE)
-        for rows in (slice(begin, begin + CELLS_AT_ONCE),)
-    ]
-    middle, low, high, error = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+
+    def adjusted(rows: slice, middle: Floats, drawn: Floats) -> tuple[Floats, Floats]:
+        assert mean is not None  # noqa: S101  see below
+        own, own_drawn = _means(plan, middle), _means(plan, drawn)
+        target = _joined_means(plan, own, own_drawn.std(axis=0), mean.rows(rows))
+        # Draws keep their own spread: errors of both are not independent, as both come of the same
+        # few vehicles, and intervals of half the variance held too rarely on the tuning sets.
+        own_means = own_drawn + target - own
+        return _with_means(plan, middle, target), _with_means(plan, drawn, own_means)
+
+    middle, low, high, error = drawn_statistics(
+        statistics, shares, fit, None if mean is None else adjusted
+    )
     # Intervals are inflated, expected errors are not.
     error = np.hypot(error / shapes.inflation**0.5, statistics.half_bins)
     _widen_shares(plan, low, high)
@@ -262,30 +270,6 @@ def _statistics(
         name: CellEstimates(middle[:, i], low[:, i], high[:, i], error[:, i])
         for i, name in enumerate(columns)
     }
-
-
-def _chunk(
-    plan: DistributionPlan,
-    shares: Floats,
-    fit: TiltFit,
-    mean: CellEstimates | None,
-    normal: Floats,
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return middles, ends and errors of some cells, shape (n_cells, n_columns) each."""
-    terms = legendre_terms(shares, fit.alpha.shape[1])
-    around = np.einsum("ckl,dl->dck", np.linalg.cholesky(fit.covariance), normal)
-    middle, drawn = tilt(shares, terms, fit.alpha), tilt(shares, terms, fit.alpha + around)
-    if mean is not None:
-        own, own_drawn = _means(plan, middle), _means(plan, drawn)
-        target = _joined_means(plan, own, own_drawn.std(axis=0), mean)
-        # Draws keep their own spread: errors of both are not independent, as both come of the same
-        # few vehicles, and intervals of half the variance held too rarely on the tuning sets.
-        middle = _with_means(plan, middle, target)
-        drawn = _with_means(plan, drawn, own_drawn + target - own)
-    statistics = _measured_statistics(plan)
-    estimate, estimates = statistics.of(middle), statistics.of(drawn)
-    low, high = np.quantile(estimates, (0.025, 0.975), axis=0)
-    return estimate, low, high, np.abs(estimates - estimate).mean(axis=0)
 
 
 def _joined_means(

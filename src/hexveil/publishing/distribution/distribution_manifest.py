@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.accounting.promise import PARTS, of_amount
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.contract import DONE, Outputs
-from hexveil.mechanisms.distribution.binned_map import BinnedMap
-from hexveil.mechanisms.distribution.binned_stage import CellBinStage, PooledBinStage
+from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs
+from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, BinnedMap
 from hexveil.planning.distribution.distribution_components import (
+    MOMENTS,
     SCORE_LATTICE,
+    SCORES,
+    SHAPE,
     BinPlan,
     IndicatorPlan,
     RankPlan,
     score_metadata,
 )
-from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.distribution.distribution_table import describe_term
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
@@ -163,9 +164,11 @@ def _stages(component: Component, outputs: Outputs) -> Iterator[Json]:
     """Yield the noise of each stage of a shape."""
     own, earlier = component.outputs(outputs), Outputs()
     while (stage := component.plan.next_stage(earlier)) is not DONE:
-        # Stages of a shape are of these kinds.
-        assert isinstance(stage, (PooledBinStage, CellBinStage))  # noqa: S101
-        yield {"stage": stage.name, "bins": stage.n_bins, "scale": stage.law.scale / PARTS}
+        assert isinstance(stage, NoisyTotals)  # noqa: S101  as all of a shape are
+        bins = stage.n_noised
+        if stage.name == CELL_BINS and isinstance(component.plan, BinnedMap):
+            bins = component.plan.n_bins
+        yield {"stage": stage.name, "bins": bins, "scale": stage.law.scale / PARTS}
         earlier = earlier.extended(stage.name, stage.entries, own[stage.name])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
+from hexveil.planning.distribution.distribution_components import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.distribution.distribution_manifest import EPSILONS, KIND
 from hexveil.publishing.manifest import schema
 

@@ -18,8 +18,13 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.shape_statistics import between_cells
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, half_bin
-from hexveil.planning.distribution.distribution_components import BinPlan, IndicatorPlan, RankPlan
-from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES
+from hexveil.planning.distribution.distribution_components import (
+    MOMENTS,
+    SCORES,
+    BinPlan,
+    IndicatorPlan,
+    RankPlan,
+)
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.distribution.distribution_decoding import (
     CellEstimates,

@@ -8,13 +8,14 @@ from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
-from hexveil.planning.release_allocation import ReleaseAllocation, allocation_of
+from hexveil.planning.release_allocation import allocation_of
 from hexveil.publishing.private_sums import binned_sums, private_sums
 from hexveil.records.columns.column_datasets import ColumnDatasets
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import PrivateSums
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
     from hexveil.records.dataset import Dataset
 
     ReleasableStages: TypeAlias = ReleaseAllocation | CombinedStages

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.planning.allocation import CellMechanisms, WithinBounds
+from hexveil.planning.cell_mechanisms import CellMechanisms
+from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.estimates.table import deviation_of
 from hexveil.report.accuracy_text import GRADES, describe_assumption

@@ -25,12 +25,10 @@ import numpy as np
 from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.weighted.weighted_variance import BITS
-from hexveil.planning.allocation import (
-    CellMechanisms,
-    PerCellRange,
-    PrivateRange,
-    WithinBounds,
-)
+from hexveil.planning.cell_mechanisms import CellMechanisms
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.clipping_range.one_range import PrivateRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

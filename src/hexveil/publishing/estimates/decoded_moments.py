@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hexveil.planning.allocation import range_kind
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.cut_off import find_cut_off
@@ -76,7 +75,7 @@ def decode_moments(
     is_improved = (
         posterior is not None
         and facts.occupancy.n_cells > 1
-        and (range_kind(released.allocation.clipping) != "per-cell")
+        and (released.allocation.clipping.mode != "per-cell")
     )
     smoothed = {}
     if smoothing or is_improved:
@@ -107,6 +106,6 @@ def moment_posterior(
 ) -> PosteriorEstimates | None:
     """Return the estimates of means before clipping; None where there are none."""
     values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
-    ranged = range_kind(released.allocation.clipping) != "bounds"
+    ranged = released.allocation.clipping.mode != "bounds"
     effects = groupings_of(facts.cells) if ranged else ()
     return estimate_outputs(released, allocation, outputs, values, effects)

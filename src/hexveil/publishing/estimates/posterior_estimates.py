@@ -24,7 +24,8 @@ from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAlloca
 from hexveil.mechanisms.cell_ranges.pooled_spread import cell_shares
 from hexveil.mechanisms.estimates import STANDARD_NORMAL
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
-from hexveil.planning.allocation import PerCellRange, PrivateRange
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.publishing.estimates.cut_off import CutOff
 from hexveil.publishing.estimates.surplus import PooledView, PosteriorEstimates, add_surplus
 from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
@@ -38,9 +39,8 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.planning import Plan
-    from hexveil.planning.allocation import Clipping
+    from hexveil.planning.clipping_range.clipping import ClippingKind, ReleaseAllocation
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.release_allocation import ReleaseAllocation
     from hexveil.smoothing import Smoothed
     from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.clipping_model.cell_priors import CellPosterior
@@ -191,7 +191,7 @@ def best_estimates(posterior: PosteriorEstimates, smoothed: Smoothed) -> Posteri
 
 
 def adopt_intervals(
-    smoothed: Smoothed, posterior: PosteriorEstimates, clipping: Clipping
+    smoothed: Smoothed, posterior: PosteriorEstimates, clipping: ClippingKind
 ) -> Smoothed:
     """Return smoothed means within the posterior's intervals: a cell has one interval.
 

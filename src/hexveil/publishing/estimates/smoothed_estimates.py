@@ -15,7 +15,7 @@ import numpy as np
 from hexveil import smoothing
 from hexveil.accounting import contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
-from hexveil.planning.allocation import PrivateRange, range_kind
+from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.clipping_range.private_range import PRIOR_SD, half_width_sd, user_mean_prior
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
@@ -100,7 +100,7 @@ def smoothing_statement(
                 left_out=estimate.left_out,
                 widened=estimate.widened,
                 posterior=posterior and name == "mean",
-                cell_ranges=range_kind(plan.allocation.clipping) == "per-cell",
+                cell_ranges=plan.allocation.clipping.mode == "per-cell",
                 gaussian=bool(plan.delta),
             ),
             "deviations": dict(estimate.deviations),

@@ -13,7 +13,9 @@ import pyarrow as pa
 
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.errors import InputError
-from hexveil.planning.allocation import CellMechanisms, PerCellRange, WithinBounds
+from hexveil.planning.cell_mechanisms import CellMechanisms
+from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.publishing.estimates.quality_grades import (
     deviation_between_cells,
     grade,

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.mechanisms.presence.count_map import CountedMap, UnitCountMap
-from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
-from hexveil.planning.presence.counted_request import CountedRequest
-from hexveil.planning.presence.presence_request import PresenceRequest
-from hexveil.planning.presence.shape_request import ShapeRequest
+from hexveil.mechanisms.presence.shape_decoding import ShapeMap
 from hexveil.publishing.estimates.quality_grades import beats_constant
 
 if TYPE_CHECKING:
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.presence.counted_request import AnyRequest
+    from hexveil.planning.presence.presence_request import PresenceRequest
 
     Statement = dict[str, Any]
 
@@ -33,21 +30,19 @@ MIN_COMPARED = 3
 
 
 def map_accuracy(
-    request: AnyRequest, decoded: PresenceMap | UnitCountMap | ShapeMap | CountedMap
+    request: PresenceRequest, decoded: PresenceMap | UnitCountMap | ShapeMap | CountedMap
 ) -> list[Statement]:
     """Return the manifest's statement on accuracy, an entry for each column of estimates."""
-    if isinstance(request, CountedRequest) and isinstance(decoded, CountedMap):
-        return map_accuracy(request.statistics, decoded.statistics)
-    if isinstance(decoded, (UnitCountMap, CountedMap)):
+    if isinstance(decoded, CountedMap):
+        return map_accuracy(request, decoded.statistics)
+    if isinstance(decoded, UnitCountMap):
         return []
     is_open = decoded.is_open
     if isinstance(decoded, ShapeMap):
-        assert isinstance(request, ShapeRequest)  # noqa: S101  decoded from it
         return [
             _statement(name, decoded.error[is_open, k], float(decoded.between[k]))
-            for k, name in enumerate(request.statistics.columns)
+            for k, name in enumerate(request.measured.columns)
         ]
-    assert isinstance(request, PresenceRequest)  # noqa: S101  its allocation decodes to means
     return [mean_accuracy(request.lattice, decoded)]
 
 

@@ -25,8 +25,7 @@ from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAlloca
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, VALUES
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
-from hexveil.mechanisms.presence.shapes.shape_allocation import ShapeAllocation
-from hexveil.planning.presence.presence_request import UnitCountRequest
+from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
     cell_grid,
@@ -200,8 +199,8 @@ def _form(allocation: PresenceAllocation | CountAllocation | ShapeAllocation) ->
 
 def _user_cap(plan: PresencePlan) -> str:
     """Return the cap on users as text: none, private, or the declared records."""
-    if isinstance(plan.request, UnitCountRequest):
-        return f"{plan.request.allocation().cell_cap} cells"
+    if not plan.request.has_map:
+        return f"{plan.request.count_allocation().cell_cap} cells"
     # The cap that is used: without one of the caller's own it follows from the declarations.
     cap = plan.request.user_cap
     if isinstance(cap, DeclaredCap):

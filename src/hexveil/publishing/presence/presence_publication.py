@@ -77,7 +77,7 @@ def publish_presence(
     -------
     Neighbours, sensitivity and loss: mechanisms/presence/contribution.py (the maps),
     mechanisms/pooled_histogram.py (how values lie), mechanisms/presence/count_map.py and
-    mechanisms/presence/shapes/binned_weights.py (medians, shares and histograms); of several value
+    mechanisms/presence/shape_allocation.py (medians, shares and histograms); of several value
     columns mechanisms/distribution/combined_stages.py.
     ε is booked for any unit, present or not, before anything is measured.
     """

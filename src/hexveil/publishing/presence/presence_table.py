@@ -12,11 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.count_map import CountedMap, UnitCountMap
-from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
-from hexveil.planning.presence.counted_request import CountedRequest
-from hexveil.planning.presence.presence_request import PresenceRequest
-from hexveil.planning.presence.shape_request import ShapeRequest
+from hexveil.mechanisms.presence.count_map import CountedAllocation, CountedMap, UnitCountMap
+from hexveil.mechanisms.presence.shape_decoding import ShapeMap
 from hexveil.publishing.estimates.quality_grades import grade, grade_against_map
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.presence import shape_table
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
     from hexveil.model.cells import CellTable
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.presence.counted_request import AnyRequest
+    from hexveil.planning.presence.presence_request import PresenceRequest
 
     AnyMap = PresenceMap | UnitCountMap | ShapeMap | CountedMap
 
@@ -84,28 +81,23 @@ def columns_of(statistics: Sequence[str]) -> tuple[str, ...]:
     return (*columns, *BESIDE) if USERS in statistics else columns
 
 
-def decode_outputs(request: AnyRequest, outputs: Outputs) -> AnyMap:
+def decode_outputs(request: PresenceRequest, outputs: Outputs) -> AnyMap:
     """Return the map of the outputs of all stages of a request. Post-processing."""
-    if isinstance(request, CountedRequest):
-        statistic_map = _decode_map(request.statistics, outputs)
-        return CountedMap(
-            statistic_map, request.allocation().decode_counts(outputs, statistic_map.is_open)
-        )
-    if isinstance(request, PresenceRequest | ShapeRequest):
-        return _decode_map(request, outputs)
-    return request.allocation().decode(outputs)
-
-
-def _decode_map(
-    request: PresenceRequest | ShapeRequest, outputs: Outputs
-) -> PresenceMap | ShapeMap:
-    if isinstance(request, ShapeRequest):
-        return shape_table.decode_request(request, outputs)
-    return request.allocation().decode(outputs)
+    if not request.has_map:
+        return request.count_allocation().decode(outputs)
+    of_map: PresenceMap | ShapeMap
+    if request.terms:
+        of_map = shape_table.decode_request(request, outputs)
+    else:
+        of_map = request.of_map.mean_allocation().decode(outputs)
+    stages = request.allocation()
+    if not isinstance(stages, CountedAllocation):
+        return of_map
+    return CountedMap(of_map, stages.decode_counts(outputs, of_map.is_open))
 
 
 def released_table(
-    request: AnyRequest,
+    request: PresenceRequest,
     decoded: AnyMap,
     value: str = "value",
     value_unit: str = "",
@@ -114,17 +106,14 @@ def released_table(
 
     Parameters
     ----------
-    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
+    request : PresenceRequest
     decoded : PresenceMap, UnitCountMap, ShapeMap or CountedMap
     value, value_unit : str
         Name of the value column, and its unit of measure.
     """
     columns = name_columns(request.grid.table) | {OPEN: decoded.is_open}
     columns |= _number_columns(request, decoded)
-    map_request = request.statistics if isinstance(request, CountedRequest) else request
-    subjects = (
-        shape_table.shape_subjects(map_request) if isinstance(map_request, ShapeRequest) else {}
-    )
+    subjects = shape_table.shape_subjects(request) if request.terms else {}
     table = pa.table(columns)
     fields = []
     for field in table.schema:
@@ -135,20 +124,17 @@ def released_table(
     return table.cast(pa.schema(fields, metadata={"value": value}))
 
 
-def _number_columns(request: AnyRequest, decoded: AnyMap) -> dict[str, pa.Array]:
+def _number_columns(request: PresenceRequest, decoded: AnyMap) -> dict[str, pa.Array]:
     """Return the columns of numbers and grades of a decoded map."""
     if isinstance(decoded, CountedMap):
-        assert isinstance(request, CountedRequest)  # noqa: S101  decoded from it
         counted = count_columns(decoded.counts)
         counted[USERS_GRADE] = counted.pop("quality")
         beside = {name: counted[name] for name in BESIDE}
-        return _number_columns(request.statistics, decoded.statistics) | beside
+        return _number_columns(request, decoded.statistics) | beside
     if isinstance(decoded, UnitCountMap):
         return count_columns(decoded)
     if isinstance(decoded, ShapeMap):
-        assert isinstance(request, ShapeRequest)  # noqa: S101  decoded from it
         return _shape_columns(request, decoded)
-    assert isinstance(request, PresenceRequest)  # noqa: S101  its allocation decodes to means
     return mean_columns(request.lattice, decoded)
 
 
@@ -282,15 +268,16 @@ def mean_columns(lattice: ValueLattice, decoded: PresenceMap) -> dict[str, pa.Ar
     return {name: columns[name] for name in COLUMNS["mean"]}
 
 
-def _shape_columns(request: ShapeRequest, decoded: ShapeMap) -> dict[str, pa.Array]:
+def _shape_columns(request: PresenceRequest, decoded: ShapeMap) -> dict[str, pa.Array]:
     """Return statistics of distributions, weights, and their intervals."""
     numbers = shape_table.shape_numbers(request, decoded)
-    limits = shape_table.limits_of(request.names, request.lattice)
+    names = shape_table.map_statistics(request.names)
+    limits = shape_table.limits_of(names, request.lattice)
     columns = {name: _nullable(column) for name, column in numbers.items()}
     between = stated_deviations(map_accuracy(request, decoded))
     grades = grade_columns(numbers, limits, between, decoded.is_open)
     columns |= {name: pa.array(column, type=pa.string()) for name, column in grades.items()}
-    return {name: columns[name] for name in shape_table.shape_columns(request.names)}
+    return {name: columns[name] for name in shape_table.shape_columns(names)}
 
 
 def count_columns(decoded: UnitCountMap) -> dict[str, pa.Array]:

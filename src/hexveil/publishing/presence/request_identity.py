@@ -2,63 +2,35 @@
 
 The identity of a request with public occupancy names the occupancy. Here nothing of the records may
 enter, so a holder names them: another edition of the records is another `source`, or another
-version. Stages, shares of ε, candidates and the constants of the mechanism's modules are part of
-it: a version that plans or measures otherwise must not finish what another began, since their
-stages together could lose more than was booked.
+version. Stages and shares of ε are part of it, and `STAGES_VERSION` stands for the constants and
+the arithmetic of the mechanism: a version that plans or measures otherwise must not finish what
+another began, since their stages together could lose more than was booked. No name of a module is.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import pkgutil
-from decimal import Decimal
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms import pooled_law
-from hexveil.mechanisms import presence as mechanism
-from hexveil.planning.presence.counted_request import CountedRequest
-from hexveil.planning.presence.presence_request import UnitCountRequest
-from hexveil.planning.presence.shape_request import ShapeRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.planning.presence.counted_request import AnyRequest
+    from hexveil.planning.presence.presence_request import PresenceRequest
 
 MODEL = "presence"
 PRIVATE = "presence is private"
 PRIVACY_UNIT = f"user; {PRIVATE}"
 """Unit that an account pins: releases of the other model are refused in it, and the reverse."""
-STAGES_VERSION = "2"
-"""To be raised when the arithmetic of a stage changes without any of its constants."""
-POST_PROCESSING = ("presence_decoding", "shape_decoding")
-"""Modules after the last stage: estimates and intervals may improve at no cost."""
-
-
-def mechanism_constants() -> dict[str, str]:
-    """Return the constants of the mechanism's modules as text, by module and name.
-
-    Found by name, so that a new module or constant cannot be forgotten here.
-    """
-    constants = {}
-    modules = pkgutil.walk_packages(mechanism.__path__, f"{mechanism.__name__}.")
-    for module in sorted([*(info.name for info in modules), pooled_law.__name__]):
-        short = module.rpartition(".")[2]
-        if short in POST_PROCESSING:
-            continue
-        for name, value in sorted(vars(importlib.import_module(module)).items()):
-            if name.isupper() and isinstance(value, (int, float, str, Fraction, Decimal, tuple)):
-                constants[f"{short}.{name}"] = repr(value)
-    return constants
+STAGES_VERSION = "3"
+"""To be raised when a constant or the arithmetic of a stage changes; a test compares constants."""
 
 
 def identify(
-    request: AnyRequest,
+    request: PresenceRequest,
     source: str,
     declared: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
@@ -66,7 +38,7 @@ def identify(
 
     Parameters
     ----------
-    request : PresenceRequest, UnitCountRequest, ShapeRequest or CountedRequest
+    request : PresenceRequest
     source : str
         Public name of the records.
     declared : mapping of str to str, optional
@@ -81,7 +53,7 @@ def identify(
         raise InputError("name the records (source), such as 'taxis, 2026-11'.")
     fleet = request.fleet
     # Of fractions and whole numbers: the same text on every processor.
-    plan = [STAGES_VERSION, repr(request.allocation()), mechanism_constants()]
+    plan = [STAGES_VERSION, repr(request.allocation())]
     facts = {
         "model": MODEL,
         "source": source,
@@ -96,13 +68,12 @@ def identify(
         # A moved or renamed file holds the same records.
         **{f"records.{k}": v for k, v in sorted((declared or {}).items()) if k != "source"},
     }
-    if isinstance(request, UnitCountRequest):
+    if not request.has_map:
         return facts | {"statistics": "users"}
     lattice = request.lattice
     # Terms are texts without commas.
-    names = request.names if isinstance(request, ShapeRequest | CountedRequest) else ("mean",)
     return facts | {
-        "statistics": ", ".join((*names, "weight")),
+        "statistics": ", ".join((*request.names, "weight")),
         "bounds": f"{decimal_text(lattice.lower)} to {decimal_text(lattice.upper)}",
         "quantum": decimal_text(lattice.quantum),
         "cap": repr(request.cap),

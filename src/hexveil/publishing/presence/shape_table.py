@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.shapes.shape_decoding import decode_shapes
+from hexveil.mechanisms.presence.shape_decoding import decode_shapes
 from hexveil.model.statistic_terms import Histogram, Share, column_names, parse_statistics
 from hexveil.publishing.distribution.distribution_table import describe_term
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.presence.shapes.shape_decoding import ShapeMap
+    from hexveil.mechanisms.presence.shape_decoding import ShapeMap
     from hexveil.model.public_metadata import ValueLattice
     from hexveil.model.statistic_terms import Term
-    from hexveil.planning.presence.shape_request import ShapeRequest
+    from hexveil.planning.presence.presence_request import PresenceRequest
 
 ENDS, GRADE = ("", "_low", "_high"), "_quality"
 WEIGHTS = ("quality", "weight", "weight_low", "weight_high", "weight_noisy")
@@ -97,23 +97,23 @@ def shape_columns(statistics: Sequence[str]) -> tuple[str, ...]:
     return (*numbers, *WEIGHTS)
 
 
-def decode_request(request: ShapeRequest, outputs: Outputs) -> ShapeMap:
+def decode_request(request: PresenceRequest, outputs: Outputs) -> ShapeMap:
     """Return the map of the outputs of all stages. Post-processing."""
     groups = request.grid.table.groupings()
-    return decode_shapes(request.allocation(), outputs, request.statistics, groups)
+    return decode_shapes(request.of_map.shape_allocation(), outputs, request.measured, groups)
 
 
-def shape_numbers(request: ShapeRequest, decoded: ShapeMap) -> dict[str, Floats]:
+def shape_numbers(request: PresenceRequest, decoded: ShapeMap) -> dict[str, Floats]:
     """Return the numbers of each column but the quality."""
     columns: dict[str, Floats] = {}
-    for k, name in enumerate(request.statistics.columns):
+    for k, name in enumerate(request.measured.columns):
         for end, numbers in zip(ENDS, (decoded.estimate, decoded.low, decoded.high), strict=True):
             columns[f"{name}{end}"] = np.asarray(numbers[:, k])
     weights = (decoded.weight, decoded.weight_low, decoded.weight_high, decoded.weight_noisy)
     return columns | dict(zip(WEIGHTS[1:], weights, strict=True))
 
 
-def shape_subjects(request: ShapeRequest) -> dict[str, tuple[str, bool]]:
+def shape_subjects(request: PresenceRequest) -> dict[str, tuple[str, bool]]:
     """Return the description of each statistic's columns, and whether it is in value units."""
     subjects = {MEAN: ("the average of the records", True)} if request.has_mean else {}
     for term in request.terms:

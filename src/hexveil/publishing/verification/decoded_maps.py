@@ -16,7 +16,7 @@ from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import decode_counts
 from hexveil.mechanisms.presence.presence_decoding import decode_map
-from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
+from hexveil.mechanisms.presence.shape_decoding import weight_interval
 from hexveil.publishing.presence.map_accuracy import mean_accuracy
 from hexveil.publishing.presence.presence_manifest import law_of, stated_cut
 from hexveil.publishing.presence.presence_table import (

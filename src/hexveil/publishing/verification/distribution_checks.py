@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.distribution.binned_map import CELL_BINS
+from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import (
     Histogram,
@@ -28,7 +28,7 @@ from hexveil.model.statistic_terms import (
     half_bin,
     parse_statistics,
 )
-from hexveil.planning.distribution.distribution_plan import MOMENTS, SCORES, SHAPE
+from hexveil.planning.distribution.distribution_components import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.distribution.distribution_manifest import nested_manifest
 from hexveil.publishing.distribution.distribution_table import (
     KEYS,

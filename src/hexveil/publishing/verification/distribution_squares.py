@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.accounting.gaussian_composition import LATTICE, square_epsilon
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms.distribution.binned_map import CELL_BINS
+from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.verification.square_checks import LEAST_DELTA
 

@@ -20,9 +20,9 @@ from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import round_up
+from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
-from hexveil.mechanisms.presence.shapes.shape_allocation import CELL_BINS
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.places import PLACE

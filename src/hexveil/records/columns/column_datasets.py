@@ -228,7 +228,7 @@ def _by_column(datasets: object) -> dict[str, Dataset | PrivateDataset]:
 
 
 def _named(dataset: OneValue, column: str) -> OneValue:
-    """Return a data set whose value has the column's name: in texts, requests and checks."""
+    """Return a data set named like its column: in texts, requests and checks."""
     public: Any = replace(dataset.public, value=column)
     return replace(dataset, public=public)
 

@@ -112,7 +112,7 @@ def _count(
 def _fetch_pairs(
     session: Session, source: Files | MemoryTable, counted: CountResult
 ) -> Callable[[], Dataset]:
-    """Select the cells of counted records and fetch their sums; return what builds the data set."""
+    """Select cells of counted records and fetch their sums; return the builder of the data set."""
     # From here on all checks are of public counts, and none has looked at a sum.
     request, rules, stored = counted.request, counted.request.rules, counted.counts.pairs
     left_out, repeats = counted.counts.left_out, counted.counts.repeats
@@ -208,7 +208,7 @@ def group_sums(rows: pa.Table, rules: Rules) -> tuple[Occupancy, Sums, pa.Array,
 def fetch_declared(
     session: Session, counted: CountResult, facts: DeclaredFacts
 ) -> Callable[[], PrivateDataset]:
-    """Fetch the sums of counted records on the declared grid; return what builds the data set.
+    """Fetch the sums of counted records on the declared grid; return the builder of the data set.
 
     Of which value columns a record has a usable value is as private as the record.
     """

@@ -104,7 +104,7 @@ class Session:
         self._translate_errors(lambda: self._connection.register(name, table))
 
     def register_stream(self, name: str, stream: RecordStream) -> None:
-        """Give a stream of records a name in queries, each of which reads it anew."""
+        """Give a stream of records a name in queries: each query reads it from its start."""
         self._translate_errors(lambda: self._connection.register(name, stream))
         self._streams.append(stream)
 

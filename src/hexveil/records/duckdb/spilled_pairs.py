@@ -22,9 +22,8 @@ from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.column_file import ColumnFile
 from hexveil.base.errors import HexveilError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
-from hexveil.model.occupancy import sorted_by_cell
+from hexveil.model.occupancy import Partition, WholeGroup, sorted_by_cell
 from hexveil.model.pair_bins import PairBins
-from hexveil.model.pair_blocks import Partition, WholeGroup
 from hexveil.records.dataset import DistributedSums, check_sums
 from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS
 from hexveil.records.duckdb.pair_store import PairStore

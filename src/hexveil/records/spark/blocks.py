@@ -18,8 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError
+from hexveil.model.occupancy import Partition, WholeGroup
 from hexveil.model.pair_bins import PairBins
-from hexveil.model.pair_blocks import Partition, WholeGroup
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import check_sums

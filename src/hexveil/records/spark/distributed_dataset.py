@@ -21,8 +21,7 @@ from pyspark.storagelevel import StorageLevel
 from hexveil.base.errors import StorageError
 from hexveil.model.cells import CellTable
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
-from hexveil.model.occupancy import Occupancy
-from hexveil.model.pair_blocks import WholeGroup
+from hexveil.model.occupancy import Occupancy, WholeGroup
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.duckdb.reading import public_metadata

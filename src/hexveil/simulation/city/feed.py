@@ -4,26 +4,20 @@ The columns are those of Surat's bus feed (IUDX class TransitManagement). Text i
 and times are instants with the city's time zone; `texts` turns both into what CSV and JSON hold.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Bools, Ints
 from hexveil.simulation.city import fleet, motion
+from hexveil.simulation.city.fleet import Duties, Ground, Runs
+from hexveil.simulation.city.motion import Drive
 from hexveil.simulation.city.routes import OUT, UP
 from hexveil.simulation.city.streets import to_degrees
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.simulation.city.fleet import Duties, Ground, Runs
-    from hexveil.simulation.city.motion import Drive
 
 TIMEZONE, OFFSET = "Asia/Kolkata", 19_800
 """Of the city, and its seconds ahead of UTC, all year."""
@@ -111,9 +105,7 @@ def is_sunday(midnight: int) -> bool:
     return (midnight + OFFSET) // 86_400 % 7 == 3  # Unix time begins on a Thursday
 
 
-def _of_bus(
-    city: Ground, sheet: Sheet, user: NDArray[np.int64], fixes: motion.Seen
-) -> dict[str, pa.Array]:
+def _of_bus(city: Ground, sheet: Sheet, user: Ints, fixes: motion.Seen) -> dict[str, pa.Array]:
     """Return the columns that stay the same of a bus."""
     users = range(sheet.users.start, sheet.users.stop)
     depots = city.network.depot[city.fleet.route[sheet.users]]
@@ -182,7 +174,7 @@ def _of_stop(
     }
 
 
-def _distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _distinct(numbers: Ints) -> tuple[Ints, NDArray[np.int32]]:
     """Return the distinct small numbers in order, and for each number its place among them."""
     # Small numbers: a table of flags is much faster than sorting, as np.unique does.
     occurs = np.zeros(int(numbers.max(initial=0)) + 1, dtype=bool)
@@ -190,9 +182,7 @@ def _distinct(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np
     return np.flatnonzero(occurs), (np.cumsum(occurs, dtype=np.int32) - 1)[numbers]
 
 
-def _last_stop(
-    stop: NDArray[np.int64], run: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _last_stop(stop: Ints, run: Ints) -> tuple[Ints, Ints]:
     """Return the last driven leg before each that ends at a stop, and the first of its run."""
     place = np.arange(stop.size)
     begins = np.flatnonzero(np.diff(run, prepend=-1))
@@ -202,17 +192,17 @@ def _last_stop(
 
 
 def _coded(
-    code: NDArray[np.int32], words: Sequence[str] | pa.Array, null: NDArray[np.bool_] | None = None
+    code: NDArray[np.int32], words: Sequence[str] | pa.Array, null: Bools | None = None
 ) -> pa.Array:
     """Return text by its number in a list of words."""
     return pa.DictionaryArray.from_arrays(pa.array(code, mask=null), pa.array(words, pa.string()))
 
 
-def _digits(numbers: NDArray[np.int64]) -> pa.Array:
+def _digits(numbers: Ints) -> pa.Array:
     return pc.cast(pa.array(numbers), pa.string())
 
 
-def _times(unix: NDArray[np.int64]) -> pa.Array:
+def _times(unix: Ints) -> pa.Array:
     return pa.array(unix * 1000).view(_TIME)
 
 

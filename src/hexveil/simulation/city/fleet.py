@@ -9,21 +9,14 @@ The timetable: which runs a bus makes on a duty, and how long each leg should ta
 A duty is a chain of runs: from the depot to the first terminal, trips to and fro, home.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hexveil.simulation.city.routes import DOWN, HOME_FROM_FIRST, HOME_FROM_LAST, OUT
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.simulation.city.routes import Network
-    from hexveil.simulation.city.streets import Streets
-
+from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.simulation.city.routes import DOWN, HOME_FROM_FIRST, HOME_FROM_LAST, OUT, Network
+from hexveil.simulation.city.streets import Streets
 
 DOUBLE, SINGLE, RUSH, LIGHT = range(4)
 """How much a bus works: two shifts a day, one, the rush hours, a few hours now and then."""
@@ -62,11 +55,11 @@ class Fleet:
         Whether speeds come with a decimal; most come as whole km/h.
     """
 
-    route: NDArray[np.int64]
-    kind: NDArray[np.int64]
-    pace: NDArray[np.float64]
+    route: Ints
+    kind: Ints
+    pace: Floats
     missing: NDArray[np.float32]
-    decimals: NDArray[np.bool_]
+    decimals: Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +77,10 @@ class Duties:
         next duty begins.
     """
 
-    user: NDArray[np.int64]
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
-    until: NDArray[np.float64]
+    user: Ints
+    start: Floats
+    end: Floats
+    until: Floats
 
 
 def buy(network: Network, users: int, generator: np.random.Generator) -> Fleet:
@@ -190,20 +183,20 @@ class Runs:
         Which legs of the network it takes.
     """
 
-    duty: NDArray[np.int64]
-    way: NDArray[np.int64]
-    first: NDArray[np.int64]
-    count: NDArray[np.int64]
+    duty: Ints
+    way: Ints
+    first: Ints
+    count: Ints
 
 
-def leg_seconds(city: Ground) -> NDArray[np.float64]:
+def leg_seconds(city: Ground) -> Floats:
     """Return how long each leg of the network should take, the halt at its end included."""
     legs = city.network.legs
     halts = (legs.stop >= 0) | legs.light
     return np.asarray(legs.length * 3.6 / (SHARE * city.streets.speed[legs.street]) + HALT * halts)
 
 
-def plan(city: Ground, duties: Duties, seconds: NDArray[np.float64]) -> Runs:
+def plan(city: Ground, duties: Duties, seconds: Floats) -> Runs:
     """Return the runs of some duties: as many trips as fit between leaving and coming home.
 
     Parameters

@@ -1,25 +1,20 @@
 """The public door to the simulated city: its size, its records batch by batch, its streets."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.simulation.city import feed, fleet, routes, streets, writing
 from hexveil.simulation.city.fleet import Ground
 from hexveil.simulation.city.motion import street_factors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
 
 MOST_DAYS = 3_660
 LONGEST_INTERVAL = 3_600

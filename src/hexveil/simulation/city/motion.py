@@ -16,23 +16,15 @@ arrives at all; a few are sent twice, exactly alike. Speeds come as whole km/h, 
 a decimal; a bus that halts reports exactly 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.simulation.city import fleet
-from hexveil.simulation.city.fleet import HOUR
-from hexveil.simulation.city.routes import DOWN
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.simulation.city.fleet import Duties, Ground, Runs
-    from hexveil.simulation.city.routes import Legs
-
+from hexveil.simulation.city.fleet import HOUR, Duties, Ground, Runs
+from hexveil.simulation.city.routes import DOWN, Legs
 
 RUSH_HOURS = np.interp(
     np.arange(48) % 24,
@@ -90,12 +82,12 @@ class Drive:
         Speeds in metres per second: at the beginning, at most, at the end.
     """
 
-    leg: NDArray[np.int64]
-    run: NDArray[np.int64]
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
-    moving: NDArray[np.float64]
-    due: NDArray[np.float64]
+    leg: Ints
+    run: Ints
+    start: Floats
+    end: Floats
+    moving: Floats
+    due: Floats
     entry: NDArray[np.float32]
     top: NDArray[np.float32]
     leave: NDArray[np.float32]
@@ -147,13 +139,13 @@ def drive(
 class _Chain:
     """The legs of some duties one after the other, before it is known how long each takes."""
 
-    leg: NDArray[np.int64]
-    run: NDArray[np.int64]
-    start: NDArray[np.float64]
-    first_of_duty: NDArray[np.bool_]
-    last_of_run: NDArray[np.bool_]
+    leg: Ints
+    run: Ints
+    start: Floats
+    first_of_duty: Bools
+    last_of_run: Bools
 
-    def clock(self, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+    def clock(self, seconds: Floats) -> Floats:
         """Return when each leg is done if it takes so many seconds."""
         elapsed = np.cumsum(seconds)
         begins = np.flatnonzero(self.first_of_duty)
@@ -176,9 +168,7 @@ def _chain(runs: Runs, duties: Duties) -> _Chain:
     )
 
 
-def _unevenness(
-    n_runs: int, run: NDArray[np.int64], generator: np.random.Generator
-) -> NDArray[np.float64]:
+def _unevenness(n_runs: int, run: Ints, generator: np.random.Generator) -> Floats:
     """Return the noise of the logarithm of each leg's speed: of its trip, and of legs near it."""
     log = generator.standard_normal(run.size + MEMORY.size - 1, dtype=np.float32)
     # Scaled so that sharing noise between legs leaves its standard deviation unchanged.
@@ -196,12 +186,7 @@ def street_factors(n_streets: int, generator: np.random.Generator) -> NDArray[np
     return np.exp(factors, out=factors)
 
 
-def _halts(
-    city: Ground,
-    leg: NDArray[np.int64],
-    at_terminal: NDArray[np.bool_],
-    generator: np.random.Generator,
-) -> NDArray[np.float64]:
+def _halts(city: Ground, leg: Ints, at_terminal: Bools, generator: np.random.Generator) -> Floats:
     """Return the seconds of the halt at the end of each leg, 0 for none."""
     legs = city.network.legs
     busy = np.clip((BUSY_BELOW / city.streets.speed) ** 1.5, 0.15, 1.5)[legs.street[leg]]
@@ -217,11 +202,8 @@ def _halts(
 
 
 def _top_speed(
-    length: NDArray[np.float64],
-    enter: NDArray[np.float64],
-    cruise: NDArray[np.float64],
-    leave: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    length: Floats, enter: Floats, cruise: Floats, leave: Floats
+) -> tuple[Floats, Floats]:
     """Return the highest speed on each leg, and the seconds that it takes.
 
     On a short leg a bus has to brake before it cruises: v² = a d + (enter² + leave²)/2.
@@ -265,18 +247,15 @@ class Seen:
         As reported, km/h.
     """
 
-    of: NDArray[np.int64]
-    second: NDArray[np.int64]
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
-    speed: NDArray[np.float64]
+    of: Ints
+    second: Ints
+    x: Floats
+    y: Floats
+    speed: Floats
 
 
 def arriving(
-    city: Ground,
-    day: tuple[Duties, Runs, Drive],
-    interval: int,
-    generator: np.random.Generator,
+    city: Ground, day: tuple[Duties, Runs, Drive], interval: int, generator: np.random.Generator
 ) -> Seen:
     """Return the fixes that arrive."""
     duties, runs, driven = day
@@ -303,18 +282,14 @@ def arriving(
     return Seen(*(np.repeat(column, copies) for column in (drive_leg, second, x, y, kmh)))
 
 
-def reported(
-    speed: NDArray[np.float32], decimals: NDArray[np.bool_], generator: np.random.Generator
-) -> NDArray[np.float64]:
+def reported(speed: NDArray[np.float32], decimals: Bools, generator: np.random.Generator) -> Floats:
     """Return km/h as units report them: a little off, whole or with a decimal, 0 at a stand."""
     noise = generator.standard_normal(speed.size, dtype=np.float32) * np.float32(JITTER)
     kmh = np.where(speed > 0, np.clip(speed * np.float32(3.6) + noise, 0, LIMIT), 0)
     return np.where(decimals, np.rint(kmh * 10) / 10.0, np.rint(kmh)).astype(np.float64)
 
 
-def moments(
-    driven: Drive, phase: NDArray[np.int64], interval: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def moments(driven: Drive, phase: Ints, interval: int) -> tuple[Ints, Ints]:
     """Return the driven leg and the second of each fix: every `interval` seconds from a phase.
 
     Parameters
@@ -333,7 +308,7 @@ def moments(
 
 
 def observe(
-    legs: Legs, driven: Drive, leg: NDArray[np.int64], second: NDArray[np.int64]
+    legs: Legs, driven: Drive, leg: Ints, second: Ints
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return where on its leg a bus is (share, 0 to 1) and its speed (m/s; 0 in a halt).
 

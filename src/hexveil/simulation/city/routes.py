@@ -4,18 +4,14 @@ A way is cut into legs of a few hundred metres, each on one street; a leg ends a
 crossing with or without lights, or in the middle of nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.simulation.city.streets import Streets
+from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.simulation.city.streets import Streets
 
 UP, DOWN, OUT, HOME_FROM_FIRST, HOME_FROM_LAST = range(5)
 """Ways of a route: to its last terminal and back; from the depot to the first, and home."""
@@ -67,11 +63,11 @@ class Legs:
     dx: NDArray[np.float32]
     dy: NDArray[np.float32]
     length: NDArray[np.float32]
-    street: NDArray[np.int64]
-    stop: NDArray[np.int64]
-    light: NDArray[np.bool_]
-    first: NDArray[np.int64]
-    count: NDArray[np.int64]
+    street: Ints
+    stop: Ints
+    light: Bools
+    first: Ints
+    count: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +84,8 @@ class Network:
     """
 
     legs: Legs
-    depot: NDArray[np.int64]
-    share: NDArray[np.float64]
+    depot: Ints
+    share: Floats
 
 
 def draw(streets: Streets, users: int, generator: np.random.Generator) -> Network:
@@ -109,19 +105,14 @@ def draw(streets: Streets, users: int, generator: np.random.Generator) -> Networ
 
 def _scattered(
     streets: Streets, size: int, generator: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Return places all over the city, denser in the centre."""
     distance = streets.radius * generator.beta(1.5, 2.6, size)
     angle = generator.uniform(0.0, 2 * np.pi, size)
     return distance * np.cos(angle), distance * np.sin(angle)
 
 
-def _nearest(
-    streets: Streets,
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    apart_from: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]:
+def _nearest(streets: Streets, x: Floats, y: Floats, apart_from: Ints | None = None) -> Ints:
     """Return the crossing nearest to each place that is not the one to stay apart from."""
     nearest = np.empty(x.size, dtype=np.int64)
     for number in range(x.size):
@@ -132,18 +123,14 @@ def _nearest(
     return nearest
 
 
-def _closest(
-    streets: Streets, sources: NDArray[np.int64], among: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _closest(streets: Streets, sources: Ints, among: Ints) -> Ints:
     """Return which of some crossings is closest to each of others."""
     x, y = streets.x, streets.y
     far = np.hypot(x[sources, None] - x[among], y[sources, None] - y[among])
     return np.asarray(far.argmin(axis=1))
 
 
-def _terminals(
-    streets: Streets, size: int, generator: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _terminals(streets: Streets, size: int, generator: np.random.Generator) -> tuple[Ints, Ints]:
     """Return the two terminals of each route: one anywhere, the other some way off, inward.
 
     Where the inward one falls near a hub of the city, such as its centre, it is that hub.
@@ -164,12 +151,7 @@ def _terminals(
     return origin, _nearest(streets, to_x, to_y, origin)
 
 
-def _shortest_paths(
-    streets: Streets,
-    origin: NDArray[np.int64],
-    destination: NDArray[np.int64],
-    depot: NDArray[np.int64],
-) -> list[NDArray[np.int64]]:
+def _shortest_paths(streets: Streets, origin: Ints, destination: Ints, depot: Ints) -> list[Ints]:
     """Return the crossings of each way of each route in turn, by the quickest streets."""
     # One search per distinct terminal and depot: routes share many of them.
     roots, row = np.unique(origin, return_inverse=True)
@@ -185,7 +167,7 @@ def _shortest_paths(
     return paths
 
 
-def _path(predecessors: NDArray[np.int32], end: int) -> NDArray[np.int64]:
+def _path(predecessors: NDArray[np.int32], end: int) -> Ints:
     """Return the crossings from a root to an end."""
     path = [int(end)]
     # The library marks a root by a negative predecessor.
@@ -194,7 +176,7 @@ def _path(predecessors: NDArray[np.int32], end: int) -> NDArray[np.int64]:
     return np.array(path[::-1], dtype=np.int64)
 
 
-def _legs(streets: Streets, paths: list[NDArray[np.int64]]) -> Legs:
+def _legs(streets: Streets, paths: list[Ints]) -> Legs:
     """Return the legs of all ways; a way of one crossing (a terminal at the depot) has none."""
     a, b = (
         np.concatenate([path_number[ends] for path_number in paths])

@@ -5,18 +5,16 @@ zone of India, and is large enough for its buses: its area grows with their numb
 Surat (about 300 buses) to Warsaw (about 1,600), up to 60 km from the centre.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from hexveil.base.arrays import Bools, Floats, Ints
 
 LATITUDE, LONGITUDE = 21.2, 74.9
 """Of the centre, in degrees."""
@@ -72,15 +70,15 @@ class Streets:
     """
 
     radius: float
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
-    lights: NDArray[np.bool_]
-    tail: NDArray[np.int64]
-    head: NDArray[np.int64]
-    length: NDArray[np.float64]
-    speed: NDArray[np.float64]
+    x: Floats
+    y: Floats
+    lights: Bools
+    tail: Ints
+    head: Ints
+    length: Floats
+    speed: Floats
 
-    def between(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+    def between(self, a: Ints, b: Ints) -> Ints:
         """Return the number of the street between each two neighbouring crossings."""
         # Streets are sorted by both ends, so their combined key is sorted, too.
         keys = self.tail * self.x.size + self.head
@@ -103,7 +101,7 @@ def radius_for(users: int) -> float:
     return min(max(RADIUS * math.sqrt(users / AT_USERS), SMALLEST), LARGEST)
 
 
-def to_degrees(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def to_degrees(x: NDArray[Any], y: NDArray[Any]) -> tuple[Floats, Floats]:
     """Return latitude and longitude of metres north and east of the centre."""
     east = METRES_PER_DEGREE * math.cos(math.radians(LATITUDE))
     return LATITUDE + y / METRES_PER_DEGREE, LONGITUDE + x / east
@@ -137,18 +135,14 @@ def lay(users: int, generator: np.random.Generator) -> Streets:
     return Streets(radius, x, y, lights, tail, head, length, speed[order])
 
 
-def _inside(
-    x: NDArray[np.float64], y: NDArray[np.float64], radius: float, turn: float
-) -> NDArray[np.bool_]:
+def _inside(x: Floats, y: Floats, radius: float, turn: float) -> Bools:
     """Return which crossings are in the city, a wavy circle."""
     angle = np.arctan2(y, x)
     wave = 1 + 0.12 * np.cos(3 * angle + turn) + 0.05 * np.cos(7 * angle - turn)
     return np.asarray(np.hypot(x, y) <= radius * wave)
 
 
-def _neighbours(
-    side: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def _neighbours(side: int) -> tuple[Ints, Ints, Bools]:
     """Return the two ends of every line of a grid, and whether it runs along a row."""
     number = np.arange(side * side).reshape(side, side)
     across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()])
@@ -157,9 +151,7 @@ def _neighbours(
     return tail, head, np.arange(tail.size) < across.shape[1]
 
 
-def _spoke_or_ring(
-    x: NDArray[np.float64], y: NDArray[np.float64], radius: float
-) -> NDArray[np.bool_]:
+def _spoke_or_ring(x: Floats, y: Floats, radius: float) -> Bools:
     """Return which streets lie on a spoke from the centre, or on the ring."""
     distance, angle = np.hypot(x, y), np.arctan2(y, x)
     spoke = np.abs(distance * np.sin(4 * (angle - 0.3)) / 4) < 0.5 * SPACING
@@ -167,9 +159,7 @@ def _spoke_or_ring(
     return np.asarray(spoke | ring)
 
 
-def _one_piece(
-    size: int, tail: NDArray[np.int64], head: NDArray[np.int64], is_built: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _one_piece(size: int, tail: Ints, head: Ints, is_built: Bools) -> tuple[Ints, Ints]:
     """Return the crossings of the largest connected piece, and which kept streets are in it."""
     street = np.flatnonzero(is_built)
     graph = csr_matrix((np.ones(street.size), (tail[street], head[street])), (size, size))
@@ -180,10 +170,8 @@ def _one_piece(
 
 
 def _free_speed(
-    middle: tuple[NDArray[np.float64], NDArray[np.float64]],
-    radius: float,
-    generator: np.random.Generator,
-) -> NDArray[np.float64]:
+    middle: tuple[Floats, Floats], radius: float, generator: np.random.Generator
+) -> Floats:
     """Return the factor of each street's speed: slow in the centre, alike in the neighbourhood."""
     x, y = middle
     slow = CENTRE + (1 - CENTRE) * np.minimum(np.hypot(x, y) / (0.7 * radius), 1.0)

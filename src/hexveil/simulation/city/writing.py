@@ -6,10 +6,10 @@ CSV and JSON times are text with +05:30. In CSV the place is two columns, `locat
 record a line; .ndjson and .jsonl have a record a line and nothing else.
 """
 
-from __future__ import annotations
-
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,11 +19,6 @@ import pyarrow.parquet
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.simulation.city.feed import SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
 ZONE = "+05:30"
 """Of the city's clock, all year."""

@@ -1,14 +1,8 @@
 """Quantiles of laws in bins, and bins that follow a law: a row for each cell."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-
+from hexveil.base.arrays import Floats
 
 EVEN_SHARE = 0.2
 """Share of the bins of a later grid that stay evenly spaced."""

@@ -1,18 +1,13 @@
 """Noisy numbers of cells, and the public facts that their likelihood needs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Pairs
-    from hexveil.model.pair_columns import Weights
+from hexveil.model.occupancy import Pairs
+from hexveil.model.pair_columns import Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +53,7 @@ class CellDesign(ReadOnlyArrays):
     difference: Floats
 
     @classmethod
-    def of(cls, weight: Weights) -> CellDesign:
+    def of(cls, weight: Weights) -> "CellDesign":
         """Return the facts of cells in which pairs have whole weights.
 
         Parameters
@@ -78,7 +73,7 @@ class CellDesign(ReadOnlyArrays):
         sums = weight.once("design", lambda: weight.map_cells(_design_sums, cells))
         return cls(weight.occupancy.users_per_cell, *sums)
 
-    def rows(self, rows: slice) -> CellDesign:
+    def rows(self, rows: slice) -> "CellDesign":
         """Return the facts of some of the cells."""
         return CellDesign(
             self.users[rows],

@@ -17,26 +17,19 @@ Posterior of the mean of each cell: quantiles, intervals and expected errors.
 Published numbers are rounded to a fixed step: they are the same on every processor.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Floats
-    from hexveil.smoothing.clipping_model.cell_looks import CellDesign
-    from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
-    from hexveil.smoothing.clipping_model.group_centres import GroupCentres
-
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign
+from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
+from hexveil.smoothing.clipping_model.group_centres import GroupCentres
 
 SHARES, WIDE_MULTIPLE = (0.83, 0.15, 0.02), 3.0
 """Shares of the normal law, of the one `WIDE_MULTIPLE` times as wide, and of the uniform law."""
@@ -97,7 +90,7 @@ class CellPrior(ReadOnlyArrays):
     @classmethod
     def of(
         cls, design: CellDesign, spread: UserMeanSpread, bounds: tuple[float, float]
-    ) -> CellPrior:
+    ) -> "CellPrior":
         """Return the prior of cells of this design."""
         below, above = spread.within_cells(bounds)
         log_users = np.log(np.maximum(design.users, 1).astype(np.float64))
@@ -107,7 +100,7 @@ class CellPrior(ReadOnlyArrays):
             bounds,
         )
 
-    def rows(self, rows: slice) -> CellPrior:
+    def rows(self, rows: slice) -> "CellPrior":
         """Return the prior of some of the cells."""
         centres = None if self.centres is None else self.centres.rows(rows)
         return CellPrior(self.log_users[rows], self.own_variance[rows], self.bounds, centres)
@@ -156,7 +149,7 @@ class _HyperPrior:
     bounds: tuple[float, float]
 
     @classmethod
-    def of(cls, spread: UserMeanSpread, bounds: tuple[float, float]) -> _HyperPrior:
+    def of(cls, spread: UserMeanSpread, bounds: tuple[float, float]) -> "_HyperPrior":
         span = bounds[1] - bounds[0]
         unit = spread.pooled(span)
         # The mean of a two-piece normal law whose mode is the released centre.

@@ -23,23 +23,16 @@ Symbols: X a two-piece normal number of mode M with deviations s- below and s+ a
 z = (x - M) / s, Φ and φ the normal law and its density, T the mean of X censored at the bounds.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.mixed_noise import log_mean_density
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Floats
-    from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-
 
 WEIGHT_DRIFT = 0.25
 """Deviations by which users whose weight rises may differ from those whose weight falls."""
@@ -72,11 +65,11 @@ class LookModel:
 
 
 def model_look(
-    law: UserMeanLaw,
+    law: "UserMeanLaw",
     design: CellDesign,
     mode: Floats,
     ends: tuple[Floats, Floats],
-    whole: ClippedMoments,
+    whole: "ClippedMoments",
 ) -> LookModel:
     """Return the expected look of each mode of each cell, and the variance of the misfit.
 
@@ -104,7 +97,7 @@ def model_look(
     return LookModel(own.mean, misfit, slope)
 
 
-def _tails(law: UserMeanLaw, mode: Floats, expected: Floats, low: Floats, high: Floats) -> Floats:
+def _tails(law: "UserMeanLaw", mode: Floats, expected: Floats, low: Floats, high: Floats) -> Floats:
     """Return the variance that is allowed for tails beyond both cuts."""
     total = np.zeros_like(mode)
     bottom, top = law.bounds
@@ -120,7 +113,7 @@ def _tails(law: UserMeanLaw, mode: Floats, expected: Floats, low: Floats, high: 
 
 
 def mixed_likelihood(
-    law: UserMeanLaw, design: CellDesign, looks: Sequence[ClippedLook], edges: Floats
+    law: "UserMeanLaw", design: CellDesign, looks: Sequence[ClippedLook], edges: Floats
 ) -> tuple[Floats, Floats]:
     """Return the edges of bins as means, and the likelihood of all looks in each bin.
 
@@ -151,7 +144,11 @@ def mixed_likelihood(
 
 
 def log_likelihood(
-    law: UserMeanLaw, design: CellDesign, look: ClippedLook, edges: Floats, whole: ClippedMoments
+    law: "UserMeanLaw",
+    design: CellDesign,
+    look: ClippedLook,
+    edges: Floats,
+    whole: "ClippedMoments",
 ) -> Floats:
     """Return the log likelihood of a look in each bin of the grid, shape (n_cells, n_bins).
 
@@ -264,13 +261,13 @@ class UserMeanLaw:
     @classmethod
     def of(
         cls, design: CellDesign, spread: UserMeanSpread, bounds: tuple[float, float]
-    ) -> UserMeanLaw:
+    ) -> "UserMeanLaw":
         """Return the law around the mean of the cell's own users."""
         below, above = spread.within_cells(bounds)
         factor = np.sqrt(np.maximum(1.0 - design.share_squares, SMALLEST_SAMPLE))[:, None]
         return cls(below * factor, above * factor, bounds)
 
-    def scaled(self, multiple: float) -> UserMeanLaw:
+    def scaled(self, multiple: float) -> "UserMeanLaw":
         """Return the law with other deviations."""
         return UserMeanLaw(self.below * multiple, self.above * multiple, self.bounds)
 

@@ -12,17 +12,16 @@ Numbers are the same on every processor but for their last digits: sums without 
 no comparison that a published number jumps at.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.work_share import ESTIMATES, parts_of_work, share_of_work, tell_share
-from hexveil.smoothing.cell_groupings import drop_uninformative
+from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
 from hexveil.smoothing.clipping_model.bin_quantiles import refine
 from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
 from hexveil.smoothing.clipping_model.cell_priors import (
@@ -37,13 +36,6 @@ from hexveil.smoothing.clipping_model.clipped_observations import (
     mixed_likelihood,
 )
 from hexveil.smoothing.clipping_model.group_centres import CellLikelihoods, predict_centres
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hexveil.base.arrays import Floats
-    from hexveil.smoothing.cell_groupings import RandomEffect
-
 
 BINS = 96
 """Bins of the mean of a cell."""
@@ -133,7 +125,7 @@ class _FittedPrior:
         seen: Sequence[tuple[Floats, Floats]],
         spread: UserMeanSpread,
         bounds: tuple[float, float],
-    ) -> _FittedPrior:
+    ) -> "_FittedPrior":
         priors = [prior.rows(rows) for rows in _blocks(prior.log_users.size)]
         bins = [(own, *block) for own, block in zip(priors, seen, strict=True)]
         return cls(priors, fit_parameters(bins, spread, bounds))
@@ -200,7 +192,7 @@ class _Block:
         design: CellDesign,
         spread: UserMeanSpread,
         bounds: tuple[float, float],
-    ) -> _Block:
+    ) -> "_Block":
         law = UserMeanLaw.of(design, spread, bounds)
         even = law.edge_modes(BINS)
         likelihood = cls(looks, design, law, even).bins(even)[1]

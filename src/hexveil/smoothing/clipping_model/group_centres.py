@@ -13,27 +13,18 @@ and the variance includes that of the weights.
 Post-processing of noisy numbers and public facts: it costs no privacy.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.cell_groupings import drop_uninformative
-from hexveil.smoothing.clipping_model.clipped_observations import WEIGHT_DRIFT
+from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
+from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
+from hexveil.smoothing.clipping_model.clipped_observations import WEIGHT_DRIFT, UserMeanSpread
 from hexveil.smoothing.group_effects import Design
 from hexveil.smoothing.variance_components import fit_model
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Floats
-    from hexveil.smoothing.cell_groupings import RandomEffect
-    from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-    from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
-
 
 LEAST_INFORMATION = 0.01
 """Smallest precision of a cell's own number, as a part of that of its prior."""
@@ -58,7 +49,7 @@ class GroupCentres(ReadOnlyArrays):
     offset: Floats
     variance: Floats
 
-    def rows(self, rows: slice) -> GroupCentres:
+    def rows(self, rows: slice) -> "GroupCentres":
         """Return those of some of the cells."""
         return GroupCentres(self.offset[rows], self.variance[rows])
 
@@ -79,7 +70,7 @@ class CellLikelihoods(ReadOnlyArrays):
     mean: Floats
 
     @classmethod
-    def of(cls, edges: Floats, prior: Floats, posterior: Floats) -> CellLikelihoods:
+    def of(cls, edges: Floats, prior: Floats, posterior: Floats) -> "CellLikelihoods":
         """Return the normal law by which the prior's moments become those of the posterior.
 
         Parameters

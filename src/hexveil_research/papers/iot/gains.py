@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.mechanisms.single_cell.private_range.levy import LevyMean
+    from hexveil.mechanisms.single_cell.levy import LevyMean
     from hexveil_research.papers.iot.lemmas import CapRule, Counts
 
 GAMMA = 0.2

@@ -16,9 +16,9 @@ import numpy as np
 
 from hexveil import theory
 from hexveil.mechanisms import AKMV, Baseline, OptimalClipping
-from hexveil.mechanisms.permute_and_flip import law
 from hexveil.mechanisms.priors import Uniform, draw_user_means
 from hexveil.mechanisms.private_quantile import selection_scale
+from hexveil.mechanisms.simulated_noise import law
 from hexveil_research.papers.comp import tiny_cells
 from hexveil_research.papers.private_choices import rank_costs
 from hexveil_research.papers.simultaneous_tests import everywhere, judge

@@ -33,7 +33,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
-from hexveil.mechanisms.presence.shapes.shape_decoding import weight_interval
+from hexveil.mechanisms.presence.shape_decoding import weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.presence.presence_manifest import law_of, stated_cut
 from hexveil.publishing.presence.shape_table import ENDS, has_shapes

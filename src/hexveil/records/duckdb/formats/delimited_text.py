@@ -294,7 +294,7 @@ class _BlockParser:
 
 
 def _of_utf8(table: pa.Table) -> tuple[pa.Table, int]:
-    """Return the rows of which every field is UTF-8, as text, and how many are not."""
+    """Return the rows of UTF-8 in every field, as text, and the number of the others."""
     invalid = np.zeros(table.num_rows, dtype=np.bool_)
     for column in table.columns:
         with contextlib.suppress(pa.ArrowInvalid):

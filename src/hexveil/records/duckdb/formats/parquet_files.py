@@ -215,7 +215,7 @@ def _is_near(column: pq.ColumnChunkMetaData, ends: tuple[int, int]) -> bool:
 
 
 def _copy_near(path: str, copy: Path) -> None:
-    """Write a copy of a file, the times of which fit microseconds or are null."""
+    """Write a copy of a file with times that fit microseconds or are null."""
     with pq.ParquetFile(path) as file:
         empty = readable_table(file.schema_arrow.empty_table())
         with pq.ParquetWriter(copy, empty.schema) as writer:

@@ -1,0 +1,196 @@
+"""How a command ends that did not do its work: failures and interruptions.
+
+A failure is one line for people, or an object for programs (`--json`). Ctrl-C, and the signals by
+which schedulers stop a job, end a command alike.
+
+Each raises KeyboardInterrupt in the main thread, so that the command unwinds, gives its locks and
+private files back, and exits with 130. A library at work may turn the exception into an error of
+its own, or drop it, so each arrival is noted as well.
+
+Python takes a signal between two steps of the main thread, and a step can be one call into a
+library that runs for minutes. A second signal ends the process of a command that still unwinds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import signal
+import sys
+import textwrap
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+
+_MAX_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a command did not do its work.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the error in Python, such as "InputError"; "UsageError" for wrong options,
+        "Interrupted", or "UnexpectedError".
+    message : str
+        One sentence: the expectation, the problem and the remedy.
+    hint : str
+        The remedy alone; "" where the message names none.
+    exit_code : int
+    """
+
+    kind: str
+    message: str
+    hint: str
+    exit_code: int
+
+    def show(self, *, as_json: bool) -> None:
+        """Print the failure on stderr."""
+        if as_json:
+            text = json.dumps({"error": asdict(self)}, ensure_ascii=False)
+        else:
+            # On one line, although a name that is quoted may have line breaks.
+            text = _fitted("hexveil: " + " ".join(self.message.split()))
+        print(text, file=sys.stderr)  # noqa: T201  the one place
+
+
+def remedy(message: str) -> str:
+    """Return the advice in a message: its end, after a semicolon.
+
+    Examples
+    --------
+    >>> remedy("there is no file x.toml; check the name.")
+    'check the name.'
+    >>> remedy("interrupted.")
+    ''
+    """
+    for mark in ("; ", " needed: "):
+        if mark in message:
+            return message.rpartition(mark)[2]
+    return ""
+
+
+def _fitted(text: str) -> str:
+    """Return a line as it is, or wrapped where it is shown on a terminal."""
+    if not sys.stderr.isatty():
+        return text
+    columns = min(shutil.get_terminal_size((_MAX_WIDTH, 24)).columns, _MAX_WIDTH)
+    return textwrap.fill(text, columns, break_long_words=False, break_on_hyphens=False)
+
+
+CODE = 130
+"""Exit code of a command that was interrupted."""
+STOPPED = Failure("Interrupted", "interrupted.", "run the same command again.", CODE)
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+TOGETHER = 1.0
+"""Seconds within which several signals are one: a service manager may send two at once, and the
+second must not break the clearing up after the first."""
+
+
+class Watch:
+    """Notes signals, and between `open` and `close` raises KeyboardInterrupt for them.
+
+    Where the command is a process of its own, a second signal ends it: a transaction of the ledger
+    is then undone, as by a kill.
+    """
+
+    def __init__(self, *, is_process: bool = False) -> None:
+        self.is_process = is_process
+        self.arrived = False
+        """Whether a signal has come."""
+        self._closed = True
+        self._raised = float("-inf")
+
+    def handle(self, _number: int, _frame: FrameType | None) -> None:
+        """Take a signal."""
+        # Noted even where nothing is raised: see stop_if_asked.
+        self.arrived = True
+        now = time.monotonic()
+        if self._closed or now - self._raised < TOGETHER:
+            return
+        if self.is_process and self._raised > float("-inf"):
+            STOPPED.show(as_json="--json" in sys.argv[1:])
+            leave()
+        self._raised = now
+        raise KeyboardInterrupt
+
+    def open(self) -> None:
+        """Raise from here on, also for a signal that has come already."""
+        self._closed = False
+        if self.arrived:
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """Raise no more: the command has come to its end."""
+        self._closed = True
+
+
+_watches: list[Watch] = []
+
+
+@contextmanager
+def watched(*, is_process: bool = False) -> Iterator[Watch]:
+    """Yield a watch over the signals that are not ignored; in a thread over none.
+
+    A signal that is ignored from the start stays so: thus `nohup` works.
+    """
+    watch = Watch(is_process=is_process)
+    previous = {}
+    if threading.current_thread() is threading.main_thread():
+        # A handler of another language, None here, could not be put back.
+        handlers = {number: signal.getsignal(number) for number in SIGNALS}
+        previous = {
+            number: handler
+            for number, handler in handlers.items()
+            if handler not in (signal.SIG_IGN, None)
+        }
+    # Before the handlers: a signal in between must find its watch.
+    _watches.append(watch)
+    for number in previous:
+        signal.signal(number, watch.handle)
+    try:
+        yield watch
+    finally:
+        watch.close()
+        _watches.remove(watch)
+        for number, handler in previous.items():
+            # A handler that a library has installed meanwhile stays.
+            if signal.getsignal(number) == watch.handle:
+                signal.signal(number, handler)
+
+
+def stop_if_asked() -> None:
+    """Raise KeyboardInterrupt if a signal has come: also one that a library has swallowed."""
+    if any(watch.arrived for watch in _watches):
+        raise KeyboardInterrupt
+
+
+def ignore() -> None:
+    """Ignore the signals from here on: the process is ending, with the code of its work."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def leave() -> NoReturn:
+    """End an interrupted process with its code.
+
+    Python would die of SIGINT instead where the interruption came while a library ran code of its
+    own, although it has been handled.
+    """
+    atexit._run_exitfuncs()  # noqa: SLF001  what `os._exit` leaves out
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(CODE)

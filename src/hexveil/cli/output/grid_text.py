@@ -1,0 +1,397 @@
+"""Text and JSON of facts, and of the grids that a fleet supports: tables, and proposed runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from hexveil.base.hexagons import across
+from hexveil.cli.output import formatting, plan_text
+from hexveil.config.run_file import toml_lines
+from hexveil.model.cells import Cells
+from hexveil.planning.feasibility.proposals import distinct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hexveil.config.run_file import Key
+    from hexveil.model.cells import Labels
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning import Capacity, GridAssessment
+    from hexveil.planning.feasibility.common_grid import CommonGrid
+    from hexveil.planning.feasibility.proposals import RunAdvice
+
+    Changes = dict[Key, object]
+
+_PLACES = (
+    "Km: average width of a hexagon. Hexagons: how many of them have cells; with one, a map "
+    "is one number for the whole area, in each slot. "
+)
+_USUAL_CAUSE = (
+    "Fewer and larger cells, longer timeslots, a larger epsilon, a shorter privacy unit or "
+    "narrower bounds reduce the noise."
+)
+_HOW_TO_WRITE = "To write one of them: --propose FILE --choice finest, balanced or accurate."
+
+
+def facts_json(facts: PublicMetadata) -> dict[str, object]:
+    """Return the public metadata of a data set as JSON data."""
+    occupancy = facts.occupancy
+    return {
+        "value": facts.value,
+        "value_unit": facts.value_unit,
+        "unit": facts.privacy_unit,
+        "users": occupancy.n_users,
+        "cells": occupancy.n_cells,
+        "records": occupancy.n_records,
+        "rules": dict(facts.rules),
+    }
+
+
+def fact_lines(facts: PublicMetadata) -> list[str]:
+    """Return the public metadata of a data set as text."""
+    occupancy = facts.occupancy
+    unit = f" in {facts.value_unit}" if facts.value_unit else ""
+    low, high = (
+        formatting.number_text(float(b)) for b in (facts.lattice.lower, facts.lattice.upper)
+    )
+    lines = [
+        *formatting.wrapped(
+            "Value", f"{facts.value}{unit}, clamped to {low} and {high}; never shown."
+        ),
+        *formatting.wrapped("Records", f"{occupancy.n_records:,} in the cells below."),
+        *formatting.wrapped(
+            "Protected", f"{occupancy.n_users:,} {facts.privacy_unit}s, each as one privacy unit."
+        ),
+        *formatting.wrapped(
+            "Cells", f"{occupancy.n_cells:,}: {formatting.grid_words(facts.cells.grid)}."
+        ),
+    ]
+    width = max((len(rule) for rule in facts.rules), default=0)
+    for number, (rule, count) in enumerate(facts.rules.items()):
+        label = "" if number else "Rules"
+        lines.append(f"{label:<19}{rule:<{width}}  {count:>12,}")
+    return lines
+
+
+def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
+    """Print the grids that this fleet supports."""
+    factor = formatting.factor(float(epsilon))
+    typer.echo(
+        f"\nGrids that this fleet supports at epsilon {epsilon} (probability factor {factor}):"
+    )
+    # The proposed runs come after the table, so that it names no grid of its own.
+    show_table(table, facts.value_unit, sentence=False)
+
+
+def show_table(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
+    """Print the error of each grid for a fleet, and the proposed grid unless told otherwise."""
+    from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
+    from rich.table import Table  # noqa: PLC0415
+
+    several = len({offer.privacy_unit for offer in table.offers}) > 1
+    labels = any(offer.labels is not None for offer in table.offers)
+    between = 1 if several else 2
+    printed = Table(box=None, pad_edge=False, header_style="", padding=(0, between, 0, 0))
+    places = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
+    for name in ["Unit"] * several + places:
+        printed.add_column(name, justify="left" if name in ("Unit", "Labels") else "right")
+    for name in ("Cells", "Users", "Floor", "Error", "Baseline"):
+        printed.add_column(name, justify="right")
+    for name in ("Usable", "Below half"):
+        printed.add_column(name)
+    for offer in table.offers:
+        row = _row(offer, proposed=sentence and offer is table.proposed)
+        printed.add_row(*([offer.privacy_unit, *row] if several else row))
+    # Labels come from the records: they must not be read as markup.
+    Console(width=formatting.terminal_width(), highlight=False, markup=False).print(printed)
+    unit = f" in {value_unit}" if value_unit else ""
+    legend = (
+        f"{'' if labels else _PLACES}Floor: least noise{unit} of any plan without clipping. Error: "
+        "expected error of the plan. Baseline: assumed error of one number for all cells. Usable: "
+        "the error is below the baseline. Below half: it is below half the baseline, or the "
+        "epsilon at which it would be."
+    )
+    typer.echo("\n".join(formatting.wrapped("", legend, indent=0)))
+    if sentence:
+        typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
+
+
+def _row(offer: GridAssessment, *, proposed: bool) -> list[str]:
+    if offer.labels is not None:
+        cells = [", ".join(offer.labels)]
+    else:
+        places = "one number" if offer.hexagons == 1 else f"{offer.hexagons or 0:,}"
+        wide = f"{offer.kilometres:.2g}"
+        cells = [str(offer.resolution), wide, places, offer.timeslot or "none"]
+    cells.append(f"{offer.cells:,}")
+    if not offer.cells:
+        return [*cells, "0", "-", "-", "-", "no", "no cell"]
+    return [
+        *cells,
+        f"{offer.users:,}",
+        formatting.number_text(offer.floor),
+        # Grids that are far too fine are not planned: their error is a lower bound.
+        ("" if offer.planned else "> ") + formatting.number_text(offer.predicted_error),
+        formatting.number_text(offer.baseline_error),
+        "yes" if offer.beats_constant else "no",
+        # A proposed grid is always below half.
+        "proposed" if proposed else _half(offer),
+    ]
+
+
+def _half(offer: GridAssessment) -> str:
+    """Return whether the error is below half the baseline, or the epsilon at which it would be."""
+    if offer.halved:
+        return "yes"
+    if offer.epsilon_halved is not None:
+        return f"at {offer.epsilon_halved:g}"
+    return f"above {formatting.at_least(offer.epsilon_least)}" if offer.epsilon_least else "no"
+
+
+def fields_json(changes: Changes) -> dict[str, object]:
+    """Return fields of a run file as JSON data."""
+    return {
+        f"{section}.{name}": list(value) if isinstance(value, tuple) else value
+        for (section, name), value in changes.items()
+    }
+
+
+def cell_fields(grid: Cells | Labels) -> Changes:
+    """Return the fields of a run file that make its grid this one."""
+    if not isinstance(grid, Cells):
+        return {("cells", "labels"): grid.columns}
+    changes: Changes = {("cells", "resolution"): grid.resolution}
+    return changes | {("cells", "timeslot"): grid.timeslot or "none"}
+
+
+def changed_fields(proposal: GridAssessment) -> Changes:
+    """Return the fields of a run file that make a run the proposed one."""
+    changes = cell_fields(proposal.grid)
+    changes["select", "min_users"] = proposal.min_users
+    changes["read", "privacy_unit"] = proposal.privacy_unit
+    return changes
+
+
+def advice_lines(advice: RunAdvice, value_unit: str, epsilon: str) -> list[str]:
+    """Return the proposed runs as lines of a run file, or why there are none."""
+    lines = []
+    if advice.proposals:
+        lines.append(f"Runs proposed at epsilon {epsilon}, as lines of a run file:")
+    for choices, proposal in distinct(advice.proposals):
+        lines += ["", *_comment(choices, proposal, value_unit)]
+        lines += toml_lines(changed_fields(proposal))
+    if advice.proposals:
+        lines += ["", _HOW_TO_WRITE]
+    else:
+        lines += formatting.wrapped("No proposal", _absence(advice, epsilon))
+    for proposal in advice.weaker:
+        lines += [
+            "",
+            *_comment(f"with the weaker promise {proposal.privacy_unit}", proposal, value_unit),
+        ]
+        lines += toml_lines(changed_fields(proposal))
+    if advice.dominant_share is not None:
+        lines += formatting.wrapped("Cause", _dominant(advice.dominant_share))
+    return lines
+
+
+def _comment(choices: str, proposal: GridAssessment, value_unit: str) -> list[str]:
+    raw, smoothed, constant = (
+        formatting.measured(float(f"{error:.2g}"), value_unit)
+        for error in (proposal.predicted_error, proposal.smoothed_error, proposal.baseline_error)
+    )
+    units = f"{proposal.users:,} {proposal.privacy_unit}s"
+    return [
+        f"# {choices}: {proposal.cells:,} cells{_places(proposal)}, {units};",
+        f"# expected error {raw} raw, {smoothed} smoothed; one number for all cells {constant}",
+    ]
+
+
+def _places(proposal: GridAssessment) -> str:
+    """Return the hexagons of a run and their width in words; nothing for labels."""
+    if proposal.hexagons is None or not isinstance(proposal.grid, Cells):
+        return ""
+    return f" in {proposal.hexagons:,} hexagons of {across(proposal.grid.resolution):.2g} km"
+
+
+def _absence(advice: RunAdvice, epsilon: str) -> str:
+    nearest = advice.nearest
+    if nearest is None:
+        return "No grid tried has a map of three hexagons. Lower min_users, or take a finer grid."
+    sentence = (
+        f"At epsilon {epsilon} no run is expected to beat one number for all cells. "
+        f"{formatting.capital(nearest.description)} with min_users {nearest.min_users} "
+        f"({nearest.cells:,} cells) comes nearest: error {nearest.predicted_error:.2g}, one number "
+        f"{nearest.baseline_error:.2g}"
+    )
+    enough = advice.epsilon_needed
+    needed = "" if enough is None else f", usable at epsilon {enough:g}"
+    return f"{sentence}{needed}. {_USUAL_CAUSE}"
+
+
+def _dominant(share: float) -> str:
+    return (
+        f"One user has {share:.0%} of all records, and noise that hides this user is most of the "
+        "error. Check that the id column does not join several vehicles; if it does not, a map "
+        "without this user is much more accurate."
+    )
+
+
+def advice_json(advice: RunAdvice) -> dict[str, object]:
+    """Return the proposed runs as JSON data, by choice."""
+    return {
+        "runs": {choice: _run_json(one) for choice, one in advice.proposals.items()},
+        "weaker": [_run_json(one) for one in advice.weaker],
+        "dominant_share": advice.dominant_share,
+    }
+
+
+def _run_json(proposal: GridAssessment) -> dict[str, object]:
+    return {
+        "fields": fields_json(changed_fields(proposal)),
+        "hexagons": proposal.hexagons,
+        "cells": proposal.cells,
+        "users": proposal.users,
+        "raw_error": proposal.predicted_error,
+        "smoothed_error": proposal.smoothed_error,
+        "baseline_error": proposal.baseline_error,
+    }
+
+
+def grid_fields(grid: CommonGrid) -> Changes:
+    """Return the fields of a run file that make its grid this one."""
+    return cell_fields(grid.leading.grid)
+
+
+def common_lines(
+    proposals: Mapping[str, CommonGrid], units: Mapping[str, str], epsilon: str
+) -> list[str]:
+    """Return the proposed grids as lines of a run file, or that there is none.
+
+    Parameters
+    ----------
+    proposals : mapping of str to CommonGrid
+        By choice.
+    units : mapping of str to str
+        Unit of measure of each column.
+    epsilon : str
+        Of all columns together.
+    """
+    if not proposals:
+        text = (
+            f"At epsilon {epsilon} no grid is expected to beat one number for all cells in every "
+            "value column. Leave a column out, or take larger cells, longer timeslots or a larger "
+            "epsilon."
+        )
+        return formatting.wrapped("No common grid", text)
+    lines = [f"Grids for all value columns at epsilon {epsilon}, as lines of a run file:"]
+    for grid in dict.fromkeys(proposals.values()):
+        choices = ", ".join(choice for choice, offer in proposals.items() if offer is grid)
+        lines += ["", *_column_comment(choices, grid, units), *toml_lines(grid_fields(grid))]
+    return [*lines, "", _HOW_TO_WRITE]
+
+
+def _column_comment(choices: str, grid: CommonGrid, units: Mapping[str, str]) -> list[str]:
+    lines = [f"# {choices}:"]
+    for column, offer in grid.assessments.items():
+        # Of declared grids a prediction tells more; the errors below are of counted ones, too.
+        prediction = getattr(getattr(offer, "plan", None), "prediction", None)
+        of_map, counts = (prediction.map, prediction.counts) if prediction else (None, None)
+        if prediction is not None and of_map is None:
+            lines.append(f"# {column}: {offer.cells:,} cells, {plan_text.count_text(counts)}")
+            continue
+        counted = "" if counts is None else f"; {plan_text.count_text(counts)}"
+        traffic = "" if of_map is None else f"{of_map.open_traffic:.0%}"
+        open_cells = traffic and f" with {traffic} of the traffic in open ones"
+        error, constant = (
+            formatting.measured(float(f"{number:.2g}"), units[column])
+            for number in (offer.predicted_error, offer.baseline_error)
+        )
+        lines.append(
+            f"# {column}: {offer.cells:,} cells{open_cells}, expected error {error}; one number "
+            f"for all cells {constant}{counted}"
+        )
+    return lines
+
+
+def common_json(proposals: Mapping[str, CommonGrid]) -> dict[str, object]:
+    """Return the proposed grids as JSON data, by choice."""
+    return {
+        choice: {
+            "fields": fields_json(grid_fields(grid)),
+            "cells": {column: offer.cells for column, offer in grid.assessments.items()},
+            "errors": {column: offer.predicted_error for column, offer in grid.assessments.items()},
+        }
+        for choice, grid in proposals.items()
+    }
+
+
+# ---- declared grids ----
+
+
+def declared_table(plans: Sequence[Any]) -> list[str]:
+    """Return a line per declared grid: cells, expected errors, share of traffic in open cells."""
+    head = (
+        "resolution", "km wide", "hexagons", "timeslot", "cells", "error", "weight off by",
+        "open traffic", "usable",
+    )  # fmt: skip
+    rows = [head, *(_declared_row(plan) for plan in plans)]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
+    return [
+        "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+
+
+def _declared_row(plan: Any) -> tuple[str, ...]:  # noqa: ANN401  of private presence
+    grid, of_map, counts = plan.facts.cells.grid, plan.prediction.map, plan.prediction.counts
+    usable, hexagons = "no" if plan.refusal else "yes", plan.facts.cells.n_places or 0
+    place = (
+        str(grid.resolution),
+        f"{across(grid.resolution):.2g}",
+        "one number" if hexagons == 1 else f"{hexagons:,}",
+        grid.timeslot or "none",
+        f"{plan.facts.grid.n_cells:,}",
+    )
+    if of_map is None:
+        return (*place, "", f"{counts.count_error:.3g}", "", usable)
+    weight = f"{of_map.weight_error:.2g} of {of_map.typical_weight:.3g}"
+    return (*place, f"{of_map.error:.2g}", weight, f"{of_map.open_traffic:.0%}", usable)
+
+
+def declared_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  of one value column
+    """Return a declared grid and what is expected of it as JSON data."""
+    grid = plan.facts.cells.grid
+    return {
+        "resolution": grid.resolution,
+        "kilometres": across(grid.resolution),
+        "hexagons": plan.facts.cells.n_places,
+        "timeslot": grid.timeslot,
+        "cells": plan.facts.grid.n_cells,
+        "prediction": plan.figures(),
+        "usable": plan.refusal is None,
+    }
+
+
+def declared_columns_json(plans: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a declared grid and what is expected of each value column as JSON data."""
+    facts = next(iter(plans.values())).facts
+    grid = facts.cells.grid
+    places = grid if isinstance(grid, Cells) else None
+    columns = {
+        column: {
+            "epsilon": float(plan.epsilon),
+            "prediction": plan.figures(),
+            "usable": plan.refusal is None,
+        }
+        for column, plan in plans.items()
+    }
+    return {
+        "resolution": places and places.resolution,
+        "timeslot": places and places.timeslot,
+        "labels": None if places else list(grid.columns),
+        "cells": facts.grid.n_cells,
+        "columns": columns,
+    }

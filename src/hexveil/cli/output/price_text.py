@@ -1,0 +1,271 @@
+"""Cells, privacy unit and price of a plan of any kind, as lines of text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.suppression.heavy_users import SuppressionSource
+from hexveil.base.rational import decimal_text
+from hexveil.cli.output import formatting
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.planning.feasibility.advice import describe_repeats
+from hexveil.planning.optimizers.printed_clip_user import printed_suppression
+from hexveil.planning.plan import Plan
+from hexveil.report.promise_wording import promise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hexveil.accounting.suppression.clip_user import Suppression
+    from hexveil.accounting.suppression.suppression_stages import SuppressionStage
+    from hexveil.config import Run
+    from hexveil.model.public_metadata import PublicMetadata
+
+    AnyFacts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
+
+MONTH = 30
+SHOWN_STAGES = 8
+"""Longer runs of CLIP-USER are shown by their first and last stages; JSON data have all."""
+_COMPONENTS = {
+    "moments": "means and variances",
+    "shape": "the distribution over all cells",
+    "scores": "mean scores of every cell",
+}
+
+
+def price_lines(plan: Any, facts: AnyFacts) -> list[str]:  # noqa: ANN401  a plan of any kind
+    """Return lines about the cells, the privacy unit and the price."""
+    if isinstance(facts, (DeclaredFacts, DeclaredColumns)):
+        return _declared_lines(plan, facts)
+    if isinstance(facts, ColumnFacts):
+        cells = [
+            line
+            for column, own in facts.columns.items()
+            for line in _cell_lines(column, " cells", own)
+        ]
+    else:
+        cells = _cell_lines("Cells", "", facts)
+    repeats = describe_repeats(facts)
+    return [
+        *cells,
+        *([] if repeats is None else formatting.wrapped("Repeats", repeats)),
+        *(_noise_lines(plan, facts) if plan.epsilon else _constant_lines(plan, facts)),
+    ]
+
+
+def _cell_lines(label: str, noun: str, facts: PublicMetadata) -> list[str]:
+    occupancy = facts.occupancy
+    return formatting.wrapped(
+        label,
+        f"{occupancy.n_cells:,}{noun}: {formatting.grid_words(facts.cells.grid)}; "
+        f"{occupancy.n_records:,} records of {occupancy.n_users:,} {facts.privacy_unit}s.",
+    )
+
+
+def _price_line(plan: Any, unit: str, scope: str, end: str, protect: Any = "values") -> list[str]:  # noqa: ANN401
+    """Return the price with what it promises."""
+    stated = promise(unit, plan.epsilon, protect=protect, delta=plan.delta)
+    price = formatting.price(float(plan.epsilon))
+    return formatting.wrapped("Price", f"{price} (epsilon){_at(plan)}{scope}. {stated}{end}")
+
+
+def _at(plan: Any) -> str:  # noqa: ANN401
+    return f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
+
+
+def _part_lines(plan: Any, parts: Mapping[str, float], end: str = "") -> list[str]:  # noqa: ANN401
+    named = ", ".join(f"{name} {formatting.price(loss)}" for name, loss in parts.items())
+    return formatting.wrapped("Parts", f"{named} (epsilon{_at(plan)}{end}).")
+
+
+def _noise_lines(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[str]:  # noqa: ANN401
+    """Return the price of a plan with noise, its parts, and the price under naive accounting."""
+    unit, end = facts.privacy_unit, ", for the unit whom each costs most"
+    median = formatting.price(float(np.median(plan.losses())))
+    half = f" Half of the {unit}s lose at most {median}."
+    if isinstance(plan, Plan):
+        return [*_price_line(plan, unit, "", half), *_accounting_lines(plan)]
+    if plan.delta:
+        end += "; their squares of mu add up"
+    if isinstance(facts, ColumnFacts):
+        targets = "each value column costs the least that meets its own target errors."
+        half = half.replace("Half of the", f"Half of the {facts.n_units:,}")
+        return [
+            *(formatting.wrapped("Targets", targets) if plan.requested_epsilon is None else []),
+            *_price_line(plan, unit, ", for all value columns together", half),
+            *_part_lines(plan, plan.column_epsilons(), end),
+        ]
+    bins = " and bins of every cell" if plan.estimator == "bins" else ""
+    parts = {
+        _COMPONENTS[name] + bins * (name == "shape"): loss
+        for name, loss in plan.component_epsilons().items()
+    }
+    return [
+        *_price_line(plan, unit, ", for all statistics together", half),
+        *_part_lines(plan, parts, end),
+    ]
+
+
+def _constant_lines(plan: Plan, facts: AnyFacts) -> list[str]:
+    """Return the price line of a plan of constants, with the reason."""
+    why = "constants meet the target errors"
+    if plan.request.target is None:
+        epsilon = formatting.number_text(float(plan.requested_epsilon))
+        why = f"noise at epsilon {epsilon} would cause a larger error"
+    return formatting.wrapped(
+        "Price",
+        f"0 (epsilon): every cell publishes a constant, because {why}. "
+        f"{promise(facts.privacy_unit, plan.epsilon, delta=plan.delta)}",
+    )
+
+
+def _accounting_lines(plan: Plan) -> list[str]:
+    """Return the price under naive accounting, or the paper's of CLIP-USER."""
+    if plan.request.clip_user == "printed":
+        return _clip_user_lines(plan)
+    # Of one cell there is nothing to count.
+    if plan.occupancy.n_cells == 1:
+        return []
+    claimed = float(plan.l0_epsilon)
+    return formatting.wrapped(
+        "Naive accounting",
+        f"counting cells would have charged {formatting.price(claimed)} for this noise "
+        f"(probability factor {formatting.factor(claimed)}); each user is charged its exact "
+        "loss instead.",
+    )
+
+
+def _declared_lines(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[str]:  # noqa: ANN401
+    """Return the declared grid and fleet, and the price for any unit, present or not."""
+    unit, together = facts.privacy_unit, ""
+    plans, parts, declared = {"": plan}, [], facts
+    if isinstance(facts, DeclaredColumns):
+        plans, together, declared = plan.plans, " for all value columns together", facts.leading
+        parts = _part_lines(plan, plan.column_epsilons())
+    assert isinstance(declared, DeclaredFacts)  # noqa: S101  of one column
+    grid, fleets = declared.grid, {name: own.request.fleet for name, own in plans.items()}
+    if len(set(fleets.values())) == 1:
+        fleets = {"": next(iter(fleets.values()))}
+    tested = "declared to be in use" if grid.is_in_use else "some may be closed"
+    words = formatting.grid_words(grid.table.grid)
+    lines = formatting.wrapped("Cells", f"{grid.n_cells:,} declared: {words}; {tested}.")
+    for name, fleet in fleets.items():
+        lines += formatting.wrapped(
+            "Fleet",
+            f"{name}{name and ': '}{fleet.units:,} {unit}s declared, typically "
+            f"{fleet.records_per_unit:,} records and {fleet.cells_per_unit:,} cells each.",
+        )
+    return [*lines, *_price_line(plan, unit, f"{together}, for any {unit}", "", "presence"), *parts]
+
+
+def explain_missing_range(run: Run, plan: object) -> list[str]:
+    """Explain why clipping_range "auto" could not consider a private range."""
+    needs = plan.request.interval_needs if isinstance(plan, Plan) else None
+    if run.plan.clipping_range != "auto" or needs is None:
+        return []
+    text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'
+    return formatting.wrapped("Clipping range", text)
+
+
+def month_lines(plan: Plan, facts: PublicMetadata) -> list[str]:
+    """Return the price of a month of releases, one a day."""
+    if plan.delta:
+        # Squares of μ add up, not epsilons.
+        month = formatting.price(square_epsilon(MONTH * plan.booked_limit, plan.delta))
+        text = (
+            f"a user present on all {MONTH} days loses {month}{_at(plan)} in total: squares of mu "
+            "add up, and not epsilons."
+        )
+    else:
+        whole = MONTH * float(plan.epsilon)
+        month = f"{formatting.price(whole)} (probability factor {formatting.factor(whole)})"
+        issue = "map" if plan.occupancy.n_cells > 1 else "release"
+        text = (
+            f"a user present in all {MONTH} {issue}s loses {month}; with privacy_unit = "
+            f'"user-day" any one day of a user would stay at the price of one {issue}.'
+        )
+        if facts.privacy_unit != "user":
+            period = facts.privacy_unit.removeprefix("user-")
+            text = (
+                f"any one {period} of a user stays within its price, but a user present in {MONTH} "
+                f"{issue}s can lose {month} in total."
+            )
+    return formatting.wrapped("A month", f"if you publish every day, {text}")
+
+
+# ---- CLIP-USER as printed ----
+
+
+def clip_user_json(plan: Plan) -> dict[str, Any]:
+    """Return K, the stages and both accounts of the loss as JSON data; all of it is public."""
+    run = _suppression(plan)
+    return {
+        "cell_epsilon": _cell_epsilon(plan),
+        "unfinished_stage": plan.request.unfinished_stage,
+        "exempt": plan.request.exempt,
+        "degradation": run.degradation,
+        "paper_epsilon": float(plan.l0_epsilon),
+        "exact_epsilon": float(plan.epsilon),
+        "stages": [asdict(stage) for stage in run.stages],
+    }
+
+
+def _clip_user_lines(plan: Plan) -> list[str]:
+    """Return lines about the paper's loss beside the exact one, and about the stages."""
+    run, cell_epsilon = _suppression(plan), _cell_epsilon(plan)
+    k, before = run.degradation, run.stages[0].degree
+    return [
+        *formatting.wrapped(
+            "CLIP-USER",
+            f"as printed: nobody contributes to more than K = {k} {_cells(k)}, instead of "
+            f"{before}. The paper's loss is {formatting.price(float(plan.l0_epsilon))}, K times "
+            f"{formatting.number_text(cell_epsilon)} (without suppression "
+            f"{formatting.price(before * cell_epsilon)}); each user is charged its exact loss "
+            f"instead, at most {formatting.price(float(plan.epsilon))}.",
+        ),
+        *formatting.wrapped("Stages", _stages_text(plan, run)),
+    ]
+
+
+def _suppression(plan: Plan) -> Suppression:
+    source = SuppressionSource(plan.occupancy)
+    return printed_suppression(source, float(plan.span[0]), plan.request)
+
+
+def _cell_epsilon(plan: Plan) -> float:
+    assert plan.request.cell_epsilon is not None  # noqa: S101  of the printed form
+    return float(plan.request.cell_epsilon)
+
+
+def _stages_text(plan: Plan, run: Suppression) -> str:
+    """Return the quantity that each stage lowers, and the fate of the halted stage."""
+    stages = [_stage_text(stage) for stage in run.stages]
+    if len(stages) > SHOWN_STAGES:
+        half = SHOWN_STAGES // 2
+        stages = [*stages[:half], "...", *stages[-half:]]
+    fate = "stay" if plan.request.unfinished_stage == "keep" else "are undone"
+    last = f" Suppressions of the halted stage {fate}." if run.stages[-1].suppressed else ""
+    untouched = (
+        "No cell is exempt, as in Algorithm 1."
+        if run.exempt is None
+        else "Nobody is suppressed in the cell of smallest error beforehand, as in the paper's "
+        'experiments; exempt = "none" is Algorithm 1 as printed.'
+    )
+    return f"{'; '.join(stages)}.{last} {untouched}"
+
+
+def _stage_text(stage: SuppressionStage) -> str:
+    lowered = f"to {stage.degree - 1}" if stage.finished else "halted"
+    return (
+        f"{stage.degree} {_cells(stage.degree)} {lowered} "
+        f"({stage.suppressed:,} of {stage.users:,} users)"
+    )
+
+
+def _cells(number: int) -> str:
+    return "cell" if number == 1 else "cells"

@@ -1,0 +1,373 @@
+"""A planned release, under either privacy model: price, text, files, and how it is published.
+
+Where presence is public a plan follows from the occupancy of the records, which are read first.
+Where it is private, a plan follows from declarations: so does what is printed on stdout, and the
+exit code. No record is read before noise is drawn, so that a release that was made before is known
+without its records, and late records alone never make it another request. Counts of a reading go to
+the holder's terminal alone, each line marked PRIVATE.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+import typer
+
+from hexveil.base.errors import InputError
+from hexveil.base.optional_packages import require_package
+from hexveil.base.work_share import DRAWS, ESTIMATES, PLANNING, RELEASING, WRITING
+from hexveil.cli import receipts, shared_steps
+from hexveil.cli.output.plan_text import map_lines
+from hexveil.cli.output.price_text import price_lines
+from hexveil.config import Run, arguments
+from hexveil.ledger import Ledger
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.planning import Plan
+from hexveil.planning.api import plan as make_plan
+from hexveil.planning.columns.column_plan import ColumnPlans
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.serialization import plan_folder
+from hexveil.publishing import signing
+from hexveil.publishing.catalogue.holder_statements import Catalogue
+from hexveil.publishing.columns.column_folder import planned_parts
+from hexveil.publishing.columns.column_release import ColumnReleases
+from hexveil.publishing.estimates.table import name_cells, name_columns
+from hexveil.publishing.folder import PageOptions, list_files
+from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
+from hexveil.publishing.pipeline import booked_plan, preview_release
+from hexveil.publishing.pipeline import release as publish_numbers
+from hexveil.publishing.presence.presence_manifest import presence_sections
+from hexveil.publishing.presence.presence_publication import (
+    check_presence,
+    presence_request,
+    replay_presence,
+)
+from hexveil.publishing.presence.request_identity import request_name
+from hexveil.records.progress import show_progress
+from hexveil.records.read import declare
+from hexveil.records.read import read as read_records
+from hexveil.report.promise_wording import promise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hexveil.model.declared_grid import DeclaredFacts
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.publishing import Release
+    from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
+    from hexveil.publishing.presence.presence_publication import DeclaredPlan
+    from hexveil.publishing.signing import SigningKey
+
+    Account = dict[str, Any]
+    AnyFacts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
+    AnyPlan = ReleasablePlan | PresencePlan | DeclaredPlan
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRelease:
+    """A release of the run that is planned, and not booked yet.
+
+    Attributes
+    ----------
+    run : Run
+    plan : Plan, DistributionPlan, ColumnPlans, PresencePlan or DeclaredColumnPlans
+    warning : str or None
+        Why the grid is too fine, where the run accepts that.
+    """
+
+    run: Run
+    plan: Any
+    warning: str | None = None
+
+    whose: ClassVar[str]
+    """Whom the loss is booked for."""
+
+    @property
+    def facts(self) -> AnyFacts:
+        """Counted or declared facts of the records."""
+        raise NotImplementedError
+
+    def request(self, dataset: str) -> str:
+        """Return the fingerprint of the request, under the name of a data set."""
+        raise NotImplementedError
+
+    def price_lines(self) -> list[str]:
+        """Return the price, with what follows from declarations alone."""
+        return price_lines(self.plan, self.facts)
+
+    def plan_json(self) -> dict[str, Any]:
+        """Return the figures of the plan as JSON data."""
+        return shared_steps.plan_json(self.plan)
+
+    def open_ledger(self, account: Account) -> Ledger | None:
+        """Return the ledger, opened; None if it is to be opened once the records are read."""
+        return Ledger(**account)
+
+    def as_booked(self, _book: Ledger) -> PlannedRelease:
+        """Return this release by the plan that the ledger keeps for its request."""
+        return self
+
+    def preview(self, book: Ledger) -> tuple[PlannedRelease, bool]:
+        """Return the release as it would be made, and whether it would only replay numbers."""
+        raise NotImplementedError
+
+    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
+        """Book the price, then draw the noise; a repeated request costs nothing."""
+        raise NotImplementedError
+
+    def open_cells(self, _published: Release) -> dict[str, int]:
+        """Return the number of open cells by value column; nothing where all cells are."""
+        return {}
+
+    def file_names(self) -> tuple[str, ...]:
+        """Return the files, and folders of value columns, that a release would write."""
+        facts, signed = self.facts, self.run.release.sign is not None
+        catalogue = catalogue_of(self.run)
+        leading = facts.leading if isinstance(facts, (ColumnFacts, DeclaredColumns)) else facts
+        table, sections = self._cells(leading)
+        if isinstance(facts, (ColumnFacts, DeclaredColumns)):
+            columns = [*facts.columns]
+            return planned_parts(columns, table, sections, catalogue=catalogue, signed=signed)
+        tiles = self.run.release.tiles
+        return list_files(table, sections, catalogue=catalogue, tiles=tiles, signed=signed)
+
+    def _cells(self, leading: Any) -> tuple[pa.Table, dict[str, Any]]:  # noqa: ANN401  of one column
+        """Return the names of the cells, and the manifest about them."""
+        return pa.table(name_cells(leading)), cell_sections(leading)
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseOfRecords(PlannedRelease):
+    """A planned release where presence is public: its records are read, and made its plan."""
+
+    dataset: ReleasableDataset | None = None
+
+    whose: ClassVar[str] = "the most exposed unit"
+
+    @property
+    def records(self) -> ReleasableDataset:
+        """The records."""
+        assert self.dataset is not None  # noqa: S101  see plan_release
+        return self.dataset
+
+    @property
+    def facts(self) -> AnyFacts:
+        """Public metadata of the records."""
+        return self.records.public
+
+    def request(self, dataset: str) -> str:
+        """Return the fingerprint of the request."""
+        return fingerprint(request_of(dataset, self.records.public, self.plan))
+
+    def as_booked(self, book: Ledger) -> PlannedRelease:
+        """Return this release by the plan booked first: solvers differ in late digits."""
+        booked = booked_plan(self.records, self.plan, book)
+        return self if booked is None else replace(self, plan=booked)
+
+    def preview(self, book: Ledger) -> tuple[PlannedRelease, bool]:
+        """Make every check of a release; book, draw and decode nothing."""
+        estimates = self.run.release.estimates or ("raw",)
+        used, replayed = preview_release(self.records, self.plan, ledger=book, estimates=estimates)
+        return replace(self, plan=used), replayed
+
+    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
+        """Book, draw and decode."""
+        book = book or Ledger(**account)
+        estimates = self.run.release.estimates or ("raw",)
+        # Whoever comes here was warned of a grid that is too fine.
+        with show_progress(RELEASING):
+            made = publish_numbers(
+                self.records, self.plan, ledger=book, estimates=estimates, accept_noise=True
+            )
+        return made, book
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseOfDeclarations(PlannedRelease):
+    """A planned release under private presence."""
+
+    whose: ClassVar[str] = "any unit, present or not"
+
+    @property
+    def facts(self) -> AnyFacts:
+        """The declared facts."""
+        facts: AnyFacts = self.plan.facts
+        return facts
+
+    def request(self, dataset: str) -> str:
+        """Return the fingerprint of the request: it follows from declarations."""
+        return request_name(presence_request(dataset, self.plan))
+
+    def price_lines(self) -> list[str]:
+        """Return the price, and the prediction on paper."""
+        return [*super().price_lines(), *map_lines(self.plan, warning=self.plan.refusal)]
+
+    def plan_json(self) -> dict[str, Any]:
+        """Return the figures of the plan, with its promise."""
+        unit, plan = self.facts.privacy_unit, self.plan
+        stated = promise(unit, plan.epsilon, protect="presence", delta=plan.delta)
+        content: dict[str, Any] = plan.to_json()
+        return content | {"promise": stated}
+
+    def open_ledger(self, account: Account) -> Ledger | None:
+        """Return an existing ledger; a new one is opened once records are read.
+
+        So a run that fails leaves no trace in it.
+        """
+        return None if receipts.known_spend(account) is None else Ledger(**account)
+
+    def preview(self, book: Ledger) -> tuple[PlannedRelease, bool]:
+        """Check what declarations decide; no record is read."""
+        check_presence(self.plan.facts, self.plan, book, accept_noise=True)
+        return self, replay_presence(self.plan, book) is not None
+
+    def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
+        """Replay what the ledger has; read records only where noise is to be drawn."""
+        stored = None if book is None else replay_presence(self.plan, book)
+        if book is not None and stored is not None:
+            return stored, book
+        # Closed after it: what Spark keeps of one day is not there for the next.
+        with closing(read_private_records(self.run)) as dataset:
+            book = book or Ledger(**account)
+            with show_progress(RELEASING, ESTIMATES, DRAWS):
+                return publish_numbers(dataset, self.plan, ledger=book, accept_noise=True), book
+
+    def open_cells(self, published: Release) -> dict[str, int]:
+        """Return the number of open cells by value column, "" for a single one."""
+        releases = published.releases if isinstance(published, ColumnReleases) else {"": published}
+        return {name: sum(one.table["is_open"].to_pylist()) for name, one in releases.items()}
+
+    def _cells(self, leading: Any) -> tuple[pa.Table, dict[str, Any]]:  # noqa: ANN401  of one column
+        return pa.table(name_columns(leading.cells)), presence_sections(leading)
+
+
+def plan_release(
+    run: Run, saved: Path | None = None, *, accept_noise: bool | None = None
+) -> PlannedRelease:
+    """Return the planned release of a run; refuse a grid that is too fine, unless it is accepted.
+
+    Parameters
+    ----------
+    run : Run
+    saved : Path, optional
+        Folder of a plan that is released instead: its reviewer has seen the warning.
+    accept_noise : bool, optional
+        In place of what the run accepts.
+    """
+    planned: PlannedRelease
+    if arguments.is_presence_private(run):
+        plan = plan_declared(run, declare_run(run))
+        planned = ReleaseOfDeclarations(run, plan, plan.refusal)
+    elif saved is not None:
+        return _as_saved(run, saved)
+    else:
+        dataset = shared_steps.read_releasable(run)
+        made = shared_steps.plan_run(run, dataset.public)
+        planned = ReleaseOfRecords(run, made, shared_steps.describe_infeasibility(made), dataset)
+    accepted = run.release.accept_noise if accept_noise is None else accept_noise
+    if planned.warning is not None and not accepted:
+        raise InputError(
+            f"nothing was spent: {planned.warning.removesuffix('.')}; --set "
+            "release.accept_noise=true releases the map anyway."
+        )
+    return planned
+
+
+def _as_saved(run: Run, folder: Path) -> PlannedRelease:
+    """Return the release of a saved plan. Mistakes in it are reported before records are read."""
+    plan: Any = None if plan_folder.needs_records(folder) else Plan.load(folder)
+    dataset: Any = shared_steps.read_releasable(run)
+    if plan is None and isinstance(dataset.public, ColumnFacts):
+        plan = ColumnPlans.load(folder, dataset)
+    elif plan is None:
+        kind = plan_folder.kind_of(plan_folder.read_words(folder))
+        is_shape = kind == "DistributionPlan"
+        plan = DistributionPlan.load(folder, dataset) if is_shape else None
+        plan = plan or Plan.load(folder, dataset.occupancy)
+    return ReleaseOfRecords(run, plan, None, dataset)
+
+
+# ---- declarations ----
+
+
+def declare_run(run: Run) -> DeclaredFacts | DeclaredColumns:
+    """Return the declared facts of the run; no record is read."""
+    facts: DeclaredFacts | DeclaredColumns = declare(**read_options(run))
+    return facts
+
+
+def read_options(run: Run) -> arguments.Arguments:
+    """Return the keyword arguments of `read`, with the statistics that records are counted for."""
+    options = arguments.read_arguments(run, read_records)
+    if run.plan.statistics is not None:
+        options["statistics"] = run.plan.statistics
+    return options
+
+
+def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> DeclaredPlan:
+    """Return the plan of the run, made from declarations alone."""
+    with show_progress(PLANNING):
+        plan: DeclaredPlan = make_plan(facts, **arguments.presence_arguments(run), advise=False)
+    return plan
+
+
+def read_private_records(run: Run) -> Any:  # noqa: ANN401  private records of one column, or several
+    """Return the run's records; show their counts on the holder's terminal. PRIVATE."""
+    source, options = arguments.source(run), read_options(run)
+    dataset = read_records(source, **options)
+    # Only on a terminal: a file or a log of another's must not have them.
+    if sys.stderr.isatty() and not run.privacy.quiet_records:
+        columns = getattr(dataset, "datasets", {"": dataset})
+        for column, own in columns.items():
+            lines = [f"PRIVATE  {column}:"] * bool(column) + own.counts.lines()
+            typer.echo("\n".join(lines), err=True)
+    return dataset
+
+
+# ---- optional inputs of a release folder ----
+
+
+def write(run: Run, published: Release, folder: Path) -> list[Path]:
+    """Write the folder and return its files."""
+    with show_progress(WRITING):
+        published.write(folder, **folder_extras(run))
+    return sorted(folder.iterdir())
+
+
+def signer_of(run: Run) -> SigningKey | None:
+    """Return the signing key of the run, if any; refuse an unusable one."""
+    return None if run.release.sign is None else signing.read_signing_key(run.release.sign)
+
+
+def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
+    """Return the optional inputs of a folder, checked: context, key, page, tiles, facts.
+
+    Parameters
+    ----------
+    run : Run
+    path : str, optional
+        Where the folder is, below the address that the run states.
+    """
+    signer_of(run)
+    if run.release.tiles:
+        require_package("pyogrio", "tiles")
+    names = ("context", "sign", "tiles", "title", "subtitle", "hide_geography")
+    # Refuses a title that the folder would refuse after the budget is spent.
+    PageOptions(run.release.title or "", run.release.subtitle or "")
+    extras = {name: getattr(run.release, name) for name in names}
+    extras["catalogue"] = catalogue_of(run, path)
+    return {name: extra for name, extra in extras.items() if extra is not None}
+
+
+def catalogue_of(run: Run, path: str = "") -> Catalogue | None:
+    """Return the facts that the holder states for a folder; None without any."""
+    facts = run.catalogue.explicit_fields()
+    if not facts:
+        return None
+    catalogue = Catalogue(**facts)
+    return catalogue.below(path) if path else catalogue

@@ -1,1 +1,0 @@
-"""Commands under private presence."""

@@ -1,0 +1,210 @@
+"""Exclusive draws: one process at a time draws noise for the requests of a ledger.
+
+The lock is released when its process ends, however it ends. So if the holder of the lock sees a
+stage that began and has no result, the process that began it is gone and its draw is lost. The lock
+avoids a second payment; it is not needed for privacy: a result is stored only by the booking that
+began it. For the same reason `publishing.ledger_journal` defers interrupts during a draw.
+
+Disk space for a stage's result, reserved from before its draw until it is stored.
+
+Otherwise a disk, a quota or a limit on file sizes could have space for the event that begins a
+draw, but not for its result: the draw would be lost for its size alone, and paid for twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hexveil.base.errors import StorageError
+from hexveil.ledger.journal import ENTRY_BYTES
+from hexveil.ledger.storage.databases import describe_address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import sqlalchemy as sa
+
+
+if sys.platform != "win32":
+    import fcntl
+
+MAX_WAIT = 900.0
+"""Seconds to wait for another process's draw."""
+_RETRY_INTERVAL = 0.02
+_DRAW_LOCK = 0x686578_64726177
+"""Number of the advisory lock of a draw in PostgreSQL: "hexdraw" in ASCII."""
+_LOCK_NOT_AVAILABLE = "55P03"
+"""PostgreSQL's code of a lock that was not available in time."""
+_IN_MEMORY = threading.RLock()
+
+
+@contextlib.contextmanager
+def exclusive_draw(engine: sa.Engine) -> Iterator[None]:
+    """Hold the ledger's draw lock.
+
+    Raises
+    ------
+    StorageError
+        If another process holds it for too long.
+    """
+    lock: contextlib.AbstractContextManager[Any] = _IN_MEMORY
+    if engine.dialect.name == "postgresql":
+        lock = _server_lock(engine)
+    elif engine.url.database:
+        lock = _file_lock(f"{Path(engine.url.database).resolve()}.lock")
+    with lock:
+        yield
+
+
+@contextlib.contextmanager
+def _file_lock(name: str) -> Iterator[None]:
+    """Hold the lock on a file beside an SQLite ledger; none where the system has no such locks."""
+    try:
+        # A file of its own: closing any handle of the ledger file would drop SQLite's own locks on
+        # it.
+        number = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StorageError(
+            f"the lock {name} of the ledger cannot be made ({error.strerror}); nothing was drawn."
+        ) from None
+    try:
+        if sys.platform != "win32":
+            _wait_for(number, name)
+        yield
+    finally:
+        os.close(number)
+
+
+def _wait_for(number: int, name: str) -> None:
+    deadline = time.monotonic() + MAX_WAIT
+    while True:
+        try:
+            # Asked again and again, since a waiting flock cannot be given a time limit.
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise _busy(name) from None
+            time.sleep(_RETRY_INTERVAL)
+        except OSError:  # a disk without locks
+            return
+        else:
+            return
+
+
+@contextlib.contextmanager
+def _server_lock(engine: sa.Engine) -> Iterator[None]:
+    """Hold an advisory lock of a session of its own, which ends with it."""
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415  loaded by the engine
+
+    try:
+        session = engine.raw_connection()
+    except SQLAlchemyError as error:
+        raise _unusable(engine, error) from None
+    driver: Any = session.driver_connection
+    dialect: Any = engine.dialect
+    try:
+        try:
+            # No open transaction: the server would end a session that idles in one while noise is
+            # drawn.
+            driver.autocommit = True
+            driver.execute(f"SET lock_timeout = '{int(MAX_WAIT)}s'")
+            driver.execute("SET statement_timeout = 0")
+            driver.execute(f"SELECT pg_advisory_lock({_DRAW_LOCK})")
+        except dialect.loaded_dbapi.Error as error:
+            if getattr(error, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
+                raise _busy(describe_address(engine)) from None
+            raise _unusable(engine, error) from None
+        yield
+    finally:
+        with contextlib.suppress(Exception):
+            driver.close()
+        # Closed, not returned: an advisory lock lives as long as its session.
+        session.invalidate()
+
+
+def _unusable(engine: sa.Engine, error: Exception) -> StorageError:
+    return StorageError(
+        f"the ledger {describe_address(engine)} cannot be used ({type(error).__name__}); nothing "
+        "was published. Check that it can be reached, then try again."
+    )
+
+
+def _busy(name: str) -> StorageError:
+    return StorageError(
+        f"another process has been drawing from the ledger {name} for {MAX_WAIT / 60:.0f} minutes; "
+        "nothing was drawn here. Wait until it ends, then try again."
+    )
+
+
+MARGIN = 2**18
+"""Bytes for events and their indexes, whose pages may split."""
+_BLOCK = bytes(2**20)
+
+
+class ReservedSpace:
+    """An unnamed file beside a ledger that reserves space on its disk.
+
+    Attributes
+    ----------
+    number : int
+        The file's descriptor.
+
+    Raises
+    ------
+    OSError
+        If the disk has no such space.
+    """
+
+    def __init__(self, folder: Path, size: int) -> None:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            missing = size
+            while missing > 0:  # written out: a sparse file reserves nothing
+                missing -= file.write(_BLOCK[:missing])
+            # The file has no name already: with its last descriptor its space is free, even after a
+            # kill.
+            self.number = os.dup(file.fileno())
+        self._free = weakref.finalize(self, os.close, self.number)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the space was freed."""
+        return not self._free.alive
+
+    def close(self) -> None:
+        """Free the space; the end of the object or of the process frees it too."""
+        self._free()
+
+
+def reserve_space(engine: sa.Engine, entries: int) -> ReservedSpace | None:
+    """Reserve space beside an SQLite ledger, as large as its log can get; None elsewhere.
+
+    SQLite's log takes the row twice, empty and filled, and begins behind what could not be moved
+    into the ledger before.
+
+    Raises
+    ------
+    StorageError
+        If the disk has no such space.
+    """
+    if engine.dialect.name != "sqlite" or not engine.url.database:
+        return None
+    ledger = Path(engine.url.database).resolve()  # where SQLite has its log
+    log = ledger.with_name(f"{ledger.name}-wal")
+    row = ENTRY_BYTES * entries
+    try:
+        size = 2 * (row + row // 50) + MARGIN + (log.stat().st_size if log.exists() else 0)
+        return ReservedSpace(ledger.parent, size)
+    except OSError as error:
+        raise StorageError(
+            f"the disk of the ledger {describe_address(engine)} has no space for the result of a "
+            f"draw ({error.strerror}), so nothing was drawn. Free space, then try again; it costs "
+            "nothing more."
+        ) from None

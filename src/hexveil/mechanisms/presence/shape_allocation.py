@@ -1,0 +1,317 @@
+"""The stages of a map of distributions with private presence.
+
+| stage | releases | from |
+|---|---|---|
+| wide bins | pooled distribution over bins of equal width | bounds |
+| narrow bins | pooled distribution over bins at quantiles | the wide bins |
+| coarse weights | weight of each cell | - |
+| user cap | quantile of the units' priced records | prices from the coarse weights |
+| cell bins | weight of each cell by few bins, at quantiles and public thresholds | all of these |
+
+Small fleets have neither narrow bins nor coarse weights, so no prices and no private cap: which
+stages there are follows from declared numbers. Each stage sees the records, declared numbers and
+released numbers of the stages before, nothing else.
+
+Loss of all: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of
+the stages add up to 1, whatever the outputs are (`accounting.promise`), by adaptive composition
+(`hexveil.mechanisms.contract`).
+
+Each stage but the cap (`unit_votes`) has weights of bins, a unit's distribution in each cell as one
+contribution. A unit enters a cell with its weight w_c of `contribution`, within P = 2^20 over all
+cells in the norm of the noise's law (`noise_law`), divided over B bins by its own records there.
+With n records, C_j of them in the bins up to j, C_0 = 0 and C_B = n:
+
+    a_cj = floor(w_c C_j / n) - floor(w_c C_{j-1} / n),    j = 1..B.
+
+Neighbours: all records of one privacy unit are added or removed.
+Sensitivity: as C_j rises with j, every a_cj >= 0, and they telescope to floor(w_c) = w_c. Other
+units' numbers do not change. So a unit moves all bins of all cells together by an L1 distance of at
+most Σ_c w_c, and an L2 distance of at most √(Σ_c w_c²), as Σ_j a_cj² <= (Σ_j a_cj)². Weights in L1
+have Σ_c w_c <= P, weights in L2 Σ_c w_c² <= P², for any counts, any values, any number of cells and
+of bins: there is no budget for each bin, and no surcharge for rounding. (Where values alone are
+private, weight moves from bin to bin: 2 P, or √2 P in L2.) Bins summed over cells move by
+Σ_c a_cj, within P in L2 only if Σ_c w_c <= P: the pooled shape has weights in L1 under either
+noise. Counts of a unit are saturated by themselves, which changes n and C_j alone.
+Loss: P / b with discrete Laplace noise of scale b on every bin of every cell; or P² / r² as a
+square of μ with discrete Gaussian noise of parameter r. Its lattice term is Σ_cj a_cj / r² =
+Σ_c w_c / r², as `accounting.gaussian_composition` asks, bins in the place of halves.
+Source: cumulative rounding as in apportionment; weights of `contribution`; L1 sensitivity of
+histograms (Dwork, McSherry, Nissim and Smith, 2006).
+
+Bins, prices and the cap were declared or follow from noisy numbers, so stages compose adaptively.
+Every cell of the declared grid gets noise, whether records lie in it or not. Nothing overflows 64
+bits: a count is at most 2^20, so n <= 2^36 with 2^16 fine bins, and w_c n <= 2^56.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.promise import PARTS, Promise, promised
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.mechanisms.distribution.binned_stage import apportion
+from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE, ShapeBins
+from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
+from hexveil.mechanisms.presence.contribution import L1, norm_of, unit_weights
+from hexveil.mechanisms.presence.map_refinement import prices_of_weights
+from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
+from hexveil.mechanisms.presence.unit_votes import cap_stage, middle_price
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
+    from hexveil.mechanisms.presence.contribution import Norm
+    from hexveil.model.private_pairs import PrivatePairs
+
+COARSE_WEIGHTS = "coarse weights"
+SHRUNK = 0.2
+"""Part of the noise's standard deviation by which small shares shrink."""
+
+
+@dataclass(frozen=True)
+class ShapeForm:
+    """Shares of the loss and numbers of bins: all public, from declarations.
+
+    Attributes
+    ----------
+    shape_share, coarse_share : Fraction
+        Of the pooled shape and of the coarse weights; 0 without coarse weights.
+    n_wide, n_narrow : int
+        Bins of the pooled shape; no narrow ones are 0.
+    n_quantiles : int
+        Bins of a cell, without those that thresholds add.
+    cap : NoCap, DeclaredCap or PrivateCap
+        A private one needs coarse weights.
+    """
+
+    shape_share: Fraction = Fraction("0.15")
+    coarse_share: Fraction = Fraction("0.15")
+    n_wide: int = 16
+    n_narrow: int = 20
+    n_quantiles: int = 4
+    cap: UserCap = NO_CAP
+
+    def __post_init__(self) -> None:
+        if isinstance(self.cap, PrivateCap) and not self.coarse_share:
+            raise InputError("a private cap needs the coarse weights of a large fleet.")
+        if not (self.shape_share > 0 and self.coarse_share >= 0 and self.cell_share > 0):
+            raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
+
+    @property
+    def cell_share(self) -> Fraction:
+        """Share of the bins of cells."""
+        cap_share = self.cap.share if isinstance(self.cap, PrivateCap) else 0
+        return 1 - self.shape_share - self.coarse_share - cap_share
+
+
+@dataclass(frozen=True)
+class ShapeAllocation(AnyUnitPlan):
+    """Plan of a map of distributions with private presence: public numbers alone.
+
+    Attributes
+    ----------
+    n_cells : int
+        Of the declared grid.
+    fine_edges : tuple of int
+        Upper ends of the fine bins, in quanta; the last is the span.
+    threshold_edges : tuple of int
+        Those at which bins of cells are split as well.
+    epsilon : Fraction
+    form : ShapeForm
+    false_openings : float or None
+        Expected number of empty cells that are opened; None opens every cell.
+    delta : Fraction
+        0 for a pure promise.
+    """
+
+    n_cells: int
+    fine_edges: tuple[int, ...]
+    threshold_edges: tuple[int, ...]
+    epsilon: Fraction
+    form: ShapeForm
+    false_openings: float | None = 1.0
+    delta: Fraction = Fraction(0)
+
+    @property
+    def promise(self) -> Promise:
+        """The loss; each stage has a share of it."""
+        return promised(self.epsilon, self.delta)
+
+    @property
+    def n_bins(self) -> int:
+        """Bins of a cell at most: so many are noised, whatever the pooled shape is."""
+        return self.form.n_quantiles + len(self.threshold_edges)
+
+    def n_used(self, outputs: Outputs) -> int:
+        """Return the bins of a cell that fine bins lie in; those after them are noise alone."""
+        return int(self.cell_place(outputs).max()) + 1
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Noise of the bins of cells."""
+        return self.promise.part(self.form.cell_share).noise()
+
+    @property
+    def coarse_law(self) -> NoiseLaw:
+        """Noise of the coarse weights."""
+        return self.promise.part(self.form.coarse_share).noise()
+
+    def threshold(self, n_bins: int) -> int | None:
+        """Return the noisy weight, in parts, from which a cell is published; None without a test.
+
+        Parameters
+        ----------
+        n_bins : int
+            Bins that weights are sums of.
+        """
+        if self.false_openings is None:
+            return None
+        tail, law = min(self.false_openings / self.n_cells, 0.5), self.law
+        return int(np.ceil(law.scale * law.total_quantile(n_bins, tail)))
+
+    # ---- what outputs say ----
+
+    @property
+    def shape(self) -> ShapeBins:
+        """Bins of the pooled shape; the number of units is private."""
+        edges, form = np.array(self.fine_edges, dtype=np.int64), self.form
+        promise = self.promise.part(form.shape_share)
+        return ShapeBins(edges, form.n_wide, form.n_narrow, promise, 1, SHRUNK)
+
+    def prices(self, outputs: Outputs) -> Ints:
+        """Return the price of each cell, 0 where the coarse weights closed it."""
+        if not self.form.coarse_share:
+            return self._ones
+        return np.asarray(outputs[COARSE_WEIGHTS][0][self.n_cells :])
+
+    def cell_place(self, outputs: Outputs) -> Ints:
+        """Return the bin of each fine bin in the cells."""
+        last, n_bins = (
+            (NARROW, self.form.n_narrow) if self.form.n_narrow else (WIDE, self.form.n_wide)
+        )
+        return np.asarray(outputs[last][0][n_bins:])
+
+    def noisy_bins(self, outputs: Outputs) -> Floats:
+        """Return the noisy weights of bins in use, in units; shape (n_cells, n_used)."""
+        noisy = outputs[CELL_BINS][0].reshape(-1, self.n_bins)
+        return np.asarray(noisy[:, : self.n_used(outputs)] / PARTS)
+
+    # ---- stages ----
+
+    @property
+    def _ones(self) -> Ints:
+        return np.ones(self.n_cells, dtype=np.int64)
+
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:
+        """Yield the stages of the form."""
+        yield self._wide_bins()
+        if self.form.n_narrow:
+            yield self._narrow_bins(earlier)
+        if self.form.coarse_share:
+            yield self._coarse_weights(earlier)
+        if isinstance(self.form.cap, PrivateCap):
+            yield self._user_cap(earlier, self.form.cap)
+        place, prices, cap = self.cell_place(earlier), self.prices(earlier), self._cap(earlier)
+        yield _binned(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law, cap)
+
+    def _pooled(
+        self, name: str, place: Ints, n_bins: int, placed: Callable[[Ints], Ints]
+    ) -> NoisyTotals:
+        """Return the stage of bins over all cells; its row also holds the next bins."""
+        # In L1 under either law: cells of a unit add up before they are noised.
+        law = self.shape.law(name)
+        stage = _binned(name, self._ones, place, (1, n_bins), law, norm=L1)
+        return replace(stage, decide=placed, n_decided=place.size)
+
+    def _in_cells(self, shares: Floats) -> Ints:
+        edges = np.array(self.threshold_edges, dtype=np.int64)
+        return self.shape.density.quantile_place(shares, self.form.n_quantiles, edges)
+
+    def _wide_bins(self) -> NoisyTotals:
+        shape = self.shape
+
+        def placed(noisy: Ints) -> Ints:
+            return (
+                shape.narrow_place(noisy) if shape.n_narrow else self._in_cells(shape.smooth(noisy))
+            )
+
+        return self._pooled(WIDE, shape.wide_place, shape.n_wide, placed)
+
+    def _narrow_bins(self, earlier: Outputs) -> NoisyTotals:
+        shape = self.shape
+        place = shape.measured_place(earlier)
+
+        def placed(noisy: Ints) -> Ints:
+            return self._in_cells(shape.even(NARROW, noisy, place))
+
+        return self._pooled(NARROW, place, shape.n_narrow, placed)
+
+    def _coarse_weights(self, earlier: Outputs) -> NoisyTotals:
+        # That of the published map: an empty cell that stays open takes nobody's weight.
+        least = self.threshold(self.n_used(earlier))
+        one_bin = np.zeros(len(self.fine_edges), dtype=np.int64)
+
+        def priced(noisy: Ints) -> Ints:
+            is_open = np.full(noisy.size, fill_value=True) if least is None else noisy >= least
+            return prices_of_weights(noisy / PARTS, is_open)
+
+        shape = self.n_cells, 1
+        stage = _binned(COARSE_WEIGHTS, self._ones, one_bin, shape, self.coarse_law)
+        return replace(stage, decide=priced, n_decided=self.n_cells)
+
+    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> NoisyTotals:
+        noise = self.promise.part(cap.share).noise()
+        return cap_stage(self.prices(earlier), norm_of(self.law), noise, cap.quantile)
+
+    def _cap(self, outputs: Outputs) -> int:
+        """Return the cap of the bins of cells, in priced records."""
+        if isinstance(self.form.cap, PrivateCap):
+            return int(self._user_cap(outputs, self.form.cap).decisions(outputs)[0])
+        if isinstance(self.form.cap, DeclaredCap):
+            return self.form.cap.records * middle_price(self.prices(outputs))
+        return 0
+
+
+def _binned(
+    name: str,
+    prices: Ints,
+    place: Ints,
+    shape: tuple[int, int],
+    law: NoiseLaw,
+    cap: int = 0,
+    norm: Norm | None = None,
+) -> NoisyTotals:
+    """Return the stage of the bins of each cell, or of all: `shape` has sums and bins of each."""
+    # Public arrays alone: an executor is sent this.
+    totals = partial(
+        bin_totals, prices=prices, cap=cap, place=place, shape=shape, norm=norm or norm_of(law)
+    )
+    return any_unit_stage(name, shape[0] * shape[1], law, totals)
+
+
+def bin_totals(
+    pairs: PrivatePairs,
+    *,
+    prices: Ints,
+    cap: int,
+    place: Ints,
+    shape: tuple[int, int],
+    norm: Norm,
+) -> Ints:
+    """Return the weights of bins of some units. PRIVATE."""
+    if pairs.bins is None:
+        raise HexveilError("this stage measures records by bin, which these pairs lack.")
+    n_sums, n_bins = shape
+    weights, rows = unit_weights(pairs, prices, cap, norm), pairs.bins
+    pair, of_bin, parts = apportion(rows.pair, place[rows.bin], rows.count, weights)
+    entry = (pairs.cell[pair] if n_sums == prices.size else 0) * n_bins + of_bin
+    # Exact: every partial sum is a whole number below 2^53.
+    return np.bincount(entry, weights=parts, minlength=n_sums * n_bins).astype(np.int64)

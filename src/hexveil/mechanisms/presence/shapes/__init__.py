@@ -1,1 +1,0 @@
-"""Maps of distributions with private presence: pooled shape, bins of cells, tilted shapes."""

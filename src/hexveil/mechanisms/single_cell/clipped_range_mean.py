@@ -1,0 +1,282 @@
+"""Means of values clipped to a private range: the common part of LEVY, the quantiles and AKMV.
+
+Part of ε finds a range [a, b] (`private_quantile`), the rest pays for the noise of the sum of the
+values clipped to it (`RangeSum`), and the estimate is that noisy sum over a public divisor.
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Sensitivity: of the choices, the values that a user has a part in; of the sum, for the range found,
+max over users of Σ min(b - a, reach) over those values: exact up to rounding to quanta.
+Loss: ε in all, by composition: each choice loses its part whatever was chosen before, and for
+every outcome of the choices the noise loses the rest. Ends are put in order, widened to one quantum
+and the noise is fitted to the width by looking at the outcome alone.
+The bias depends on the range, which is random: no closed form is known.
+
+Sum of values clipped to a range that earlier private choices found.
+
+Let the range be [a, b], whole numbers with a < b, made from earlier outputs and public facts. Each
+value is clipped to it, and the sum gets discrete Laplace noise of scale max_l d_l(b - a)/ε, rounded
+up, where user l moves the sum by at most d_l(b - a).
+
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Sensitivity: a value clipped to [a, b] moves by at most b - a, and by no more than it would
+unclipped; d_l adds that up over the values that user l has a part in
+(`RangeReading.user_sensitivity`).
+Loss: at most ε for every user who has a part in a value, whatever the range, since the scale is
+fitted to it by looking at earlier outputs alone.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from hexveil.accounting.pseudo_users import PseudoUsers
+from hexveil.base.arrays import Floats, Ints
+from hexveil.base.rational import round_down, round_up
+from hexveil.mechanisms.contract import (
+    DrawnRow,
+    EstimateGrid,
+    LaplaceNoise,
+    NoiseRequest,
+    Outputs,
+    PredictedError,
+    PrivateSums,
+    Reading,
+    SensitivityReport,
+    Separate,
+    Values,
+)
+from hexveil.mechanisms.private_quantile import ROUND_UP
+from hexveil.mechanisms.single_cell.cell_allocation import (
+    LN20,
+    CellAllocation,
+    ReleasedRange,
+    check_int64,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedRangeMean(CellAllocation):
+    """Choices of a range, then a sum of clipped values: see the module's head.
+
+    Attributes
+    ----------
+    mean_epsilon : Fraction
+        The part of ε that pays for the noise; the rest finds the range.
+    divisor : int
+        The estimate is the noisy sum over this.
+    """
+
+    clipped: ClassVar[str] = "array means"
+
+    mean_epsilon: Fraction
+    divisor: int
+
+    @property
+    def range_sum(self) -> "RangeSum":
+        """The stage that noises the sum."""
+        stage = self.stages[-1]
+        if not isinstance(stage, RangeSum):
+            raise TypeError("the last stage of a clipped range is a range sum.")
+        return stage
+
+    def estimate(self, outputs: Outputs) -> Floats:
+        """Return the estimates: see `CellAllocation.estimate`."""
+        return np.asarray(outputs["mean"][:, 0] / self.divisor)
+
+    def released_range(self, outputs: Outputs) -> ReleasedRange | None:
+        """Return the range, in quanta: see `CellAllocation.released_range`."""
+        if len(self.stages) == 1:
+            return None
+        reading = self.range_sum.reading
+        lower, upper = self.range_sum.clipping.ends(outputs)
+        scale = self.range_sum.scales(reading.grain * (upper - lower)) / self.divisor
+        return ReleasedRange(self.clipped, float(lower[0]), float(upper[0]), float(scale[0]))
+
+    def error(self, width: float) -> PredictedError:
+        """Return the largest noise scale, and a bound that holds for all values.
+
+        Clipped mean and true mean both lie within the bounds. Where half of the values are at
+        either bound, every range is as good as any other, so little less can be promised than U
+        plus 95 percent of the noise.
+        """
+        # Noise is fitted to the range that is released; before that the widest one is the bound.
+        scale = self.sensitivity(width) / float(self.mean_epsilon)
+        return PredictedError(np.array([scale]), np.array([width + scale * LN20]))
+
+    def grid(self) -> EstimateGrid:
+        """Return multiples of a part of a quantum over the divisor."""
+        return EstimateGrid(np.zeros(1), np.array([1.0 / self.divisor]))
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedArrayMean(ClippedRangeMean):
+    """The mean of array means clipped to a range.
+
+    Attributes
+    ----------
+    groups : PseudoUsers
+        Which samples share an array: `.cap`, `.n_arrays`.
+    """
+
+    groups: PseudoUsers
+
+    def sensitivity(self, width: float) -> float:
+        """Return the largest change of the clipped mean, for the widest range there is.
+
+        At most (b - a)/K under BESTFIT and min(2 (b - a), U)/K under WRAPAROUND (ERRATA 7).
+        """
+        return float(self.range_sensitivities(width, np.array([self.widest * width]))[0])
+
+    @property
+    def widest(self) -> float:
+        """Width of the widest range that can be found, in parts of the bounds."""
+        return 1.0
+
+    def range_sensitivities(self, width: float, ranges: Floats) -> Floats:
+        """Return the largest change of the clipped mean for ranges of these widths.
+
+        Parameters
+        ----------
+        width : float
+            Of the bounds.
+        ranges : ndarray of float, shape (n,)
+            Widths in the same units.
+        """
+        # Ranges repeat within a batch, and each sensitivity takes a pass over all users.
+        distinct, index = np.unique(ranges, return_inverse=True)
+        largest = [
+            self.groups.user_sensitivity(width, float(range_width)).max()
+            for range_width in distinct
+        ]
+        return np.asarray(np.array(largest)[index], dtype=np.float64)
+
+
+class RangeReading(Reading, Protocol):
+    """Integers that can be clipped to a range, and how far each user moves them. Public side.
+
+    Values are in parts of 1/grain of a quantum, from 0 to grain times `top`.
+    """
+
+    @property
+    def grain(self) -> int:
+        """Parts of a quantum."""
+
+    @property
+    def top(self) -> int:
+        """Largest value there can be, in quanta."""
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+
+    @property
+    def pieces(self) -> Ints:
+        """Number of values that each user has a part in."""
+
+    def user_sensitivity(self, width: int) -> Ints:
+        """Return each user's largest change of the sum of values clipped to a range.
+
+        Parameters
+        ----------
+        width : int
+            Of the range, in parts of a quantum.
+        """
+
+    def max_sensitivity(self, width: Ints) -> Ints:
+        """Return the largest change of any user for ranges of these widths."""
+
+
+class RangeOfOutputs(Protocol):
+    """A range made from earlier outputs: a public function."""
+
+    def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
+        """Return lower and upper ends in quanta, shape (batch,) each, at least 1 apart."""
+
+
+@dataclass(frozen=True)
+class FixedRange:
+    """A range that does not depend on outputs, such as the bounds themselves."""
+
+    lower: int
+    upper: int
+
+    def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:  # noqa: ARG002  see ClippingRange
+        """Return both ends."""
+        return np.array([self.lower]), np.array([self.upper])
+
+
+@dataclass(frozen=True, eq=False)
+class RangeSum(DrawnRow):
+    """The stage of the module's head.
+
+    Attributes
+    ----------
+    name : str
+    reading : RangeReading
+        The values.
+    clipping : ClippingRange
+        [a, b].
+    epsilon : Fraction
+        Loss of every user who has a part in a value.
+    """
+
+    name: str
+    reading: RangeReading
+    clipping: RangeOfOutputs
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        # Decided for the widest range, so that no outcome of the choices causes an error.
+        widest = np.array([self.reading.grain * self.reading.top])
+        check_int64(self.reading.size * int(widest[0]), float(self.scales(widest)[0]))
+
+    @property
+    def entries(self) -> int:
+        """One number."""
+        return 1
+
+    def losses(self) -> Floats:
+        """Return each user's loss, rounded up, whatever the range."""
+        return np.asarray(round_up(self.epsilon) * (self.reading.pieces > 0) * ROUND_UP)
+
+    def scales(self, width: Ints) -> Floats:
+        """Return the scale for ranges of these widths in parts of a quantum, rounded up."""
+        # Dividing by less than ε errs upwards; one step up covers the rounding of the quotient.
+        quotient = self.reading.max_sensitivity(width) / round_down(self.epsilon)
+        return np.nextafter(quotient, np.inf)
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:
+        """Return the noise of the sum."""
+        lower, upper = self.clipping.ends(earlier)
+        return (LaplaceNoise(self.scales(self.reading.grain * (upper - lower))[:, None]),)
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
+        """Return by how much each user moves the sum, for the range of the first data set."""
+        lower, upper = self.clipping.ends(earlier)
+        width = self.reading.grain * int(upper[0] - lower[0])
+        return (Separate.of_one_entry(self.reading.user_sensitivity(width)),)
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:
+        """Return the sum. PRIVATE."""
+        lower, upper = (self.reading.grain * end for end in self.clipping.ends(earlier))
+        return (Values(clipped_sums(sums.read(self.reading), lower, upper)[:, None]),)
+
+
+def clipped_sums(values: Ints, lower: Ints, upper: Ints) -> Ints:
+    """Return sums of clipped values, per data set or, for a single one, per range. PRIVATE.
+
+    Values of one data set are sorted once, and prefix sums serve all ranges.
+
+    Examples
+    --------
+    >>> clipped_sums(np.array([[0, 1, 5]]), np.array([1, 0]), np.array([3, 6])).tolist()
+    [5, 6]
+    """
+    if len(values) > 1 or lower.size == 1:
+        return np.asarray(np.clip(values, lower[:, None], upper[:, None]).sum(axis=1))
+    # Values below an end count as the end, those between the ends as they are.
+    ordered = np.sort(values[0])
+    prefix = np.concatenate(([0], np.cumsum(ordered)))
+    i, j = np.searchsorted(ordered, lower), np.searchsorted(ordered, upper)
+    return np.asarray(i * lower + (prefix[j] - prefix[i]) + (ordered.size - j) * upper)

@@ -1,1 +1,0 @@
-"""One noised linear sum with public weights: BASELINE, OPTIMALCLIPPING, ARRAY-AVERAGING."""

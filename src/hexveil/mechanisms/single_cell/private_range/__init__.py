@@ -1,1 +1,0 @@
-"""A sum clipped to a range that private choices found: LEVY, both QUANTILEs, AKMV."""

@@ -1,0 +1,313 @@
+"""QUANTILE: array means clipped to a range between two of their quantiles.
+
+Source: IOT section III-E; RW calls OPTIMIZEDQUANTILE ε-DEPENDENTQUANTILE (ERRATA 15). Rank scores
+with whole targets and their scale as in ERRATA 12.
+Half of the part of ε that finds the range pays for each end. Points are floor(S j/C) quanta, and an
+array counts at or below a point if its value does.
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Sensitivity and loss: both ends by `private_quantile`, where a user moves one array under BESTFIT
+and two under WRAPAROUND; then `clipped_range_mean`.
+
+AKMV: user sums clipped to [0, T], T an extreme of them found privately.
+
+Source: Amin, Kulesza, Munoz and Vassilvitskii (2019) as adapted in WC section IV-A; the rank is
+⌈1/ε''⌉ (ERRATA 14). Sums s count from the lower bound: quanta from 0 to S m.
+Choice: T from the public points floor(S m* j/C), with L - r sums wanted at or below it, L the users
+and r the rank. T = 0 is widened to one quantum. The estimate is (Σ min(s, T) + noise)/N.
+
+Neighbours: one user's values all change within the bounds; users and counts are public.
+Sensitivity: a user moves one sum, so every score by 1 (`private_quantile`), and the clipped sum by
+min(T, S m), exactly.
+Loss: ε' for the choice and ε'' for the noise of scale T/ε'', whatever T; ε in all by composition.
+The sums are clipped from above only, so the estimate leans to the lower bound; its worst-case bias
+depends on T, which is random, and has no closed form.
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from hexveil.base.arrays import Ints
+from hexveil.base.errors import InputError
+from hexveil.base.rational import Number, to_fraction
+from hexveil.mechanisms.contract import Outputs
+from hexveil.mechanisms.private_quantile import (
+    CANDIDATES,
+    EvenPoints,
+    PrivateQuantile,
+    RankCost,
+    check_candidates,
+    check_split,
+    selection_scale,
+)
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.mechanisms.single_cell.clipped_range_mean import (
+    ClippedArrayMean,
+    ClippedRangeMean,
+    RangeSum,
+)
+from hexveil.mechanisms.single_cell.pseudo_user_means import (
+    CapRule,
+    GroupingRule,
+    PseudoUserMeans,
+    UserSums,
+    check_rules,
+    group_users,
+)
+
+
+@dataclass(frozen=True)
+class RangeBetweenPoints:
+    """The range between two points, in order and at least one quantum wide."""
+
+    points: EvenPoints
+
+    def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
+        """Return both ends: see `ClippingRange.ends`."""
+        points = self.points.points(earlier["range"])
+        # Ends may come out reversed or equal: a public function of both puts that right.
+        lower = np.minimum(points.min(axis=1), self.points.top - 1)
+        return lower, np.maximum(points.max(axis=1), lower + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileMean(ClippedArrayMean):
+    """The allocation of a quantile mechanism.
+
+    Attributes
+    ----------
+    targets : pair of int
+        Arrays wanted at or below each end.
+    """
+
+    targets: tuple[int, int]
+
+
+@dataclass(frozen=True, repr=False)
+class _QuantileAveraging(CellMechanism):
+    """Options and allocation of both quantile mechanisms."""
+
+    @abstractmethod
+    def targets(self, n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:
+        """Return how many arrays are wanted at or below each end."""
+
+    def allocate_with(
+        self,
+        cell: CellProblem,
+        epsilon: Fraction,
+        groups_by: tuple[GroupingRule, CapRule | int],
+        split: Number,
+        candidates: int,
+    ) -> QuantileMean:
+        """Return the allocation of one cell for these options."""
+        groups = group_users(cell.counts, epsilon, *groups_by)
+        arrays = PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
+        spent = epsilon * to_fraction(split, "split")
+        targets = self.targets(groups.n_arrays, epsilon - spent)
+        # More points than quanta would repeat, and give a point more weight than another.
+        points = EvenPoints(cell.span, min(candidates, cell.span), arrays.grain)
+        # Two choices, one per end; a user moves the cost of each by its number of arrays.
+        scale = selection_scale(int(arrays.pieces.max()), spent / 2)
+        costs = tuple(RankCost(target) for target in targets)
+        ends = PrivateQuantile("range", arrays, points, costs, arrays.pieces, scale)
+        mean = RangeSum("mean", arrays, RangeBetweenPoints(points), epsilon - spent)
+        divisor = arrays.grain * groups.n_arrays
+        return QuantileMean(cell, epsilon, (ends, mean), epsilon - spent, divisor, groups, targets)
+
+
+def _check_options(grouping: str, cap: str | int, split: Number, candidates: int) -> None:
+    check_rules(grouping, cap)
+    check_split(to_fraction(split, "split"), "split")
+    check_candidates(candidates)
+
+
+@dataclass(frozen=True, repr=False)
+class FixedQuantile(_QuantileAveraging):
+    """The mean of array means clipped between two fixed quantiles, plus noise of its width.
+
+    Parameters
+    ----------
+    low : number
+        From 0, below `high`. The lower target is low K of K arrays, rounded, halves up.
+    high : number
+        Up to 1. The upper target is high K, rounded so too.
+    grouping : str
+        As for `ArrayAveraging`.
+    cap : str or int
+        As for `ArrayAveraging`.
+    split : number
+        The part of ε that finds the range, half of it for each end.
+    candidates : int
+        Steps of the public grid of points; at most the quanta in the bounds are used.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range or a word is unknown.
+
+    Examples
+    --------
+    >>> plan = FixedQuantile(0.1, 0.9).plan([5] * 50, bounds=(0, 8), epsilon=1)
+    >>> plan.allocation.targets, plan.allocation.stages[0].scale, plan.noise_scale
+    ((5, 45), 8.0, 0.32)
+    """
+
+    shown_by_position = ("low", "high")
+
+    low: Number = 0.1
+    high: Number = 0.9
+    grouping: GroupingRule = "best_fit"
+    cap: CapRule | int = "sqrt"
+    split: Number = "0.5"
+    candidates: int = CANDIDATES
+
+    def __post_init__(self) -> None:
+        _check_options(self.grouping, self.cap, self.split, self.candidates)
+        if not 0 <= to_fraction(self.low, "low") < to_fraction(self.high, "high") <= 1:
+            raise InputError(
+                f"quantiles must run from the lower to the higher within 0 and 1, got "
+                f"{self.low} and {self.high}."
+            )
+
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> QuantileMean:
+        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
+        groups_by = self.grouping, self.cap
+        return self.allocate_with(cell, epsilon, groups_by, self.split, self.candidates)
+
+    def targets(self, n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:  # noqa: ARG002
+        """Return the quantiles of K arrays, rounded, halves up."""
+        low, high = to_fraction(self.low, "low"), to_fraction(self.high, "high")
+        return (
+            math.floor(low * n_arrays + Fraction(1, 2)),
+            math.floor(high * n_arrays + Fraction(1, 2)),
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class OptimizedQuantile(_QuantileAveraging):
+    """The mean of array means clipped between extremes that balance bias and noise.
+
+    The ends are the r-th smallest and the r-th largest array mean, r = ⌈1/ε'⌉ for the part ε' of ε
+    that pays for the noise: IOT's ⌈2/ε⌉ for halves. With fewer than 2 r arrays both ends are the
+    median.
+
+    Parameters
+    ----------
+    grouping : str
+        As for `FixedQuantile`, as is what follows.
+    cap : str or int
+    split : number
+    candidates : int
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range or a word is unknown.
+
+    Examples
+    --------
+    >>> plan = OptimizedQuantile().plan([5] * 50, bounds=(0, 8), epsilon=1)
+    >>> plan.allocation.targets
+    (2, 48)
+    """
+
+    grouping: GroupingRule = "best_fit"
+    cap: CapRule | int = "sqrt"
+    split: Number = "0.5"
+    candidates: int = CANDIDATES
+
+    def __post_init__(self) -> None:
+        _check_options(self.grouping, self.cap, self.split, self.candidates)
+
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> QuantileMean:
+        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
+        groups_by = self.grouping, self.cap
+        return self.allocate_with(cell, epsilon, groups_by, self.split, self.candidates)
+
+    def targets(self, n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:
+        """Return the ranks r and K - r."""
+        # With fewer than 2 r arrays the ends would cross: both meet at the median.
+        rank = min(math.ceil(1 / mean_epsilon), n_arrays // 2)
+        return rank, n_arrays - rank
+
+
+@dataclass(frozen=True)
+class RangeUpToPoint:
+    """The range from 0 to the point chosen, which is at least one quantum."""
+
+    points: EvenPoints
+
+    def ends(self, earlier: Outputs) -> tuple[Ints, Ints]:
+        """Return both ends: see `ClippingRange.ends`."""
+        # Nothing is known of T = 0 but that it is public: noise of one quantum costs no accuracy.
+        upper = np.maximum(self.points.points(earlier["extreme"][:, 0]), 1)
+        return np.zeros_like(upper), upper
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedSumMean(ClippedRangeMean):
+    """The allocation of AKMV.
+
+    Attributes
+    ----------
+    target : int
+        Sums wanted at or below T.
+    """
+
+    clipped = "user sums"
+
+    target: int
+
+    def sensitivity(self, width: float) -> float:
+        """Return U m*/N: of the largest T there is."""
+        return width * float(self.cell.counts.max()) / self.cell.total
+
+
+@dataclass(frozen=True, repr=False)
+class AKMV(CellMechanism):
+    """The mean of user sums clipped to [0, T], T private, plus Laplace noise of its width.
+
+    Parameters
+    ----------
+    split : number
+        The part of ε, between 0 and 1, that finds T.
+    candidates : int
+        Steps of the public grid of T.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> plan = AKMV(split="0.5").plan([4, 2, 1], bounds=(0, 8), epsilon=1)
+    >>> plan.allocation.target, plan.allocation.stages[0].scale
+    (1, 4.0)
+    """
+
+    shown_always = ("split",)
+
+    split: Number = "0.5"
+    candidates: int = CANDIDATES
+
+    def __post_init__(self) -> None:
+        check_split(to_fraction(self.split, "split"), "split")
+        check_candidates(self.candidates)
+
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedSumMean:
+        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
+        spent = epsilon * to_fraction(self.split, "split")
+        mean_epsilon = epsilon - spent
+        # With fewer users than the rank the smallest sum is aimed at.
+        target = max(cell.counts.size - math.ceil(1 / mean_epsilon), 0)
+        sums = UserSums(cell.counts, cell.span)
+        points = EvenPoints(sums.top, min(self.candidates, sums.top))
+        scale = selection_scale(1, spent)
+        extreme = PrivateQuantile("extreme", sums, points, (RankCost(target),), sums.pieces, scale)
+        stages = extreme, RangeSum("mean", sums, RangeUpToPoint(points), mean_epsilon)
+        return ClippedSumMean(cell, epsilon, stages, mean_epsilon, cell.total, target)

@@ -1,1 +1,0 @@
-"""Plans under (ε, δ) where occupancy is public: Gaussian noise, squares of μ that add up."""

@@ -1,0 +1,179 @@
+"""Rows of a plan: contribution caps and noise, per cell and per user. Public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from hexveil.accounting.contributions import (
+    clipped_by_caps,
+    contributed_records,
+    contributed_totals,
+)
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, span_in_quanta
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.model.pair_columns import suppressed_column
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from fractions import Fraction
+
+    from hexveil.accounting.error_model import ErrorModel
+    from hexveil.base.arrays import Bools, Floats, Ints
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.model.pair_columns import Suppressed
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.request import Request
+
+MAX_ERROR = 1e6
+"""Predicted errors are below this, in spans."""
+Normaliser = Literal["records", "contributions"]
+
+
+@dataclass(frozen=True, eq=False)
+class PlanningProblem:
+    """Public input of every method: counts, bounds and request.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    span : ndarray of float, shape (n_cells,)
+        Width of each cell's bounds.
+    request : Request
+    facts : PublicMetadata or None
+        Where there are records: contributions are whole quanta of their lattice.
+    """
+
+    occupancy: Occupancy
+    span: Floats
+    request: Request
+    facts: PublicMetadata | None = None
+
+    def within(self, epsilon: Fraction) -> PlanningProblem:
+        """Return the problem with a privacy loss in place of its epsilon or targets."""
+        return replace(self, request=self.request.within(epsilon))
+
+    def without_metadata(self) -> PlanningProblem:
+        """Return the problem of the bare counts: contributions may be fractions of quanta."""
+        return replace(self, facts=None)
+
+    def objective_errors(self, models: Mapping[str, ErrorModel]) -> Floats:
+        """Return the error of each cell that the objective is about.
+
+        The planning error of the one statistic; the sum of both where requested; else the largest
+        (for objective "mean" the average) of both as shares of the error of a constant.
+        """
+        request = self.request
+        if len(models) == 1 or request.error == "sum":
+            return np.asarray(np.sum([m.error for m in models.values()], axis=0), dtype=np.float64)
+        unit = {"mean": self.span, "variance": self.span**2}
+        shares = np.stack([m.error / (unit[n] * MAX_CONSTANT_ERROR[n]) for n, m in models.items()])
+        over = shares.max if request.objective == "max" else shares.mean
+        return np.asarray(over(axis=0), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class PlanRows(ReadOnlyArrays):
+    """Contribution cap of each user in each cell, and the noise of each cell.
+
+    Attributes
+    ----------
+    mechanism : str
+        How one cell was planned.
+    contribution_cap : ndarray of int64, shape (n_cells,)
+        t: samples kept of a user for the mean; 0 publishes the middle of the bounds.
+    noise_scale_records : ndarray of float, shape (n_cells,)
+        r: the mean's Laplace scale is U r / N; 0 where nothing is kept.
+    variance_cap : ndarray of int64, shape (n_cells,)
+        The same for the variance; 0 publishes 1/8 of the squared span.
+    variance_noise : ndarray of float, shape (n_cells,)
+        The variance's Laplace scale as a part of U²; 0 where nothing is kept.
+    contribution_factor : ndarray of float, shape (n_users,)
+        What is kept of a user's samples in every cell, from 0 to 1: a multiple of 2^-30.
+    suppressed_pairs : ndarray of bool, shape (n_pairs,), SuppressedPairs or None
+        Pairs of which nothing is kept: a list of them where pairs are distributed.
+    cell_epsilon : Fraction or None
+        The loss of one cell, where every cell has the same.
+    normaliser : "records" or "contributions"
+        What a cell's sums are divided by: all its records, of which some are put at the middle, or
+        those that contribute, of users who are left out otherwise (COMP's estimator).
+    lower_bound : float or None
+        What no plan of the class can go below, rounded down.
+    bound_kind : str or None
+        What `lower_bound` is about: "loss", "max error" or "mean error".
+    """
+
+    mechanism: str
+    contribution_cap: Ints
+    noise_scale_records: Floats
+    variance_cap: Ints
+    variance_noise: Floats
+    contribution_factor: Floats
+    suppressed_pairs: Suppressed | None = None
+    cell_epsilon: Fraction | None = None
+    normaliser: Normaliser = "records"
+    lower_bound: float | None = None
+    bound_kind: str | None = None
+
+    @property
+    def suppressed(self) -> tuple[Suppressed, ...]:
+        """Suppressed pairs as the further column of each pair; no column where none are."""
+        return () if self.suppressed_pairs is None else (self.suppressed_pairs,)
+
+    def divisors(self, problem: PlanningProblem) -> Ints:
+        """Return the samples by which each cell's sums are divided."""
+        if self.normaliser == "records":
+            return np.asarray(problem.occupancy.records_per_cell)
+        return np.asarray(self.map_contributions(problem, contributed_totals))
+
+    def mean_noise(self, problem: PlanningProblem) -> Floats:
+        """Return the Laplace scale of each cell's mean, for bounds or a range of width 1."""
+        return np.asarray(self.noise_scale_records / self.divisors(problem))
+
+    def map_contributions(
+        self, problem: PlanningProblem, work: Callable[..., Any], cells: tuple[Ints, ...] = ()
+    ) -> Any:  # noqa: ANN401  what the work returns
+        """Apply a function of whole contributions to the pairs of each cell."""
+        cells = *cells, self.contribution_cap
+        return problem.occupancy.map_cells(work, cells, (), self.suppressed)
+
+    def caps_and_quanta(self, problem: PlanningProblem, statistic: str) -> tuple[Ints, Floats]:
+        """Return the contribution cap of each cell, and its bounds' width in quanta.
+
+        The width is 0 where contributions need not be whole quanta.
+        """
+        if statistic == "variance":
+            return self.variance_cap, np.zeros(problem.occupancy.n_cells)
+        if problem.facts is None:
+            return self.contribution_cap, np.zeros(problem.occupancy.n_cells)
+        return self.contribution_cap, span_in_quanta(problem.span, problem.facts)
+
+    def contributions(self, problem: PlanningProblem, statistic: str) -> Floats:
+        """Return the records of each pair that count for a statistic."""
+        pairs = problem.occupancy.local()
+        caps = self.caps_and_quanta(problem, statistic)
+        capped = contributed_records(pairs, *caps, self.contribution_factor)
+        for suppressed in self.suppressed:
+            capped = np.where(suppressed_column(suppressed, pairs), 0.0, capped)
+        return capped
+
+    def clipped_share(self, problem: PlanningProblem, statistic: str) -> Floats:
+        """Return the share of each cell's records that a statistic moves to the midpoint."""
+        caps, users = self.caps_and_quanta(problem, statistic), (self.contribution_factor,)
+        clipped = problem.occupancy.map_cells(clipped_by_caps, caps, users, self.suppressed)
+        share = clipped / problem.occupancy.records_per_cell
+        return np.asarray(share, dtype=np.float64)
+
+
+def refuse_rows(wrong: Bools, fault: str) -> None:
+    """Raise InputError with a fault and the first row that has it, if any has."""
+    if wrong.any():
+        raise InputError(f"{fault} in row {int(np.argmax(wrong))}.")
+
+
+def full_factors(occupancy: Occupancy) -> Floats:
+    """Return factors that reduce nobody."""
+    return np.ones(occupancy.n_users)

@@ -13,6 +13,7 @@ from typing import Literal, TypedDict, Unpack, overload
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrow_numbers import to_table
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, decimal_text
 from hexveil.model.cells import Cells, Labels
@@ -232,7 +233,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
 
 def _check_ids(rows: SumRows, rules: Rules) -> None:
     """Warn of ids that are much alike; refuse sums of single records, unless accepted."""
-    of_ids = pa.table({"user": rows.user, "n": rows.n}).group_by("user").aggregate([("n", "sum")])
+    of_ids = to_table({"user": rows.user, "n": rows.n}).group_by("user").aggregate([("n", "sum")])
     units = split_unit_ids(of_ids["user"].combine_chunks(), rules.privacy_unit)
     warn_of_similar_ids(units.users, SUMS_USER)
     if rules.accept_single_records or (rules.privacy_unit != "user" and units.days is None):
@@ -256,4 +257,4 @@ def _feasible(rows: SumRows, rules: Rules) -> pa.Table:
         )
     if rules.bins is not None and rows.fine_bin is not None:
         columns["fine_bin"] = nearest_bins(rows.fine_bin, rules.bins.n_bins)
-    return pa.table(columns)
+    return to_table(columns)

@@ -263,24 +263,16 @@ def refuse_versions_by_file(version: object) -> None:
         )
 
 
-def refuse_documents(source: object) -> None:
+def refuse_documents(source: object, rows: str = "records") -> None:
     """Refuse files with columns that depend on their records."""
     if isinstance(source, Files) and source.kind not in FIXED_COLUMNS:
         raise InputError(
-            'protect "presence" reads Parquet, CSV and tables, whose columns do not depend on the '
-            "records; convert the documents before."
+            f'protect "presence" reads {rows} from Parquet, CSV and tables, whose columns do not '
+            "depend on their rows; convert the documents before."
         )
 
 
 def _identity(request: ReadRequest) -> dict[str, str]:
     """Return the declared reading as text; no count, and nothing found in the records."""
-    select = request.rules.select
-    return request.identity("") | {
-        "select": "; ".join(
-            (
-                f"hours {'all' if select.hours is None else ','.join(map(str, select.hours))}",
-                f"dates {'all' if select.dates is None else ' to '.join(select.dates)}",
-                f"box {'none' if select.box is None else ','.join(map(repr, select.box))}",
-            )
-        )
-    }
+    chosen = request.rules.select.describe().partition("; min_users")[0]
+    return request.identity("") | {"select": chosen}

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hexveil.base.arrays import Bools
-from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.pair_bins import PairBins
@@ -24,8 +23,8 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.feasible_sums import LARGEST_SUM, project_totals
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.read_request import Rules
-from hexveil.records.reading_arguments import FIXED_COLUMNS, facts_of
-from hexveil.records.sources.source_files import MemoryTable, resolve_source
+from hexveil.records.reading_arguments import facts_of, refuse_documents
+from hexveil.records.sources.source_files import resolve_source
 from hexveil.records.sums_table import (
     SUMS_COLUMNS,
     cell_columns,
@@ -72,11 +71,7 @@ def read_private_sums(
     # Every declaration is checked before a file is opened.
     facts = facts_of(rules, value, value_unit, identity)
     source = resolve_source(table)
-    if not isinstance(source, MemoryTable) and source.kind not in FIXED_COLUMNS:
-        raise InputError(
-            'protect "presence" reads sums from Parquet, CSV and tables, whose columns do not '
-            "depend on their rows; convert the documents before."
-        )
+    refuse_documents(source, "sums")
     facts = replace(facts, identity=identity | {"source": source.label})
     rows, malformed = fetch_columns(source, cell_columns(rules.cells), None, by_bin=by_bin)
     pairs, counts = _placed(rows, facts)

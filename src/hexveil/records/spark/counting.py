@@ -27,7 +27,7 @@ from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remo
 from hexveil.records.spark import tasks
 from hexveil.records.spark.blocks import BINS
 from hexveil.records.spark.distributed_dataset import CountedRecords
-from hexveil.records.spark.frames import collect, from_arrow, map_batches
+from hexveil.records.spark.frames import broadcast_table, collect, map_batches
 from hexveil.records.spark.source_rows import TaskRecords, open_records
 from hexveil.records.units import Units, refuse_single_records, warn_of_similar_ids
 
@@ -366,21 +366,10 @@ def _number_pairs(
     has_bins = BINS in tally.columns
     return (
         tally.where("reject_reason = 0")
-        .join(_table(spark, cells), list(grouping.cell))
-        .join(_table(spark, units), list(grouping.unit))
+        .join(broadcast_table(spark, cells), list(grouping.cell))
+        .join(broadcast_table(spark, units), list(grouping.unit))
         .select("cell", "unit", "n", "total", *["total_sq"] * squares, *[BINS] * has_bins)
     )
-
-
-def _table(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Return a table as a frame, which every task gets whole unless it is large."""
-    frame = from_arrow(spark, table)
-    # A join with a broadcast table moves no pair between executors.
-    return F.broadcast(frame) if table.nbytes < _SMALL else frame
-
-
-_SMALL = 2**26
-"""Bytes of a table that every task gets whole."""
 
 
 class DistributedQueries(Session):

@@ -25,6 +25,8 @@ _DDL_TYPES = {
     pa.binary(): "binary",
 }
 _ROWS_SENT = 1 << 16
+_SMALL = 2**26
+"""Bytes of a table that every task gets whole."""
 
 
 def column(name: str) -> Column:
@@ -100,6 +102,13 @@ def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
         # A client of Spark Connect looks for types in rows, of which there are none.
         return translate_errors(lambda: spark.createDataFrame([], ddl_schema(table.schema)))
     return translate_errors(lambda: spark.createDataFrame(table))
+
+
+def broadcast_table(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a table as a frame, which every task gets whole unless it is large."""
+    frame = from_arrow(spark, table)
+    # A join with a broadcast table moves no pair between executors.
+    return F.broadcast(frame) if table.nbytes < _SMALL else frame
 
 
 def to_stream_rows(spark: SparkSession, table: pa.Table) -> DataFrame:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hexveil.base.arrays import Ints
@@ -28,8 +29,8 @@ from hexveil.model.public_metadata import REPEATS, PublicMetadata
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.caching.cached_reading import count_cached
-from hexveil.records.duckdb.counting import CountResult, check_offsets, count_source
-from hexveil.records.duckdb.pair_store import PairStore, PairTable
+from hexveil.records.duckdb.counting import CountResult, add_up, check_offsets, count_source
+from hexveil.records.duckdb.pair_store import PairStore
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
@@ -182,27 +183,20 @@ def group_sums(rows: pa.Table, rules: Rules) -> tuple[Occupancy, Sums, pa.Array,
         Keys of the cell, `user_id`, `n`, `total`, and perhaps `total_sq` and `fine_bin`.
     rules : Rules
     """
-    squares = aggregation.SQUARES in rows.column_names
     names = rows.column_names[: rows.column_names.index("user_id")]
     keys = aggregation.GroupKeys({name: name for name in names}, aggregation.unit_keys("user"))
     with Session(_MEMORY) as session:
         session.register("rows_of_sums", rows)
-        source = "rows_of_sums"
-        if rules.bins is not None:
-            of_bins = (*keys.all, aggregation.FINE_BIN)
-            aggregation.create_sums(
-                session, aggregation.PAIR_BINS, of_bins, source, squares=squares
-            )
-            source = aggregation.PAIR_BINS
-        aggregation.create_sums(
-            session, aggregation.PAIRS, tuple(keys.all), source, squares=squares
-        )
-        stored = PairTable(session, keys)
+        sums = [
+            name for name in (aggregation.TOTAL, aggregation.SQUARES) if name in rows.column_names
+        ]
+        kept = {0: int(pc.sum(rows["n"]).as_py())}
+        stored = add_up(session, "rows_of_sums", keys, rules, sums, kept)
         # In memory however many they are: these rows are there already.
-        chosen = _select_pairs(session, stored, rules, 0, squares=squares)
+        chosen = _select_pairs(session, stored, rules, 0, squares=aggregation.SQUARES in sums)
         ids = aggregation.to_units(stored.fetch_units(), "user")
-    occupancy, sums, used = chosen.in_order()
-    return occupancy, sums, ids.take(used).users, chosen.cells, chosen.everything
+    occupancy, private, used = chosen.in_order()
+    return occupancy, private, ids.take(used).users, chosen.cells, chosen.everything
 
 
 def fetch_declared(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.base import hexagons
-from hexveil.records.duckdb.hexagons.pixel_lookup import MAX_TILES, PixelLookup
+from hexveil.records.duckdb import hexagon_table
+from hexveil.records.duckdb.hexagon_table import HexagonTable
 
 
 def places(centre, spread, size, seed):
@@ -25,9 +26,14 @@ def edge(resolution):
     return 9.95 / 7 ** (resolution / 2)
 
 
+def table(resolution):
+    """Return a table that fills a tile as soon as it is asked for it."""
+    return HexagonTable(resolution, expected=10**12)
+
+
 def assert_computed(resolution, draws):
     """Assert that one table, filled as places come, gives the hexagons that H3 computes."""
-    pixels = PixelLookup(resolution, frequent=1)
+    pixels = table(resolution)
     for lat, lon in draws:
         assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, resolution))
 
@@ -84,34 +90,23 @@ def test_beside_a_border_looked_up_is_computed(centre, resolution, seed):
     assert_computed(resolution, (borders(centre, resolution, seed + part) for part in range(2)))
 
 
-def test_lines_decide_most_places_beside_a_border(monkeypatch):
-    """Of places within a quarter of a pixel of a border most are decided by its line."""
-    pixels = PixelLookup(9, frequent=1)
-    lat, lon = borders((21.2, 72.8), 9, 1)
-    pixels.of_places(lat, lon)
-    computed = counting(monkeypatch)
-    pixels.of_places(lat, lon)
-    assert sum(computed) < 0.4 * len(lat)
-
-
 def test_most_places_of_a_city_are_looked_up(monkeypatch):
     """Once tiles are filled, few places are computed: the table is of use."""
-    pixels = PixelLookup(8, frequent=1)
+    pixels = table(8)
     lat, lon = places((52.2, 21.0), 0.02, 20_000, 1)
     pixels.of_places(lat, lon)
     computed = counting(monkeypatch)
     pixels.of_places(lat, lon)
-    assert sum(computed) < 1000
+    assert sum(computed) < 0.15 * len(lat)
 
 
 def test_a_tile_is_filled_as_soon_as_enough_places_are_expected_in_it():
     """With many places to come a tile is filled by the first of them; with few it never is."""
     lat, lon = places((52.2, 21.0), 0.001, 200, 1)
-    for expected, filled in ((10**6, True), (1000, False), (0, False)):
-        pixels = PixelLookup(8)
-        pixels.expected = expected
+    for expected, filled in ((10**7, True), (1000, False), (0, False)):
+        pixels = HexagonTable(8, expected)
         assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, 8))
-        assert bool(pixels._filled) is filled
+        assert (len(pixels._code) > 1) is filled
 
 
 @examples(20)
@@ -122,7 +117,7 @@ def test_a_tile_is_filled_as_soon_as_enough_places_are_expected_in_it():
 )
 def test_where_three_hexagons_meet_looked_up_is_computed(centre, resolution, seed):
     """Within two pixels of a corner, where three borders end, each place is in its hexagon."""
-    pixels, rng = PixelLookup(resolution, frequent=1), np.random.default_rng(seed)
+    pixels, rng = table(resolution), np.random.default_rng(seed)
     cells = h3.grid_disk(h3.latlng_to_cell(*centre, resolution), 2)
     corner = np.concatenate([h3.cell_to_boundary(cell) for cell in cells])
     near = corner.repeat(100, axis=0)
@@ -145,16 +140,20 @@ def counting(monkeypatch):
     return computed
 
 
-def test_absent_places_stay_absent_and_tiles_have_an_end():
-    """Nulls come back as nulls, also in chunks; no more tiles are kept than allowed."""
+def test_absent_places_stay_absent():
+    """Nulls come back as nulls, also in chunks."""
     lat, lon = pa.chunked_array([[52.2, None], [52.2]]), pa.chunked_array([[21.0, 21.0], [None]])
-    found = PixelLookup(8).of_places(lat, lon)
+    found = HexagonTable(8).of_places(lat, lon)
     assert found.is_null().to_pylist() == [False, True, True]
-    assert (
-        len(PixelLookup(8).of_places(pa.array([], pa.float64()), pa.array([], pa.float64()))) == 0
-    )
-    full = PixelLookup(15, frequent=1)
-    full._filled = MAX_TILES
-    lat, lon = places((52.2, 21.0), 0.001, 100, 1)
-    assert full.of_places(lat, lon).equals(hexagons.of_places(lat, lon, 15))
-    assert full._filled == MAX_TILES
+    none = pa.array([], pa.float64())
+    assert len(HexagonTable(8).of_places(none, none)) == 0
+
+
+def test_tiles_have_an_end(monkeypatch):
+    """No more tiles are kept than allowed; places beyond the window are computed."""
+    monkeypatch.setattr(hexagon_table, "MAX_TILES", 3)
+    pixels = table(9)
+    for number in range(4):
+        lat, lon = places((52.2 + 3.0 * number, 21.0), 0.1, 3_000, number)
+        assert pixels.of_places(lat, lon).equals(hexagons.of_places(lat, lon, 9))
+    assert len(pixels._code) == 3

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import counting, session
-from hexveil.records.duckdb.packing import bit_layout, packed_records, unpacking
-from hexveil.records.duckdb.packing.packed_records import pack
+from hexveil.records.duckdb import fast_path, session
+from hexveil.records.duckdb.fast_path import pack
 from records.test_read import (
     WARSAW,
     agreed,
@@ -34,7 +33,7 @@ MEMORY = 1e9
 
 @contextmanager
 def sorting(at_once=10**6, fewest=1):
-    """Let so few records be sorted, so many at once; yield the list of what packing returned."""
+    """Let so few records be sorted, so many at once; yield what the fast path returned."""
     found = []
 
     def kept(*given, **named):
@@ -42,9 +41,9 @@ def sorting(at_once=10**6, fewest=1):
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed_records, "MIN_RECORDS", fewest)
+        patch.setattr(fast_path, "MIN_RECORDS", fewest)
         patch.setattr(session, "SORTABLE_PER_BYTE", at_once / MEMORY)
-        patch.setattr(counting, "pack", kept)
+        patch.setattr(fast_path, "pack", kept)
         yield found
 
 
@@ -106,30 +105,10 @@ def test_sums_of_many_records_are_cut_between_pairs(monkeypatch):
     """Pairs with more records than are added up at once are still one pair."""
     rule = {"repeats": "keep", "min_users": 1}
     grouped = read_table(table(users=3, spread=0.0), Cells(5, None), rule)
-    monkeypatch.setattr(unpacking, "_BLOCK", 16)
+    monkeypatch.setattr(fast_path, "_BLOCK", 16)
     with sorting() as found:
         same(read_table(table(users=3, spread=0.0), Cells(5, None), rule), grouped)
     assert found[0].sums["n"].tolist() == grouped.occupancy.n.tolist()
-
-
-@pytest.mark.slow
-def test_parts_leave_the_room_of_their_records(monkeypatch):
-    """What is kept of a part while others are sorted is no view of all its records."""
-    parts, ordered = [], packed_records.merge_sorted
-    monkeypatch.setattr(
-        packed_records, "merge_sorted", lambda p, *a: (parts.extend(p), ordered(p, *a))[1]
-    )
-    kept = []
-    real = packed_records.sum_pairs
-    monkeypatch.setattr(
-        packed_records, "sum_pairs", lambda r, *a, **k: (kept.append(r), real(r, *a, **k))[1]
-    )
-    with sorting(2_500):
-        read_table(table(), Cells(7, "1h", WARSAW), {"repeats": "keep", "min_users": 1})
-    assert len(parts) == len(kept) > 1
-    for part, room in zip(parts, kept, strict=True):
-        assert not np.shares_memory(part.pair, room)
-        assert part.pair.base is None
 
 
 def write_json(given, place):
@@ -220,10 +199,10 @@ def test_few_records_are_grouped():
 def test_labels_of_many_bits_are_grouped(monkeypatch):
     """A number below 0 says why a record is left out, so that labels have one bit less."""
     rule, more = {"repeats": "keep", "min_users": 1}, {"lat": None, "lon": None}
-    monkeypatch.setattr(packed_records, "BITS", 27)  # 6 for users, 17 for values, 4 for lines
+    monkeypatch.setattr(fast_path, "BITS", 27)  # 6 for users, 17 for values, 4 for lines
     with sorting() as found:
         read_table(labelled(), Labels("line"), rule, **more)
-    monkeypatch.setattr(packed_records, "BITS", 28)
+    monkeypatch.setattr(fast_path, "BITS", 28)
     with sorting() as fits:
         read_table(labelled(), Labels("line"), rule, **more)
     assert found == [None]
@@ -231,20 +210,19 @@ def test_labels_of_many_bits_are_grouped(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("why", ["one user's records", "bits", "hexagons", "parts", "no time"])
+@pytest.mark.parametrize("why", ["pairs", "bits", "hexagons", "no time"])
 def test_what_does_not_fit_is_grouped(why, monkeypatch):
-    """Too many records of one user, bits, hexagons, parts, or no usable time: the engine groups."""
+    """Too many pairs, bits or hexagons, or no usable time: the engine groups."""
     rule, given, size = {"repeats": "keep", "min_users": 1}, table(), 6_000
-    if why == "one user's records":
-        given, size = table(users=3), 1_900
-    elif why == "bits":
-        monkeypatch.setattr(packed_records, "HEXAGON_BITS", 60)
-    elif why == "hexagons":
-        monkeypatch.setattr(packed_records, "BITS", 22)
-        monkeypatch.setattr(packed_records, "HEXAGON_BITS", 0)
-        rule |= {"quantum": "1"}
-    elif why == "parts":
+    if why == "pairs":
+        monkeypatch.setattr(fast_path, "BYTES_OF_PAIR", 10**6)
         size = 700
+    elif why == "bits":
+        monkeypatch.setattr(fast_path, "HEXAGON_BITS", 60)
+    elif why == "hexagons":
+        monkeypatch.setattr(fast_path, "BITS", 22)
+        monkeypatch.setattr(fast_path, "HEXAGON_BITS", 0)
+        rule |= {"quantum": "1"}
     else:
         given = given.set_column(1, "t", pa.array([-1.0] * len(given)))
     with sorting(size) as found:
@@ -257,59 +235,43 @@ def test_what_does_not_fit_is_grouped(why, monkeypatch):
     assert set(found) == {None}
 
 
-def test_records_that_change_while_read_are_refused(monkeypatch):
-    """More records than were counted, or users that were not there, are no result."""
-    rule = {"repeats": "keep", "min_users": 1}
-    monkeypatch.setattr(
-        packed_records,
-        "_user_ranges",
-        lambda *_: [packed_records._UserRange(0, 10**6, 10, is_last=True)],
-    )
-    with sorting(), pytest.raises(InputError, match="changed while they were read"):
-        read_table(table(), Cells(7, None), rule)
-
-
 @pytest.mark.parametrize("unit", ["user-day", "user-week"])
 @pytest.mark.parametrize("name", ["slot", "unit", "quanta"])
-@pytest.mark.parametrize("end", ["smallest", "largest"])
+@pytest.mark.parametrize("end", ["lowest", "highest"])
 def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeypatch):
     """A slot, day, week or value that its bits were not made for is in no other's place."""
-    given_layout = packed_records.make_layout
+    given_layout = fast_path._layout
     step = {"slot": 3600, "unit": 1, "quanta": 45_000}[name]
 
     def narrower(field):
-        if field.name != {"unit": unit.removeprefix("user-")}.get(name, name):
-            return field
-        by = step if end == "smallest" else -step
+        by = step if end == "lowest" else -step
         return replace(field, **{end: getattr(field, end) + by})
 
     def patched(*given):
         found = given_layout(*given)
-        return bit_layout.Layout(
-            tuple(map(narrower, found.cell)),
-            tuple(map(narrower, found.unit)),
-            narrower(found.value),
-        )
+        if name == "quanta":
+            return replace(found, value=narrower(found.value))
+        kind, key = ("cell", "slot") if name == "slot" else ("unit", unit.removeprefix("user-"))
+        fields = dict(getattr(found, kind))
+        return replace(found, **{kind: fields | {key: narrower(fields[key])}})
 
     rule = {"repeats": "keep", "min_users": 1, "privacy_unit": unit}
     given = table()
     time = given["t"].to_numpy()
     weeks = np.where(time > 0, np.arange(len(given)) % 3 * 604_800.0, 0)
     given = given.set_column(1, "t", pa.array(time + weeks))
-    monkeypatch.setattr(packed_records, "make_layout", patched)
+    monkeypatch.setattr(fast_path, "_layout", patched)
     with sorting(), pytest.raises(InputError, match="changed while they were read"):
         read_table(given, Cells(7, "1h", WARSAW), rule)
 
 
 @pytest.mark.parametrize("size", [10**6, 3_000])
 def test_users_who_were_not_there_are_refused(size, monkeypatch):
-    """A user whom nobody knew when ids were looked up is in no part of the users."""
+    """A user whom nobody knew when ids were looked up is no other user."""
     run = session.Session.run
 
     def forgetting(self, query):
-        run(self, query)
-        if bit_layout.USERS in query:
-            run(self, f"DELETE FROM {bit_layout.USERS} WHERE number = 39")
+        run(self, query.replace("FROM texts)", "FROM texts LIMIT 39)"))
 
     monkeypatch.setattr(session.Session, "run", forgetting)
     with sorting(size), pytest.raises(InputError, match="changed while they were read"):

@@ -182,14 +182,6 @@ def name_text(ref: ColumnRef, role: str, document: JsonColumn | None) -> str:
     return f"nullif({name}, '')"
 
 
-def whole_number(ref: ColumnRef) -> str | None:
-    """Return the whole number in a field of such a type; None if it is of another.
-
-    Numbers are told apart, and looked up, sooner than the text that they become.
-    """
-    return typed_column(ref) if ref.kind.is_integer and ref.parsed == len(ref.path) else None
-
-
 def number(ref: ColumnRef, role: str, document: JsonColumn | None) -> str:
     """Return the number in a field as a double, or null."""
     if ref.point is not None:

@@ -25,7 +25,7 @@ from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import engine_threads, open_source
 from hexveil.records.duckdb.spilled_pairs import spill_occupancy
-from hexveil.records.duckdb.validation import key_column, validate_records
+from hexveil.records.duckdb.validation import validate_records
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import memory_size
 from hexveil.records.select import selection_counts
@@ -108,22 +108,18 @@ class DuckDBRegridder:
         source = validate_records(session, relation, request, parse=drop)
         if drop:
             query, _ = record_repeats.deduplicate(session, source)
-            source = replace(
-                source, query=query, twins=() if query != source.query else source.twins
-            )
+            source = replace(source, query=query)
         places = [*source.places, *["time_us"] * source.timed, *["local_s"] * source.local]
-        user = key_column("user_id", source.twins)
         session.run(
-            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT {user} AS user_id, "
+            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT user_id, "
             f"{', '.join(places)} FROM ({source.query}) WHERE reject_reason = 0"
         )
         unit = aggregation.unit_keys(request.rules.privacy_unit)
         keys = ", ".join(f"{expression} AS {name}" for name, expression in unit.items())
-        # Whole numbers that stand for texts are ordered as these.
-        order = ", ".join(f"CAST({n} AS VARCHAR)" if n == "user_id" else n for n in unit)
         session.run(
             f"CREATE OR REPLACE TEMP TABLE kept_units AS SELECT *, CAST(row_number() OVER (ORDER "
-            f"BY {order}) - 1 AS INTEGER) AS unit FROM (SELECT DISTINCT {keys} FROM {_KEPT})"
+            f"BY {', '.join(unit)}) - 1 AS INTEGER) AS unit "
+            f"FROM (SELECT DISTINCT {keys} FROM {_KEPT})"
         )
         session.run(
             f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT unit, {', '.join(places)} FROM "

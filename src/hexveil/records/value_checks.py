@@ -183,9 +183,8 @@ def _checks(
             f"SELECT count(*), coalesce(max(n), 0), {constant_users} FROM (SELECT count(*) AS n, "
             f"min(value) = max(value) AS same FROM ({usable}) GROUP BY user_id)",
         )
-    by_day = (
-        list(_day_quartiles(session, usable)) if request.rules.clock and _timed(request) else []
-    )
+    timed = request.rules.clock is not None and request.columns.time is not None
+    by_day = list(_day_quartiles(session, usable)) if timed else []
     total = max(records, 1)
     return ValueChecks(
         records=int(records),
@@ -199,10 +198,6 @@ def _checks(
         largest_user_share=largest / total,
         jumps=(*unit_jumps(by_file), *unit_jumps(by_day)),
     )
-
-
-def _timed(request: ReadRequest) -> bool:
-    return request.columns.time is not None
 
 
 def _numbers(session: Session, query: str) -> list[float]:

@@ -8,7 +8,8 @@ import pytest
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.records.duckdb import session as session_module
-from hexveil.records.duckdb.session import Session, _translate, check_memory
+from hexveil.records.duckdb.session import Session, _translate
+from hexveil.records.read_request import check_memory
 
 SENTINEL = "bus-9182736455"
 

@@ -43,8 +43,8 @@ from hexveil.publishing.derived.open_cells import (
 from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
-from hexveil.publishing.presence.presence_publication import booked_stages
 from hexveil.publishing.presence.presence_table import decode_outputs, released_table
+from hexveil.publishing.privacy_models import stages_of
 from hexveil.publishing.published_numbers import Release
 
 SCALE = 20
@@ -312,10 +312,10 @@ STATISTICS = ("mean", "p50", "share<40", "histogram", "users")
 
 def released(dataset, plan, name, seed):
     """Return a release of simulated noise."""
-    booked = booked_stages(plan)
-    meter = Meter(booked.stages.losses() * (1.0 + 1e-9), squared=bool(booked.promise.delta))
+    stages = stages_of(plan)
+    meter = Meter(stages.losses() * (1.0 + 1e-9), squared=bool(plan.delta))
     noise = SimulatedNoise(np.random.default_rng(seed), 1)
-    outputs = execute(booked.stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)
+    outputs = execute(stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)
     decoded = decode_outputs(plan.request, outputs)
     table = released_table(plan.request, decoded, "speed", "km/h")
     accuracy = map_accuracy(plan.request, decoded)

@@ -24,6 +24,7 @@ from hexveil.publishing.folder import (
     ReleaseFiles,
     new_folder,
     with_statements,
+    write_manifest,
 )
 
 if TYPE_CHECKING:
@@ -120,8 +121,7 @@ def _write_common(
 ) -> None:
     """Write the files of the whole; the receipt last, since it has the checksums of all others."""
     csv_safety.write(round_to_intervals(table), folder / "cells.csv")
-    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "manifest.json").write_text(text + "\n", "utf-8")
+    write_manifest(folder, manifest)
     manifests = [files.manifest for files in contents.values()]
     (folder / "README.txt").write_text(render_columns_readme(table, manifest, manifests), "utf-8")
     statements = statements_of_whole(manifest, manifests)

@@ -12,12 +12,12 @@ from hexveil.publishing import receipt, signing
 from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.coverage import find_coverage
-from hexveil.publishing.columns.column_description import (
+from hexveil.publishing.columns.column_table import column_prefixes, join_columns
+from hexveil.publishing.columns.column_texts import (
+    render_columns_readme,
     render_whole_metadata,
     statements_of_whole,
 )
-from hexveil.publishing.columns.column_table import column_prefixes, join_columns
-from hexveil.publishing.columns.column_texts import render_columns_readme
 from hexveil.publishing.folder import (
     PAGE,
     PageOptions,

@@ -86,9 +86,7 @@ TABLE = {
         BASE,
         ("numpy", "pyarrow", "jinja2", "markupsafe"),
         (
-            ("matplotlib", "notebook/matplotlib_drawing.py"),
-            ("matplotlib", "notebook/graded_hexagons.py"),
-            ("matplotlib", "notebook/histogram_drawing.py"),
+            ("matplotlib", "notebook/axes_drawing.py"),
             ("scipy", "geography/location.py"),
         ),
     ),
@@ -97,7 +95,6 @@ TABLE = {
         (*BASE, "accounting", "mechanisms", "planning", "records"),
         ("numpy", "pyarrow"),
         (
-            ("matplotlib", "error_chart.py"),
             ("matplotlib", "figure_style.py"),
             ("scipy", "city"),
         ),

@@ -42,7 +42,7 @@ MEASURES = {
     "mechanisms/cell_blocks/block_plans.py", "mechanisms/cell_blocks/block_stage.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/contribution.py",
-    "mechanisms/presence/count_map.py", "mechanisms/presence/unit_votes.py",
+    "mechanisms/presence/count_map.py",
     "mechanisms/pooled_histogram.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip

@@ -92,7 +92,7 @@ class PlannedRelease:
         raise NotImplementedError
 
     def price_lines(self) -> list[str]:
-        """Return the price, with what follows from declarations alone."""
+        """Return the price; under private presence also the prediction on paper."""
         return price_lines(self.plan, self.facts)
 
     def plan_json(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class ReleaseOfDeclarations(PlannedRelease):
         return self, replay_presence(self.plan, book) is not None
 
     def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
-        """Replay what the ledger has; read records only where noise is to be drawn."""
+        """Replay stored numbers; read records only where noise is to be drawn."""
         stored = None if book is None else replay_presence(self.plan, book)
         if book is not None and stored is not None:
             return stored, book
@@ -318,8 +318,8 @@ def read_private_records(run: Run) -> Any:  # noqa: ANN401  private records of o
     # Only on a terminal: a file or a log of another's must not have them.
     if sys.stderr.isatty() and not run.privacy.quiet_records:
         columns = getattr(dataset, "datasets", {"": dataset})
-        for column, own in columns.items():
-            lines = [f"PRIVATE  {column}:"] * bool(column) + own.counts.lines()
+        for column, column_dataset in columns.items():
+            lines = [f"PRIVATE  {column}:"] * bool(column) + column_dataset.counts.lines()
             typer.echo("\n".join(lines), err=True)
     return dataset
 

@@ -20,8 +20,8 @@ from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
-from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
-from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
+from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, PresenceAllocation
+from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.contract import Stage
     from hexveil.mechanisms.presence.contribution import CellWindow
-    from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
 
@@ -110,13 +109,13 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
             "records_per_unit": fleet.records_per_unit,
             "cells_per_unit": fleet.cells_per_unit,
         },
-        "form": _form(allocation),
+        "form": allocation.kind,
         "user_cap": _user_cap(plan),
         **counted,
         "parts": PARTS,
         "scale": allocation.law.scale,
         **_histogram(allocation, outputs),
-        "open_from": _threshold(allocation, outputs),
+        "open_from": allocation.open_from(outputs),
         "false_openings": allocation.false_openings,
         "prediction": plan.figures(),
         "stages": list(_stages(stages, outputs)),
@@ -127,7 +126,7 @@ def _histogram(
     allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
 ) -> dict[str, Any]:
     """Return the released histogram of a map of averages: what its ranges cut off follows."""
-    if isinstance(allocation, (CountAllocation, ShapeAllocation)):
+    if not isinstance(allocation, PresenceAllocation):
         return {}
     name, edges, votes = allocation.histogram(outputs)
     return {"histogram": {"stage": name, "edges": edges.tolist(), "votes": votes.tolist()}}
@@ -164,14 +163,6 @@ def law_of(noise: str, scale: float) -> NoiseLaw:
     return Gaussian(scale) if noise == GAUSSIAN else Laplace(scale)
 
 
-def _form(allocation: PresenceAllocation | CountAllocation | ShapeAllocation) -> str:
-    if isinstance(allocation, CountAllocation):
-        return "counts"
-    if isinstance(allocation, ShapeAllocation):
-        return "shapes"
-    return "one shot" if isinstance(allocation.form, OneShot) else "three stages"
-
-
 def _user_cap(plan: PresencePlan) -> str:
     """Return the cap on users as text: none, private, or the declared records."""
     if not plan.request.has_map:
@@ -181,22 +172,6 @@ def _user_cap(plan: PresencePlan) -> str:
     if isinstance(cap, DeclaredCap):
         return f"{cap.records} records"
     return "private" if isinstance(cap, PrivateCap) else "none"
-
-
-def _threshold(
-    allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
-) -> float | None:
-    """Return the noisy weight or number from which a cell is open, in units; None without one."""
-    if isinstance(allocation, CountAllocation):
-        if allocation.false_openings is None:
-            return None
-        tail = min(allocation.false_openings / allocation.n_cells, 0.5)
-        return allocation.law.quantile(tail) / PARTS
-    if isinstance(allocation, ShapeAllocation):
-        threshold = allocation.threshold(allocation.n_used(outputs))
-    else:
-        threshold = allocation.threshold
-    return None if threshold is None else threshold / PARTS
 
 
 def _stages(

@@ -38,15 +38,11 @@ from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.estimates.table import name_cells, name_columns
 from hexveil.publishing.folder import PageOptions, list_files
 from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
-from hexveil.publishing.pipeline import booked_plan, preview_release
+from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.publishing.presence.presence_manifest import presence_sections
-from hexveil.publishing.presence.presence_publication import (
-    check_presence,
-    presence_request,
-    replay_presence,
-)
-from hexveil.publishing.presence.request_identity import request_name
+from hexveil.publishing.presence.request_identity import presence_request, request_name
+from hexveil.publishing.release_checks import check_declared
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
 from hexveil.records.read import read as read_records
@@ -59,8 +55,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.publishing import Release
-    from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
-    from hexveil.publishing.presence.presence_publication import DeclaredPlan
+    from hexveil.publishing.privacy_models import DeclaredPlan, ReleasableDataset, ReleasablePlan
     from hexveil.publishing.signing import SigningKey
 
     Account = dict[str, Any]
@@ -222,8 +217,8 @@ class ReleaseOfDeclarations(PlannedRelease):
         return None if receipts.known_spend(account) is None else Ledger(**account)
 
     def preview(self, book: Ledger) -> tuple[PlannedRelease, bool]:
-        """Check the declarations; no record is read."""
-        check_presence(self.plan.facts, self.plan, book, accept_noise=True)
+        """Check what declarations decide; no record is read."""
+        check_declared(self.plan.facts, self.plan, book)
         return self, replay_presence(self.plan, book) is not None
 
     def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:

@@ -10,10 +10,8 @@ import typer
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli.output import formatting
-from hexveil.publishing.derived import derived_folder
 from hexveil.publishing.derived.coarser_cells import EVERYTHING, CoarserGrid
-from hexveil.publishing.derived.derived_columns import DerivedColumns
-from hexveil.publishing.derived.derived_table import DerivedTable
+from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, check_writable
 from hexveil.publishing.derived.release_comparison import compare_releases
 from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_release
 from hexveil.publishing.markup import clean
@@ -84,7 +82,7 @@ def check_output(out: Path | None, context: Path | None) -> None:
         With what to do instead.
     """
     if out is not None:
-        derived_folder.check_writable(out)
+        check_writable(out)
     elif context is not None:
         raise InputError("--context draws on the page of a folder; name one (--out FOLDER).")
 
@@ -110,7 +108,7 @@ def requested_grid(options: declarations.CoarserOptions) -> CoarserGrid | None:
 
 def roll_up_lines(averages: RolledUpRelease) -> list[str]:
     """Return lines about a roll-up: its averages, if they are few."""
-    texts = derived_folder.texts_of(averages.table, averages.statement)
+    texts = averages.texts()
     unit = texts["unit"]
     statistic = averages.statement["statistic"]
     rows = averages.table.slice(0, MAX_LINES).to_pylist()
@@ -168,7 +166,7 @@ def compare(options: declarations.CompareOptions) -> None:
 
 def comparison_lines(comparison: ReleaseComparison) -> list[str]:
     """Return lines about a comparison."""
-    texts = derived_folder.texts_of(comparison.table, comparison.statement)
+    texts = comparison.texts()
     pairing = formatting.wrapped("Pairs", clean(texts["pairing"])) if texts["pairing"] else []
     return [
         *formatting.wrapped("Changed", texts["verdicts"]),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Labels
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity, GridAssessment
-    from hexveil.planning.feasibility.common_grid import CommonGrid
+    from hexveil.planning.feasibility.advice import CommonGrid
     from hexveil.planning.feasibility.proposals import RunAdvice
 
     Changes = dict[Key, object]

@@ -171,9 +171,10 @@ def _paper_lines(plan: Any, about: str = "") -> list[str]:  # noqa: ANN401
 def _paper_map_lines(plan: Any, of_map: Any, about: str) -> list[str]:  # noqa: ANN401
     """Return the expected accuracy of averages or distributions."""
     measure = f" {plan.facts.value_unit}" if plan.facts.value_unit else ""
-    is_shape = of_map.share_error is not None
-    named = "medians" if is_shape else "averages"
-    shares = f"shares by {100 * of_map.share_error:.2g} percentage points; " if is_shape else ""
+    named, shares = "averages", ""
+    if of_map.share_error is not None:
+        named = "medians"
+        shares = f"shares by {100 * of_map.share_error:.2g} percentage points; "
     lines = formatting.wrapped(
         "On paper",
         f"{about}{named} of open cells are expected to be off by {of_map.error:.2g}{measure} "
@@ -183,7 +184,7 @@ def _paper_map_lines(plan: Any, of_map: Any, about: str) -> list[str]:  # noqa: 
         f"{of_map.open_cells:,.0f} cells are expected to be open, with "
         f"{of_map.open_traffic:.0%} of the traffic.",
     )
-    if is_shape:
+    if of_map.share_error is not None:
         compared = formatting.compared_errors(plan.statistic_errors, plan.facts.value_unit)
         lines += formatting.wrapped("Beside one number", about + compared)
     return lines

@@ -145,7 +145,7 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
             ]
             for column in columns
         }
-        units = {column: own.facts.value_unit for column, own in columns.items()}
+        units = {column: column_plan.facts.value_unit for column, column_plan in columns.items()}
         common = ["", *grid_text.common_lines(proposals, units, epsilon)]
     if options.as_json:
         formatting.show(list, lambda: planned.plan_json() | content, as_json=True)
@@ -180,8 +180,8 @@ def private_lines(run: Run, options: declarations.InspectOptions) -> list[str]:
     # A heading only where there are several.
     return [
         line
-        for own in runs
-        for line in ([str(own.columns.value)] * (len(runs) > 1) + _check_column(own))
+        for column_run in runs
+        for line in ([str(column_run.columns.value)] * (len(runs) > 1) + _check_column(column_run))
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a plan of any kind is expected to give: errors, ranges and warnings, as lines of text."""
+"""Expected errors, ranges and warnings of a plan of any kind, as lines of text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def map_lines(
     coarse: Plan | None = None,
     warning: str | None = None,
 ) -> list[str]:
-    """Return lines about what the map is expected to be, and a warning.
+    """Return lines about the expected accuracy of the map, and a warning.
 
     Parameters
     ----------
@@ -63,9 +63,11 @@ def map_lines(
         gain = None if plan.delta_gain is None else plan.delta_gain.sentence
     elif not hasattr(plan, "plans"):
         lines, gain = _distribution_lines(plan), describe_delta_gain(plan)
-    elif any(hasattr(own, "prediction") for own in plan.plans.values()):
+    elif any(hasattr(column_plan, "prediction") for column_plan in plan.plans.values()):
         lines = [
-            line for name, own in plan.plans.items() for line in _paper_lines(own, f"{name}: ")
+            line
+            for name, column_plan in plan.plans.items()
+            for line in _paper_lines(column_plan, f"{name}: ")
         ]
     else:
         lines = _column_lines(plan)
@@ -94,8 +96,8 @@ def _distribution_lines(plan: Any) -> list[str]:  # noqa: ANN401
 def _column_lines(plan: Any) -> list[str]:  # noqa: ANN401
     """Return lines about the statistics and the expected errors of each value column."""
     lines = formatting.wrapped("Statistics", f"{', '.join(map(noun, plan.statistics))}.")
-    for column, own in plan.plans.items():
-        errors = _average_errors(own, plan.facts.columns[column].value_unit)
+    for column, column_plan in plan.plans.items():
+        errors = _average_errors(column_plan, plan.facts.columns[column].value_unit)
         lines += formatting.wrapped("Expected error", f"{column}: {errors}.")
     return lines
 

@@ -10,7 +10,7 @@ Intervals of statistics are those of draws around each cell's tilts. The varianc
 that of the noise, and SAMPLING / max(W, 1): weights of units are not those of records, and cells
 have few units; W is the expected weight (`expected_weights`). That of the tilts is multiplied by
 INFLATION, as shapes of cells are not exactly tilts of the pooled one. The constants were chosen on
-the tuning sets of `benchmarks/presence_shapes.py`.
+the tuning sets of `benchmarks/distributions.py`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ How values spread within bounds is not known on paper. So a range goes with each
 of LOW_SPREAD to HIGH_SPREAD of the span, and MODEL_FACTOR to either side for what the assumptions
 miss; of averages its lower end is that of noise alone, as values need not depend on how units
 report. The constants were chosen on the tuning sets of `benchmarks/interval_sets.py` and
-`benchmarks/presence_shapes.py`.
+`benchmarks/distributions.py`.
 """
 
 from __future__ import annotations

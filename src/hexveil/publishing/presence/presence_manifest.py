@@ -6,8 +6,6 @@ under this model these are private. Everything in it was declared, or follows fr
 
 from __future__ import annotations
 
-import importlib.resources
-import json
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +15,6 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import square_epsilon, square_of_pure
 from hexveil.accounting.noise_law import Gaussian, Laplace, NoiseLaw
 from hexveil.accounting.promise import PARTS
-from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit
@@ -29,9 +26,9 @@ from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
     cell_grid,
-    dataset_section,
     guarantee_section,
-    software_versions,
+    release_manifest,
+    selection_section,
 )
 from hexveil.publishing.presence.presence_table import columns_of
 
@@ -47,17 +44,6 @@ if TYPE_CHECKING:
 MODEL: Literal["presence"] = "presence"
 CHOICE, LAPLACE, GAUSSIAN = "permute and flip", "discrete Laplace", "discrete Gaussian"
 LARGEST_LOSS = 1e9
-_SELECTION = ("select", "drop_values", "timezone")
-
-
-def presence_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a manifest with private presence."""
-    text = (
-        importlib.resources.files("hexveil.publishing.presence")
-        .joinpath("presence_manifest.schema.json")
-        .read_text("utf-8")
-    )
-    return dict(json.loads(text))
 
 
 def presence_manifest(
@@ -85,24 +71,16 @@ def presence_manifest(
         An entry for each column of estimates (`map_accuracy`).
     """
     facts = plan.facts
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "model": MODEL,
-        "software": software_versions(),
-        "dataset": dataset_section(dataset, facts),
-        "guarantee": {"protect": MODEL}
-        | guarantee_section(facts, plan.epsilon, plan.epsilon, protect=MODEL, delta=plan.delta),
-        "bounds": {
-            "lower": decimal_text(facts.lattice.lower),
-            "upper": decimal_text(facts.lattice.upper),
-            "quantum": decimal_text(facts.lattice.quantum),
-        },
+    guarantee = guarantee_section(
+        facts, plan.epsilon, plan.epsilon, protect=MODEL, delta=plan.delta
+    )
+    sections = {
         **presence_sections(facts),
         "plan": _plan(plan, outputs),
         "accuracy": [dict(statement) for statement in accuracy],
-        "request": request,
-        "ledger": None if ledger is None else dict(ledger),
     }
+    marks, booking = {"schema_version": SCHEMA_VERSION, "model": MODEL}, (request, ledger)
+    return release_manifest(marks, dataset, facts, guarantee, sections, booking)
 
 
 def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
@@ -111,7 +89,7 @@ def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
     return {
         "grid": cell_grid(grid.table.grid)
         | {"cells": grid.n_cells, "fingerprint": grid.fingerprint(), "in_use": grid.is_in_use},
-        "selection": {k: facts.identity[k] for k in _SELECTION if k in facts.identity},
+        "selection": selection_section(facts),
     }
 
 

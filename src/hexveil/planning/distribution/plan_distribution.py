@@ -97,9 +97,7 @@ def plan_distribution(  # noqa: PLR0913  as of the public door
         _weights(weights, moments),
         estimator,
         to_delta(delta),
-        None
-        if baseline_error is None
-        else float(to_positive_fraction(baseline_error, "baseline_error")),
+        None if baseline_error is None else _miss(facts.lattice, baseline_error),
     )
     request.check_bins()
     check_units(request.delta, facts.occupancy.n_users)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.cli import planned_release
-from hexveil.model.cells import Cells, slot_seconds
+from hexveil.model.cells import Cells
 from hexveil.model.column_facts import DeclaredColumns
 from hexveil.planning.feasibility.advice import CommonGrid, DeclaredAssessment
-from hexveil.planning.feasibility.grids import (
-    FINEST,
-    MIN_HEXAGONS,
-    MOST_RESOLUTIONS,
-    OFFERED_SLOTS,
-    OTHER_GRIDS,
-)
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
 
@@ -44,38 +39,14 @@ def check_terminal(run: Run, *, as_json: bool) -> None:
 
 
 def comparable_plans(run: Run) -> Iterator[Any]:
-    """Yield plans on the declared area at other resolutions and timeslots; none for labels.
-
-    From a map of a few hexagons to the first resolution at which no timeslot is usable, and the
-    declared one.
-    """
+    """Yield plans on the declared area at other resolutions and timeslots; none for labels."""
     options = planned_release.read_options(run)
     cells = options["cells"]
-    if not isinstance(cells, Cells):
-        return
-    own_resolution, n_tried = cells.resolution, 0
-    # Names of hexagons have one resolution.
-    candidates = [own_resolution] if hasattr(cells.area, "names") else range(FINEST + 1)
-    in_window = True
-    with show_progress(OTHER_GRIDS):
-        for resolution in candidates:
-            grid = replace(cells, resolution=resolution)
-            if resolution != own_resolution and (
-                not in_window or _n_hexagons(options, grid) < MIN_HEXAGONS
-            ):
-                continue
-            plans = [plan for slot in _slots(cells) if (plan := _plan_on(run, options, grid, slot))]
-            yield from plans
-            n_tried += 1
-            usable = any(plan.refusal is None for plan in plans)
-            in_window = in_window and usable and n_tried < MOST_RESOLUTIONS
-
-
-def _slots(cells: Cells) -> tuple[str | None, ...]:
-    """Return the timeslots that are compared, the shortest first."""
-    if cells.timeslot is None:
-        return (None,)
-    return tuple(sorted({cells.timeslot, *OFFERED_SLOTS}, key=slot_seconds))
+    if isinstance(cells, Cells):
+        with show_progress(OTHER_GRIDS):
+            yield from on_declared_grids(
+                cells, partial(_plan_on, run, options), partial(_n_hexagons, options)
+            )
 
 
 def _n_hexagons(options: arguments.Arguments, grid: Cells) -> int:
@@ -88,10 +59,10 @@ def _n_hexagons(options: arguments.Arguments, grid: Cells) -> int:
     return leading.cells.n_places or 0
 
 
-def _plan_on(run: Run, options: arguments.Arguments, grid: Cells, slot: str | None) -> Any:  # noqa: ANN401  a plan, or None
+def _plan_on(run: Run, options: arguments.Arguments, grid: Cells) -> Any:  # noqa: ANN401  a plan, or None
     """Return the plan on one grid; None where it cannot be declared."""
     try:
-        facts = declare(**options | {"cells": replace(grid, timeslot=slot)})
+        facts = declare(**options | {"cells": grid})
         return planned_release.plan_declared(run, facts)
     except InputError:
         return None  # too fine to be declared, or too coarse for a cell

@@ -65,6 +65,7 @@ def alternative(plan: AnyPlan, **changes: Any) -> AnyPlan:  # noqa: ANN401  fiel
         "weights": plan.weights if plan.moments else None,
         "estimator": plan.requested_estimator,
         "delta": plan.delta or None,
+        "baseline_error": plan.baseline_error,
     }
     other = plan_distribution(plan.facts, **asked | changes)
     return cast("AnyPlan", replace(other, edition=plan.edition))

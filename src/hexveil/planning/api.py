@@ -368,12 +368,13 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     public = cast("Occupancy | PublicMetadata | HasPublicMetadata", source)
     if statistics is not None and has_distribution(statistics):
         options = replace(options, delta=None)
-        _refuse(options, "quantiles, shares and histograms", baseline_error=baseline_error)
+        _refuse(options, "quantiles, shares and histograms")
         from hexveil.planning.distribution.plan_distribution import plan_distribution  # noqa: PLC0415  if used
 
         of_terms = plan_distribution(
             public, statistics=statistics, epsilon=epsilon, weights=weights,
             estimator=estimator or "auto", edition=check_edition(edition), delta=delta,
+            baseline_error=cast("Number | None", baseline_error),
         )  # fmt: skip
         _refuse_undrawable(of_terms)
         return _advised(of_terms) if advise else of_terms

@@ -130,7 +130,10 @@ def test_a_constant_of_each_column_has_its_own_error(dataset, table):
         ),
         ({"epsilon": 1, "baseline_error": {"pm25": "x"}}, "baseline_error of pm25 must be a fini"),
         ({"epsilon": 1, "baseline_error": {"so2": 1}}, "has 'so2', which is no value column"),
-        ({"epsilon": 1, "baseline_error": 1, "statistics": ["p50"]}, "no meaning with quantiles"),
+        (
+            {"epsilon": 1, "baseline_error": 90, "statistics": ["p50"]},
+            "^pm25: baseline_error must be at most 50",
+        ),
     ],
 )
 def test_what_has_no_meaning_is_one_sentence(dataset, options, sentence):

@@ -96,6 +96,22 @@ def shares_up_to(dataset, edge):
     return counts[:, dataset.public.bins.edges <= edge].sum(axis=1) / counts.sum(axis=1)
 
 
+def test_a_declared_baseline_error_judges_medians_alone(dataset, tmp_path):
+    """Errors stay as they are; what one median misses is as declared, also in a saved plan."""
+    options = {"statistics": ("p50", "share<20"), "epsilon": 4, "advise": False}
+    usual, declared = (hv.plan(dataset, **options, baseline_error=one) for one in (None, "0.5"))
+    saved = hv.DistributionPlan.load(declared.save(tmp_path / "plan"), dataset)
+    for plan in (declared, saved):
+        (median, share), (usual_median, usual_share) = plan.statistic_errors, usual.statistic_errors
+        assert median.error == pytest.approx(usual_median.error)
+        assert (median.baseline_error, usual_median.beats_constant) == (0.5, True)
+        assert share == usual_share
+    assert "medians are predicted to be off by" in declared.refusal
+    assert usual.refusal is None
+    with pytest.raises(InputError, match="baseline_error must be at most"):
+        hv.plan(dataset, **options, baseline_error=10_000)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", [("p50", "share<20"), ("share<20",)])
 def test_cells_take_after_those_that_share_a_label(asked, monkeypatch):

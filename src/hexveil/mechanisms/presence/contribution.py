@@ -60,6 +60,8 @@ from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap
 from hexveil.mechanisms.private_quantile import ListedPoints
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
@@ -318,12 +320,12 @@ def cap_stage(cap: UserCap, promise: Promise, prices: Ints, law: NoiseLaw) -> No
 
 
 def capped_records(
-    cap: UserCap, stage: NoisyTotals | None, outputs: Outputs, typical_price: int
+    cap: UserCap, stage: NoisyTotals | None, outputs: Outputs, typical_price: Callable[[], int]
 ) -> int:
     """Return the cap of a map, in priced records; 0 without one."""
     if stage is not None:
         return int(stage.decisions(outputs)[0])
-    return cap.records * typical_price if isinstance(cap, DeclaredCap) else 0
+    return cap.records * typical_price() if isinstance(cap, DeclaredCap) else 0
 
 
 def middle_price(prices: Ints) -> int:

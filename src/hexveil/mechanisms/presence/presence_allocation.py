@@ -307,8 +307,11 @@ class PresenceAllocation(AnyUnitPlan):
 
     def _cap(self, outputs: Outputs) -> int:
         """Return the cap of the fine map, in priced records."""
-        noisy, _, prices = self._coarse_row(outputs)
-        price = _mean_price(noisy, prices)
+
+        def price() -> int:
+            noisy, _, prices = self._coarse_row(outputs)
+            return _mean_price(noisy, prices)
+
         return capped_records(self.form.cap, self._user_cap(outputs), outputs, price)
 
 

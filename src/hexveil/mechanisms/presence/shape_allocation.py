@@ -280,7 +280,7 @@ class ShapeAllocation(AnyUnitPlan):
 
     def _cap(self, outputs: Outputs) -> int:
         """Return the cap of the bins of cells, in priced records."""
-        price = middle_price(self.prices(outputs))
+        price = partial(middle_price, self.prices(outputs))
         return capped_records(self.form.cap, self._user_cap(outputs), outputs, price)
 
 

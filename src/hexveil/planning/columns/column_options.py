@@ -57,7 +57,6 @@ class ColumnOptions:
         refused = (name for name in self.options.given() if name in OF_ONE_COLUMN)
         refuse_of_one_column(dict.fromkeys(refused, True) | dict(unused))
         beside = [name for name in self.options.given() if name != "delta"]
-        beside += ["baseline_error"] * (self.baseline_error is not None)
         if beside and self.has_distribution:
             raise InputError(
                 f"{beside[0]} has no meaning with quantiles, shares and histograms; leave it out "
@@ -119,6 +118,7 @@ class ColumnOptions:
                 estimator=self.estimator or "auto",
                 edition=self.edition,
                 delta=self.options.delta,
+                baseline_error=cast("Number | None", self.baseline_error),
             )
         if kinds is not None or self.estimator is not None:
             raise without_distribution()

@@ -71,6 +71,8 @@ class DistributionPlan(PartsBooking):
     requested_estimator : "auto", "ranks" or "bins"
     delta : Fraction
         0 of a pure promise; that of every part.
+    baseline_error : float or None
+        Declared error of one median for all cells, in value units.
 
     Raises
     ------
@@ -88,6 +90,7 @@ class DistributionPlan(PartsBooking):
     edition: str | None = None
     requested_estimator: Estimator = "auto"
     delta: Fraction = Fraction(0)
+    baseline_error: float | None = None
 
     def __post_init__(self) -> None:
         plans = [plan for plan in (self.moment_plan, self.score_plan) if plan is not None]
@@ -113,7 +116,15 @@ class DistributionPlan(PartsBooking):
         self._check_part(self.moment_plan, self.moments, self.facts.lattice)
         if self.score_plan is not None:
             self._check_part(self.score_plan, ("mean",), SCORE_LATTICE)
-        component = self.component
+        self._check_component()
+        if self.epsilon > self.requested_epsilon:
+            raise InputError("its loss is above the epsilon that it was asked for.")
+
+    def _check_component(self) -> None:
+        """Refuse parts of ε, prices, a share and an error of one median that no plan has."""
+        component, half_span = self.component, float(self.facts.lattice.span) / 2
+        if self.baseline_error is not None and not 0 < self.baseline_error <= half_span:
+            raise InputError("its baseline error is not above 0, or above half the bounds.")
         if isinstance(component, IndicatorPlan) and self.terms != (component.share,):
             raise InputError("an indicator measures the single share that was asked for.")
         if (
@@ -123,8 +134,6 @@ class DistributionPlan(PartsBooking):
             raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")
         if min([*self.weights.values(), self.requested_epsilon, *component.epsilons]) <= 0:
             raise InputError("a weight or a part of its epsilon is not above 0.")
-        if self.epsilon > self.requested_epsilon:
-            raise InputError("its loss is above the epsilon that it was asked for.")
 
     def _check_part(
         self, part: Plan | None, statistics: tuple[str, ...], lattice: ValueLattice
@@ -193,9 +202,11 @@ class DistributionPlan(PartsBooking):
             name = self.moment_plan.primary_statistic.name
             support = self.moment_plan.support
             judged.append(StatisticError(name, support.mean_error, support.baseline_error))
-        median = float(self.facts.lattice.span) / PRIOR_SHARE
+        usual = float(self.facts.lattice.span) / PRIOR_SHARE
+        median = usual if self.baseline_error is None else self.baseline_error
         shares = self.component.share_error
-        levels = self.component.level_error(self._request)
+        # Errors of medians in value units do not depend on what one number misses.
+        levels = self.component.level_error(self._request) * (usual / median)
         return (*judged, *shape_errors(self.terms, shares, levels, USELESS_ERROR, median))
 
     @property

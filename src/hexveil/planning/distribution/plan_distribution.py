@@ -31,6 +31,7 @@ from hexveil.planning.distribution.distribution_components import (
     score_metadata,
 )
 from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPlan
+from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments, public_side
 
@@ -38,13 +39,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.planning.plan import Plan
 
 KINDS = ("moments", "distribution")
 
 
-def plan_distribution(
+def plan_distribution(  # noqa: PLR0913  as of the public door
     source: Occupancy | PublicMetadata | HasPublicMetadata,
     *,
     statistics: Sequence[str] | str,
@@ -53,6 +54,7 @@ def plan_distribution(
     estimator: Estimator = "auto",
     edition: str | None = None,
     delta: Number | None = None,
+    baseline_error: Number | None = None,
 ) -> DistributionPlan:
     """Return a plan of quantiles, shares or histograms; see `hexveil.plan`.
 
@@ -67,7 +69,7 @@ def plan_distribution(
         At least one quantile, share or histogram.
     epsilon : int, str, Decimal, Fraction or float
         Largest loss of any privacy unit over all its cells and all statistics.
-    weights, estimator, edition, delta
+    weights, estimator, edition, delta, baseline_error
         As `hexveil.plan` has them.
 
     Raises
@@ -95,10 +97,17 @@ def plan_distribution(
         _weights(weights, moments),
         estimator,
         to_delta(delta),
+        None if baseline_error is None else _miss(facts.lattice, baseline_error),
     )
     request.check_bins()
     check_units(request.delta, facts.occupancy.n_users)
     return request.plan(edition)
+
+
+def _miss(lattice: ValueLattice, baseline_error: Number) -> float:
+    """Return the declared error of one median for all cells; refuse one beyond the bounds."""
+    lower, upper = (np.array([float(bound)]) for bound in (lattice.lower, lattice.upper))
+    return default_baseline_error(lower, upper, baseline_error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +121,7 @@ class _Request:
     weights: Mapping[str, Fraction]
     estimator: Estimator
     delta: Fraction
+    baseline_error: float | None
 
     def check_bins(self) -> None:
         """Refuse records that were not counted by the bins of these statistics."""
@@ -141,6 +151,7 @@ class _Request:
             edition,
             self.estimator,
             self.delta,
+            self.baseline_error,
         )
 
     def _distribution_share(self) -> Fraction:
@@ -159,6 +170,7 @@ class _Request:
             epsilon=promise.planned,
             statistics=self.moments,
             options=options_at(self.delta),
+            baseline_error=self.baseline_error,
         )
 
     def _component(self, promise: Promise) -> DistributionComponent:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,17 @@ if TYPE_CHECKING:
     from hexveil.planning.plan import Plan
 
 T = TypeVar("T")
+
+
+class OnPaper(Protocol):
+    """A plan that refuses a map with nothing to say."""
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses it; None for a useful one."""
+
+
+OnPaperT = TypeVar("OnPaperT", bound=OnPaper)
 
 OTHER_GRIDS = "Planning on other grids"
 """The activity whose completed share is told, where it is shown."""
@@ -214,21 +225,10 @@ def on_each_grid(
 ) -> Iterator[T]:
     """Yield the result of some work on the public facts of each grid: the one loop over grids.
 
-    With the first grid the records are read again. Pairs of a grid are freed before the next.
-
-    Parameters
-    ----------
-    facts : PublicMetadata
-    grids : tuple of Cells or Labels
-    unit : str
-    work : callable
-        Of a grid, and the public facts on it; None where no cell is left.
-    every : bool
-        Whether grids are looked at too that are the same map as the data set's own, or as one
-        before them: places far apart have as many hexagons at several resolutions.
-    part : pair of float
-        Begin and end of this work in the activity that is shown.
-    activity : str
+    With the first grid the records are read again. Pairs of a grid are freed before the next. Facts
+    are None where no cell is left. Without `every`, grids are left out that are the same map as the
+    data set's own, or as one before them: places far apart have as many hexagons at several
+    resolutions. `part` is the begin and the end of this work in the activity that is shown.
     """
     own_grid = facts.cells.grid if unit == facts.privacy_unit else None
     map_names = set() if every or own_grid is None else {_map_of(facts)}
@@ -246,6 +246,31 @@ def on_each_grid(
             result = [work(grid, metadata)] if is_new else []
             del metadata
         yield from result
+
+
+def on_declared_grids(
+    cells: Cells, planned: Callable[[Cells], OnPaperT | None], hexagons_of: Callable[[Cells], int]
+) -> Iterator[OnPaperT]:
+    """Yield the plans of a declared area on other grids, on paper: no record is counted.
+
+    From a map of a few hexagons to the first resolution at which no timeslot is usable, and the
+    declared one. A grid that cannot be declared has no plan, and 0 hexagons.
+    """
+    slots: list[str | None] = [None]
+    if cells.timeslot is not None:
+        slots = [*sorted({cells.timeslot, *OFFERED_SLOTS}, key=slot_seconds)]
+    n_tried, is_usable = 0, True
+    # Names of hexagons have one resolution.
+    own_alone = hasattr(cells.area, "names")
+    for resolution in [cells.resolution] if own_alone else range(FINEST + 1):
+        grid, in_window = replace(cells, resolution=resolution), is_usable
+        in_window = in_window and n_tried < MOST_RESOLUTIONS
+        if resolution == cells.resolution or (in_window and hexagons_of(grid) >= MIN_HEXAGONS):
+            plans = [planned(replace(grid, timeslot=slot)) for slot in slots]
+            declared = [plan for plan in plans if plan is not None]
+            yield from declared
+            n_tried += 1
+            is_usable = is_usable and any(plan.refusal is None for plan in declared)
 
 
 def _map_of(facts: PublicMetadata) -> str | None:

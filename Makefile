@@ -29,7 +29,7 @@ FAST := -m "not slow and $(ALONE)"
 QUICK := --hypothesis-profile=quick $(FAST)
 
 # What limits.py runs at three sizes, itself, and what is no benchmark.
-OF_LIMITS := aggregate end_to_end incremental limits measuring scale text
+OF_LIMITS := end_to_end incremental limits measuring reading scale
 
 # Each test process would compile the package, and rewrite the tests, anew.
 export PYTHONDONTWRITEBYTECODE :=

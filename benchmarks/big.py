@@ -10,7 +10,9 @@ unrelated; a user is faster or slower than others everywhere; values stay within
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+import hexveil as hv
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +88,24 @@ def write(file: Path, rows: int = ROWS, seed: int = SEED) -> None:
         for part in parts(rows, seed):
             writer.write_table(part)
     unfinished.replace(file)
+
+
+def read(rows: int = ROWS, statistics: tuple[str, ...] = ()) -> hv.Dataset:
+    """Return the records, read from a file that another process writes."""
+    with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as folder:
+        file = Path(folder) / "big.parquet"
+        subprocess.run([sys.executable, __file__, str(file), "--rows", str(rows)], check=True)
+        return hv.read(
+            file,
+            user="user",
+            value="value",
+            bounds=BOUNDS,
+            cells=hv.Labels("cell"),
+            select=hv.Select(min_users=1),
+            repeats="keep",
+            memory="2GB",
+            statistics=statistics,
+        )
 
 
 def main() -> int:

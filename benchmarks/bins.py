@@ -10,16 +10,13 @@ the sums, and the least of several is taken. Exits 1 if a ratio exceeds 1.5.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 
 import measuring  # beside this file
-from aggregate import cpu, report
 
 LIMIT, TIMES, SEED = 1.5, 3, 0.5
 MEMORY = "1GB"
@@ -48,15 +45,13 @@ def generate(file: Path, rows: int, shape: str) -> None:
         )
 
 
-def read(file: Path, task: str) -> int:
-    """Read the file for the statistics of a task, and print what that needed."""
+def read(file: Path, task: str) -> dict[str, float]:
+    """Read the file for the statistics of a task; return what that took."""
     import hexveil.records.duckdb.reading  # noqa: F401, PLC0415  imported before the clock starts
-    from hexveil.model.cells import Labels  # noqa: PLC0415  only where it is used
-    from hexveil.records.read import read as read_records  # noqa: PLC0415  as above
-    from hexveil.records.select import Select  # noqa: PLC0415  as above
+    from hexveil import Labels, Select, read  # noqa: PLC0415  only where it is used
 
-    start = cpu()
-    found = read_records(
+    before = measuring.cpu()
+    found: Any = read(
         str(file),
         user="user_id",
         value="value",
@@ -67,77 +62,61 @@ def read(file: Path, task: str) -> int:
         memory=MEMORY,
         statistics=STATISTICS[task],
     )
-    return report(start, found.occupancy.n_pairs)
+    return measuring.since(before) | {"pairs": found.occupancy.n_pairs}
 
 
-def measure(file: Path, times: int) -> dict[str, dict[str, float]]:
-    """Return what both tasks need, each in processes of its own: the least of several runs."""
-    best: dict[str, dict[str, float]] = {}
-    for _ in range(times):
-        for task in STATISTICS:
-            done = subprocess.run(
-                [sys.executable, __file__, "--task", task, "--file", str(file)],
-                check=True,
-                capture_output=True,
-                text=True,
-            )
-            found = json.loads(done.stdout)
-            if task not in best or found["cpu"] < best[task]["cpu"]:
-                best[task] = found
-    return best
-
-
-def run(rows: int, folder: Path, ending: str, times: int) -> list[measuring.Measured]:
-    """Measure both shapes at one number of records; print a line for each."""
-    made = []
+def measured(rows: int, folder: Path, ending: str, times: int) -> list[measuring.Measured]:
+    """Return what both shapes take at one number of records."""
+    found = []
     for shape in SHAPES:
         file = folder / f"{shape.replace(' ', '-')}-{rows}.{ending}"
         generate(file, rows, shape)
-        found = measure(file, times)
+        runs = [
+            {
+                task: measuring.in_process(f"{shape}, {task}", __file__, "--task", task, file)
+                for task in STATISTICS
+            }
+            for _ in range(times)
+        ]
         file.unlink()
-        plain, binned = found["mean"], found["histogram"]
-        one = measuring.Measured(
-            "bins",
-            f"{shape}, {ending}",
-            {"rows": rows, "pairs": int(plain["rows"])},
-            binned["cpu"],
-            plain["cpu"],
-            int(binned["peak"]),
-            limits={"ratio": LIMIT},
+        plain, binned = (
+            min((run[x] for run in runs), key=lambda one: one["cpu"]) for x in STATISTICS
         )
-        print(
-            f"{rows:>11,} records, {int(plain['rows']):>10,} pairs ({ending}): "
-            f"{plain['cpu']:.2f} s for the mean, {binned['cpu']:.2f} s with a histogram, "
-            f"{one.ratio:.2f} times; peak {plain['peak'] / 2**20:,.0f} and "
-            f"{binned['peak'] / 2**20:,.0f} MiB",
-            flush=True,
+        found.append(
+            measuring.Measured(
+                "bins",
+                f"{shape}, {ending}",
+                {"rows": rows, "pairs": int(plain["pairs"])},
+                binned["cpu"],
+                plain["cpu"],
+                int(binned["peak"]),
+                limits={"ratio": LIMIT},
+            )
         )
-        made.append(one)
-    return made
+    return found
+
+
+def run(given: argparse.Namespace, folder: Path) -> int:
+    """Measure every size and kind of file."""
+    asked = ((rows, ending) for rows in given.rows for ending in given.ending)
+    found = [one for each in asked for one in measured(each[0], folder, each[1], given.times)]
+    return measuring.told(found, given.json)
 
 
 def main() -> int:
     """Run the benchmark, or one task of it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[2_000_000, 20_000_000])
     parser.add_argument("--ending", nargs="+", default=["parquet", "csv"])
     parser.add_argument("--times", type=int, default=TIMES, help="runs of each reading")
     parser.add_argument("--folder", type=Path, help="scratch folder; default a temporary one")
     parser.add_argument("--task", choices=STATISTICS, help=argparse.SUPPRESS)
-    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("file", type=Path, nargs="?", help=argparse.SUPPRESS)
     measuring.add_json(parser)
-    asked = parser.parse_args()
-    if asked.task:
-        return read(asked.file, asked.task)
-    with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
-        made = [
-            one
-            for rows in asked.rows
-            for ending in asked.ending
-            for one in run(rows, Path(folder), ending, asked.times)
-        ]
-    measuring.save(asked.json, made)
-    return int(any(one.missed() for one in made))
+    given = parser.parse_args()
+    if given.task:
+        return measuring.report(read(given.file, given.task))
+    return measuring.in_folder(given, run)
 
 
 if __name__ == "__main__":

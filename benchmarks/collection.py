@@ -40,6 +40,9 @@ from hexveil.config import arguments, loading
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures, records
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
+import big  # beside this file
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -303,10 +306,12 @@ def buses(
     return dataset
 
 
-def city(cells: hv.Cells, min_users: int, statistics: tuple[str, ...] = ()) -> hv.Dataset:
+def city(
+    cells: hv.Cells, min_users: int, statistics: tuple[str, ...] = (), town: City = CITY
+) -> hv.Dataset:
     """Return records of an invented city's buses."""
     return hv.read(
-        pa.Table.from_batches(CITY.batches()),
+        pa.Table.from_batches(town.batches()),
         user="license_plate",
         value="speed",
         location="location.coordinates",
@@ -333,12 +338,9 @@ def demo_city() -> hv.Dataset:
         return hv.read(records, **arguments.read_arguments(run, hv.read))
 
 
-def ten_million() -> hv.Dataset:
+def ten_million(statistics: tuple[str, ...] = ()) -> hv.Dataset:
     """Return the records of big.py, read."""
-    sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
-    from reach import big  # noqa: PLC0415  reach draws figures, which no other set needs
-
-    return big(10_000_000)
+    return big.read(statistics=statistics)
 
 
 def _sets() -> tuple[RecordSet, ...]:

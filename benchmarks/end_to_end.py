@@ -1,35 +1,32 @@
 """From ten million records to a release, beside DuckDB's group-by of the same file.
 
 ``python benchmarks/end_to_end.py [--rows N] [--file FILE] [--folder F] [--times N]``. Records are
-those of big.py, or with `--file` any of columns user, cell, value in [0, 65], as big.parquet of
-../shared/bench is. Each measurement is a process of its own; its CPU seconds are those of all its
-threads from its start to the finished release, the interpreter and its imports included: reading,
-the joint plan at epsilon 1, the booking of every user, noise, tables. The floor is the same for a
-process that has DuckDB count and sum by cell and user. Each is measured in turn with the others,
-and the least is taken. The error is the mean absolute one over cells, averaged over those runs.
+those of big.py, or with `--file` any of columns user, cell, value in [0, 65]. Each measurement is a
+process of its own; its CPU seconds are those of all its threads from its start to the finished
+release, the interpreter and its imports included: reading, the joint plan at epsilon 1, the booking
+of every user, noise, tables. The floor is the same for a process that has DuckDB count and sum by
+cell and user. Each is measured in turn with the others, and the least is taken. The error is the
+mean absolute one over cells, averaged over those runs.
 
 Exits 1 if, at ten million records or more, the plan with a private interval takes over 8.2 CPU
 seconds or has an error over 1.45: the least of existing libraries on this work, which were measured
-once, on another day, and are printed as they were found then.
+once, on another day.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))  # the files beside this one
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 
-import measuring  # noqa: E402  beside this file
+import big  # beside this file
+import measuring  # beside this file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,30 +34,7 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
 ROWS, TIMES, EPSILON = 10_000_000, 3, 1
-SHOWN = ("read", "plan", "release", "error")
 LIMITS = {"cpu": 8.2, "error": 1.45}
-KNOWN = (
-    ("opendp, diffprivlib, python-dp; truncated by hand", "8.2 to 9.1", "1.45 to 1.55"),
-    ("opendp, truncation in the query", "10.6", "3.66"),
-    ("pipeline-dp, local", "95", "1.5"),
-    ("tmlt.analytics", "214", "1.5"),
-    ("one constant", "", "7.40"),
-)
-"""CPU seconds and errors of others, per user at epsilon 1. Truncation by hand is outside of what
-these libraries guarantee."""
-
-
-def cpu() -> float:
-    """Return the CPU seconds of this process since its start, in all threads."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-def peak() -> int:
-    """Return the most memory that this process had, in bytes."""
-    # The process's own high-water mark: ru_maxrss would start from its parent's.
-    status = Path("/proc/self/status").read_text("utf-8")
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 def floor(file: Path) -> dict[str, float]:
@@ -72,7 +46,7 @@ def floor(file: Path) -> dict[str, float]:
             "CREATE TEMP TABLE pairs AS SELECT cell, user, count(*) AS n, sum(value) AS total "
             f"FROM '{file}' GROUP BY ALL"
         )
-    return {"cpu": cpu(), "peak": peak()}
+    return measuring.since(0.0)
 
 
 def whole(file: Path, *, clipping_range: ClippingRangeMode) -> dict[str, float]:
@@ -83,27 +57,21 @@ def whole(file: Path, *, clipping_range: ClippingRangeMode) -> dict[str, float]:
         file,
         user="user",
         value="value",
-        bounds=(0, 65),
+        bounds=big.BOUNDS,
         cells=hv.Labels("cell"),
         select=hv.Select(min_users=1),
         repeats="keep",
     )
-    read = cpu()
+    read = measuring.cpu()
     plan = hv.plan(dataset, epsilon=EPSILON, clipping_range=clipping_range, advise=False)
-    planned = cpu()
+    planned = measuring.cpu()
     with tempfile.TemporaryDirectory() as folder:
         book = hv.Ledger(Path(folder) / "book.sqlite", dataset="records", budget=EPSILON)
         made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-        used, most = cpu(), peak()
+        used = measuring.since(0.0)
     shown = dict(zip(*(made.table[name].to_pylist() for name in ("cell", "mean_raw")), strict=True))
-    return {
-        "cpu": used,
-        "peak": most,
-        "read": read,
-        "plan": planned - read,
-        "release": used - planned,
-        "error": error(file, shown),
-    }
+    steps = {"read": read, "plan": planned - read, "release": used["cpu"] - planned}
+    return used | steps | {"error": error(file, shown)}
 
 
 def error(file: Path, shown: dict[str, float]) -> float:
@@ -128,14 +96,7 @@ AIMED = 'clipping_range="private"'
 
 def measure(task: str, file: Path) -> dict[str, float]:
     """Return what one task takes, in a process of its own."""
-    command = [sys.executable, __file__, "--task", task, "--file", str(file)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    steps = "".join(f"  {k} {found[k]:.2f}" for k in SHOWN if k in found)
-    print(
-        f"  {task:20}{found['cpu']:8.2f} s CPU{found['peak'] / 2**20:8.0f} MiB{steps}", flush=True
-    )
-    return found
+    return measuring.in_process(task, __file__, "--task", task, "--file", file)
 
 
 def measured(rows: int, file: Path, times: int) -> list[measuring.Measured]:
@@ -159,44 +120,26 @@ def measured(rows: int, file: Path, times: int) -> list[measuring.Measured]:
 
 
 def run(given: argparse.Namespace, folder: Path) -> int:
-    """Write the records if none are named; print what was found, and what is known of others."""
+    """Write the records if none are named, and measure."""
     import pyarrow.parquet as pq  # noqa: PLC0415  only where it is used
 
     file = given.file or folder / f"big-{given.rows}.parquet"
     if not file.exists():
-        command = [sys.executable, str(HERE / "big.py"), str(file), "--rows", str(given.rows)]
-        subprocess.run(command, check=True)
-    about = pq.ParquetFile(file).metadata
-    most = max(about.row_group(k).num_rows for k in range(about.num_row_groups))
-    print(f"{about.num_rows:,} records, row groups of at most {most:,}:", flush=True)
-    found = measured(about.num_rows, file, given.times)
-    measuring.save(given.json, found)
-    for one in found:
-        print(f"{one.part}: {one.ratio:.1f} times the floor, {one.cpu:.2f} CPU-s, {one.error:.2f}")
-    print("measured once, on another day and other records of the same kind, CPU-s and error:")
-    for name, seconds, off in KNOWN:
-        print(f"  {name:52}{seconds:>12}{off:>14}")
-    return int(any(one.missed() for one in found))
+        big.write(file, given.rows)
+    rows = pq.ParquetFile(file).metadata.num_rows
+    print(f"{rows:,} records:", flush=True)
+    return measuring.told(measured(rows, file, given.times), given.json)
 
 
 def main() -> int:
     """Run the comparison, or one task of it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--times", type=int, default=TIMES, help="how often each is measured")
+    parser = measuring.arguments(__doc__, rows=ROWS, times=TIMES)
     parser.add_argument("--file", type=Path, help="records to measure with, in Parquet")
-    parser.add_argument("--folder", type=Path, help="where the generated file is kept")
     parser.add_argument("--task", choices=TASKS, help=argparse.SUPPRESS)
-    measuring.add_json(parser)
     given = parser.parse_args()
     if given.task:
-        print(json.dumps(TASKS[given.task](given.file)))
-        return 0
-    if given.folder:
-        given.folder.mkdir(parents=True, exist_ok=True)
-        return run(given, given.folder)
-    with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as folder:
-        return run(given, Path(folder))
+        return measuring.report(TASKS[given.task](given.file))
+    return measuring.in_folder(given, run)
 
 
 if __name__ == "__main__":

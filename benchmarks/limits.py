@@ -1,7 +1,7 @@
 """How time and memory grow with records, users and cells: other benchmarks at three sizes each.
 
 ``python benchmarks/limits.py [--quick] [--only SCRIPT ...] [--times N] [--go-on]
-[--commit-figures]``. Runs aggregate.py and text.py (records), scale.py (users, cells and pairs
+[--commit-figures]``. Runs reading.py (records), scale.py (users, cells and pairs
 together; users alone; cells alone), incremental.py (days) and end_to_end.py one after another, and
 prints one table: CPU seconds as ratios to a floor measured in the same run, the exponents with
 which CPU seconds and peak memory grow with size (least squares of logarithms), limits, and the
@@ -33,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # the files beside this one
 
 import measuring  # noqa: E402  beside this file
-from scale import PARTS  # noqa: E402  beside this file
+from scale import FIXED, PARTS  # noqa: E402  beside this file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,19 +48,20 @@ BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 SECONDS = 1_800
 QUICK = 10
 M = 1_000_000
+PARQUET = ("--kinds", "parquet", "--users", "20000")
 ROWS = {
-    "aggregate": (2 * M, 10 * M, 50 * M),
-    "text": (1 * M, 3 * M, 10 * M),
-    "end_to_end": (1 * M, 3 * M, 10 * M),
+    ("reading", *PARQUET): (2 * M, 10 * M, 50 * M),
+    ("reading", "--kinds", "csv", "ndjson"): (1 * M, 3 * M, 10 * M),
+    ("end_to_end",): (1 * M, 3 * M, 10 * M),
 }
+"""Records that grow, by script and options."""
+SCRIPTS = ("reading", "end_to_end", "scale", "incremental")
 DAYS, DAY_ROWS = (7, 15, 30), 1 * M
 TOGETHER = ((1_000, 1_000, M // 10), (10_000, 3_000, M), (100_000, 10_000, 10 * M))
 """Users, cells and pairs. Cells grow as the root of pairs: fewer cells than that, and the smallest
 set would have every user in every cell."""
 USERS, CELLS = (10_000, 30_000, 100_000), (1_000, 3_000, 10_000)
 """What grows alone, at the pairs of the middle set and its other number."""
-FIXED = "400,000 draws"
-"""The part of scale.py that is of one size always: measured once."""
 ALONE = ("joint, mean", "exact loss", "release")
 """The parts of scale.py that are measured along users and along cells."""
 
@@ -90,6 +91,8 @@ class Job:
         for one in found:
             if one.benchmark != self.script or dict(one.sizes) != self.sizes:
                 continue
+            if self.script == "reading" and one.part.split()[0] not in self.options:
+                continue
             for along in self.along:
                 if along not in ("users", "cells") or one.part in ALONE:
                     yield along, one
@@ -100,8 +103,8 @@ def jobs(*, quick: bool, times: int | None) -> list[Job]:
     by = QUICK if quick else 1
     often = () if times is None else ("--times", str(times))
     found = [
-        Job(script, {"rows": rows // by}, often, ("rows",))
-        for script, sizes in ROWS.items()
+        Job(script, {"rows": rows // by}, (*options, *often), ("rows",))
+        for (script, *options), sizes in ROWS.items()
         for rows in sizes
     ]
     found += _pairs(by)
@@ -253,7 +256,7 @@ def arguments() -> argparse.Namespace:
     """Return what the command was told."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="sizes divided by ten")
-    parser.add_argument("--only", nargs="+", default=[], choices=(*ROWS, "scale", "incremental"))
+    parser.add_argument("--only", nargs="+", default=[], choices=SCRIPTS)
     parser.add_argument("--times", type=int, help="how often each is measured; else as scripts do")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit of each run")
     parser.add_argument("--go-on", action="store_true", help="keep what --out has")

@@ -2,17 +2,23 @@
 
 A script with the option `--json FILE` adds to that file a line for each thing it measured
 (`Measured`). `limits.py` runs scripts at several sizes and puts what belongs together into a
-`Series`. Nothing here measures anything or knows a script.
+`Series`. Here is also what scripts measure with: a process of its own for each task, which prints
+its CPU seconds and largest resident size as JSON. Nothing here knows a script.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import json
 import math
 import os
 import platform
+import subprocess
+import sys
+import tempfile
+import time
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base import atomic_files
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 WORSE = 0.3
@@ -152,6 +157,71 @@ def series(found: Iterable[tuple[str, Measured]]) -> list[Series]:
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Give a script the option `--json FILE`."""
     parser.add_argument("--json", type=Path, help="add a line of JSON for each thing measured")
+
+
+def arguments(about: str | None, *, rows: int, times: int) -> argparse.ArgumentParser:
+    """Return the options of a script that measures some records several times."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=rows)
+    parser.add_argument("--times", type=int, default=times, help="how often each is measured")
+    parser.add_argument("--folder", type=Path, help="where the generated files are kept")
+    add_json(parser)
+    return parser
+
+
+def in_folder(given: argparse.Namespace, work: Callable[[argparse.Namespace, Path], int]) -> int:
+    """Run some work in the folder `--folder`, or in a temporary one."""
+    with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as temporary:
+        folder: Path = given.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        return work(given, folder)
+
+
+def cpu() -> float:
+    """Return the CPU seconds of this process so far, in all threads."""
+    return time.process_time()
+
+
+def since(before: float) -> dict[str, float]:
+    """Return the CPU seconds since some moment, and the largest resident size so far."""
+    used = time.process_time() - before
+    # The process's own high-water mark: ru_maxrss would start from its parent's.
+    status = Path("/proc/self/status").read_text("utf-8")
+    return {"cpu": used, "peak": float(int(status.split("VmHWM:")[1].split()[0]) * 1024)}
+
+
+def report(found: Mapping[str, float]) -> int:
+    """Print what a task of this process took, for `in_process`."""
+    print(json.dumps(dict(found)))
+    return 0
+
+
+def in_process(name: str, script: str, *options: object) -> dict[str, float]:
+    """Run a task in a process of its own; return what it took, and print it."""
+    began = time.monotonic()
+    command = [sys.executable, script, *map(str, options)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    more = "".join(f"  {k} {v:,.6g}" for k, v in found.items() if k not in ("cpu", "peak"))
+    print(
+        f"  {name:44}{found['cpu']:9.3f} s CPU{found['peak'] / 2**20:8,.0f} MiB"
+        f"{time.monotonic() - began:8.1f} s wall{more}",
+        flush=True,
+    )
+    return found
+
+
+def told(found: Sequence[Measured], file: Path | None = None) -> int:
+    """Print and save measurements; return 1 if a limit is missed."""
+    save(file, found)
+    for one in found:
+        verdict = ", ".join(
+            f"{UNITS[what](most)}{' MISSED' * (what in one.missed())}"
+            for what, most in one.limits.items()
+        )
+        error = "" if one.error is None else f"  error {one.error:.3g}"
+        print(f"{one.part:52}{one.ratio:7.2f} times {one.floor:.2f} s{error}  {verdict}".rstrip())
+    return int(any(one.missed() for one in found))
 
 
 def save(file: Path | None, found: Iterable[Measured]) -> None:

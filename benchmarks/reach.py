@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import subprocess
 import sys
 import tempfile
 import time
@@ -44,6 +43,9 @@ from hexveil_research.papers import drawing
 from hexveil_research.papers.study import Line, Outcome, Panel, Whose, line
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # the files beside this one
+
+import big  # noqa: E402  beside this file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -153,24 +155,6 @@ def truth(dataset: hv.Dataset) -> Floats:
     return np.asarray(means, dtype=np.float64)
 
 
-def big(rows: int) -> hv.Dataset:
-    """Return the large set, which another process writes first."""
-    with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as folder:
-        file = Path(folder) / "big.parquet"
-        command = [sys.executable, str(HERE / "big.py"), str(file), "--rows", str(rows)]
-        subprocess.run(command, check=True)
-        return hv.read(
-            file,
-            user="user",
-            value="value",
-            bounds=(0, 65),
-            cells=hv.Labels("cell"),
-            select=hv.Select(min_users=1),
-            repeats="keep",
-            memory="2GB",
-        )
-
-
 def buses(file: str, top: int, proposed: hv.Cells) -> Callable[[argparse.Namespace], hv.Dataset]:
     """Return what reads buses in hexagons, a bus for all time as the user."""
 
@@ -187,7 +171,7 @@ CASES = {
     "flights": Case("mph", lambda _: flights()),
     "big": Case(
         "km/h",
-        lambda given: big(given.rows),
+        lambda given: big.read(given.rows),
         3,
         {"CLIP-USER": "one plan takes over four minutes; --ways CLIP-USER"},
     ),

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -35,7 +34,7 @@ def measuring(load):
 
 def made(measuring, rows=100, cpu=3.0, part="keep", **more):
     """Return a measurement beside a floor of two CPU seconds."""
-    return measuring.Measured("text", part, {"rows": rows}, cpu, 2.0, **more)
+    return measuring.Measured("reading", f"csv {part}", {"rows": rows}, cpu, 2.0, **more)
 
 
 def several(measuring, seconds, **more):
@@ -104,12 +103,12 @@ def test_a_limit_needs_a_measurement(measuring, what):
 def test_series_are_in_order_of_size(measuring):
     """Measurements of one part come together, from the smallest size on; parts stay apart."""
     one = several(measuring, [1.0, 12.0])
-    assert (one.name, one.sizes) == (("text", "keep", "rows"), [100, 1000])
+    assert (one.name, one.sizes) == (("reading", "csv keep", "rows"), [100, 1000])
     assert one.last.cpu == 12.0
     assert one.exponent("cpu") == pytest.approx(1.079, abs=0.001)
     assert one.exponent("peak") is None
     found = [("rows", made(measuring)), ("rows", made(measuring, part="drop"))]
-    assert [one.part for one in measuring.series(found)] == ["keep", "drop"]
+    assert [one.part for one in measuring.series(found)] == ["csv keep", "csv drop"]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +140,7 @@ def test_table_has_ratios_exponents_and_limits(measuring):
     assert head.count("|") == rule.count("|") == row.count("|")
     assert "missed" not in measuring.table([one], judged=False)
     assert row == (
-        "| text: keep | 100 / 1 k rows | 1 / 10 | 1.00 | 0.00 | 20 | 1,024 | 0.25 "
+        "| reading: csv keep | 100 / 1 k rows | 1 / 10 | 1.00 | 0.00 | 20 | 1,024 | 0.25 "
         "| 5 **missed**, 0.5 GiB **missed** |"
     )
 
@@ -164,8 +163,11 @@ def test_every_script_runs_at_three_sizes(load):
     limits = load("limits")
     for quick in (False, True):
         found = limits.jobs(quick=quick, times=None)
-        for script in (*limits.ROWS, "scale", "incremental"):
+        kinds = {(job.script, *job.options[:3]) for job in found if job.script == "reading"}
+        assert len(kinds) == 2
+        for script, *options in (*kinds, ("end_to_end",), ("scale",), ("incremental",)):
             mine = [job for job in found if job.script == script]
+            mine = [job for job in mine if not options or list(job.options[:3]) == options]
             for along in {name for job in mine for name in job.along}:
                 at = [job.sizes for job in mine if along in job.along]
                 assert len({one[along] for one in at}) == len(at) == 3
@@ -180,7 +182,7 @@ def test_largest_set_is_that_of_the_limits(load):
     """Limits of planning and release are for the largest set of scale.py, of reading for 50 M."""
     limits, scale = load("limits"), load("scale")
     assert limits.TOGETHER[-1] == scale.SIZES[-1]
-    assert limits.ROWS["aggregate"][-1] == 50_000_000
+    assert limits.ROWS["reading", *limits.PARQUET][-1] == 50_000_000
     assert set(limits.ALONE) < set(scale.PARTS)
     assert limits.FIXED in scale.PARTS
 
@@ -203,7 +205,7 @@ def test_measurements_go_where_their_job_is(load, measuring):
     mine = measuring.Measured("scale", "release", sizes, 1.0, 1.0)
     others = [
         replace(mine, part="output"),
-        replace(mine, benchmark="text"),
+        replace(mine, benchmark="reading"),
         replace(mine, sizes=sizes | {"cells": 4}),
     ]
     found = list(job.placed([mine, *others]))
@@ -214,21 +216,21 @@ def test_a_script_that_fails_is_told_from_one_that_misses(load, measuring, tmp_p
     """Exit code 1 with measurements is a missed limit; without any it is a failure, and is said."""
     limits = load("limits")
     monkeypatch.setattr(limits, "HERE", tmp_path)
-    job = limits.Job("text", {"rows": 100}, (), ("rows",))
+    job = limits.Job("reading", {"rows": 100}, ("--kinds", "csv"), ("rows",))
     script = (
         "import sys; from pathlib import Path; Path(sys.argv[-1]).write_text({!r}); sys.exit(1)"
     )
     measuring.save(tmp_path / "one", [made(measuring)])
-    (tmp_path / "text.py").write_text(script.format((tmp_path / "one").read_text()))
+    (tmp_path / "reading.py").write_text(script.format((tmp_path / "one").read_text()))
     assert limits.run(job, 60) == [made(measuring)]
-    (tmp_path / "text.py").write_text("import sys; sys.exit(1)")
+    (tmp_path / "reading.py").write_text("import sys; sys.exit(1)")
     assert limits.run(job, 60) == []
 
 
 def test_what_is_there_is_not_measured_again(load, measuring, tmp_path, monkeypatch):
     """With --go-on only jobs without measurements run; without it all do, and the file is new."""
     limits = load("limits")
-    asked = [limits.Job("text", {"rows": 10**k}, (), ("rows",)) for k in (2, 3)]
+    asked = [limits.Job("reading", {"rows": 10**k}, ("--kinds", "csv"), ("rows",)) for k in (2, 3)]
     monkeypatch.setattr(limits, "jobs", lambda **_: asked)
     ran = []
 
@@ -267,7 +269,7 @@ def test_page_is_written_between_its_marks(load, measuring):
     page = limits.PAGE.read_text("utf-8")
     about = measuring.machine() | {"quick": True}
     text = limits.written(page, [several(measuring, [2.0, 4.0])], about)
-    assert "text: keep" in text
+    assert "reading: csv keep" in text
     assert "a tenth" in text
     assert limits.written(text, [several(measuring, [2.0, 4.0])], about) == text
     around = re.compile(f"{limits.BEGIN}.*{limits.END}", re.DOTALL)
@@ -346,7 +348,7 @@ def limits(load, measuring, tmp_path, monkeypatch):
 def test_committed_ratios_are_compared_with_and_fail_nothing(limits, capsys):
     """Figures are committed with page and picture; a later run that is worse says so, exit 0."""
     assert limits.run(2.0, "--commit-figures") == 0
-    assert "text: keep" in (limits.files / "limits.md").read_text("utf-8")
+    assert "reading: csv keep" in (limits.files / "limits.md").read_text("utf-8")
     assert (limits.files / "limits.svg").exists()
     assert "worse" not in capsys.readouterr().out
     assert limits.run(3.0) == 0
@@ -367,21 +369,4 @@ def test_exit_code_is_that_of_limits_and_failures(limits):
 def test_figures_of_some_scripts_are_not_committed(limits):
     """Committing needs all scripts, so that no figure of others is lost."""
     with pytest.raises(SystemExit, match="2"):
-        limits.run(2.0, "--commit-figures", "--only", "text")
-
-
-def test_hexagons_of_the_table_are_compared_with_the_library(load, monkeypatch, capsys):
-    """A limit is not kept where a single place is put elsewhere than the library puts it."""
-    pixels = load("pixels")
-    monkeypatch.setattr(pixels, "LIMITS", {8: 1e9})
-    assert pixels.measure("Warsaw", 8, 2_000)
-    assert capsys.readouterr().out.split()[-1] == "0"
-    right = pixels.hexagons.of_places
-
-    def wrong(*asked):
-        found = right(*asked).to_pylist()
-        return pixels.pa.array([found[0] + 1, *found[1:]], "uint64")
-
-    monkeypatch.setattr(pixels, "hexagons", SimpleNamespace(of_places=wrong))
-    assert not pixels.measure("Warsaw", 8, 2_000)
-    assert capsys.readouterr().out.split()[-2:] == ["1", "MISSED"]
+        limits.run(2.0, "--commit-figures", "--only", "reading")

@@ -255,7 +255,7 @@ def test_the_sdist_can_be_tested_and_built(built):
     """Sources, tests, pages, benchmarks and lock files are there; nothing that git leaves out."""
     held = names(built["sdist"])
     assert {"LICENSE", "README.md", "pyproject.toml", "requirements/dev.lock", "Makefile"} <= held
-    assert {"tests/conftest.py", "tests/test_docs.py", "benchmarks/text.py"} <= held
+    assert {"tests/conftest.py", "tests/test_docs.py", "benchmarks/reading.py"} <= held
     assert any(name.startswith("docs/") for name in held)
     assert {name for name in held if "__pycache__" in name or name.startswith(".venv")} == set()
 

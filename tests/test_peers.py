@@ -19,7 +19,7 @@ def modules(monkeypatch):
     monkeypatch.syspath_prepend(PEERS)
     monkeypatch.syspath_prepend(PEERS.parent)
     yield
-    for name in ("code_lines", "common", "pages", "run", "works", "big"):
+    for name in ("common", "pages", "run", "works", "big"):
         sys.modules.pop(name, None)
 
 
@@ -59,12 +59,12 @@ def test_libraries_are_compared_within_a_promise():
 @pytest.mark.usefixtures("modules")
 def test_lines_of_code_are_counted_without_words(monkeypatch, tmp_path):
     """Docstrings, comments, blank lines and the function `main` do not count."""
-    import code_lines  # noqa: PLC0415  it is found only here
+    import pages  # noqa: PLC0415  it is found only here
 
-    monkeypatch.setattr(code_lines, "FOLDER", tmp_path)
+    monkeypatch.setattr(pages, "FOLDER", tmp_path)
     text = 'def one(a):\n    """Words.\n\n    More."""\n    # why\n    b = (\n        a\n    )\n\n'
     (tmp_path / "by_some_one.py").write_text(text + "    return b\n\ndef main():\n    one(1)\n")
-    assert code_lines.code_lines("some-one") == 5
+    assert pages.code_lines("some-one") == 5
 
 
 @pytest.mark.slow

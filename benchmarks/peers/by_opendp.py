@@ -1,10 +1,12 @@
-"""Averages by OpenDP's queries over Polars, in two ways.
+"""Averages, quantiles and shares by OpenDP's queries over Polars, averages in two ways.
 
 "lengths": how many records a cell has is public, as for hexveil; the records were cut by hand,
 since its own cut makes these numbers private. "query": OpenDP cuts, and hides the numbers too.
 Values are measured from the middle of the bounds in both: it halves what a record may change. They
 are whole thousandths: of floating-point numbers it would add noise for the rounding of their sum,
-and much of it where there are many records.
+and much of it where there are many records. A quantile is selected among candidates by noise on its
+ranks; a share is a noisy sum of zeros and ones over a noisy length. The library divides ε among the
+numbers of a query.
 """
 
 from typing import Any
@@ -76,5 +78,29 @@ def truncated(work: common.Work, cells: int, rows: int) -> Any:  # noqa: ANN401 
     return query.truncate_num_groups(cells, by=["cell"], keep="first").group_by("cell")
 
 
+def quantiles(work: common.Work, *, rows: int, threshold: float) -> dict[str, NDArray[np.float64]]:
+    """Return both quantiles and the share of each cell."""
+    above = (work.value > threshold).astype(np.int64)
+    columns = {"user": work.user, "cell": work.cell, "value": work.value, "above": above}
+    context = dp.Context.compositor(
+        data=pl.LazyFrame(columns),
+        privacy_unit=dp.unit_of(contributions=1, identifier="user"),
+        privacy_loss=dp.loss_of(epsilon=common.EPSILON),
+        margins=[dp.polars.Margin(by=["cell"], max_length=len(work.value), max_groups=work.cells)],
+    )
+    candidates = np.linspace(work.lower, work.upper, common.CANDIDATES).tolist()
+    asked = [
+        pl.col("value").dp.quantile(level, candidates).alias(name)
+        for name, level in common.QUANTILES.items()
+    ]
+    query = context.query(epsilon=common.EPSILON).truncate_per_group(rows).group_by("cell")
+    query = query.agg(*asked, pl.col("above").dp.sum((0, 1)), dp.len())
+    found = query.with_keys(pl.LazyFrame({"cell": range(work.cells)})).release().collect()
+    share = found["above"].to_numpy() / np.maximum(found["len"].to_numpy(), 1)
+    numbers = {name: found[name].to_numpy() for name in common.QUANTILES} | {common.SHARE: share}
+    cell = found["cell"].to_numpy()
+    return {name: work.filled(cell, one, np.nan) for name, one in numbers.items()}
+
+
 if __name__ == "__main__":
-    common.main(averages)
+    common.main(averages, quantiles=quantiles)

@@ -1,8 +1,8 @@
 """What the scripts of all libraries share: reading the work, cutting by hand, writing averages.
 
 It runs in each library's own environment, with numpy and pyarrow and nothing of hexveil. A script
-has one function from the work and settings to an average per cell, and passes it to `main`; or to
-the quantiles and the share of `QUANTILES`, and passes it to `main_of_quantiles`.
+has functions from the work and settings to an average per cell, or to the quantiles and the share
+of `QUANTILES`, and passes them to `main`.
 """
 
 from __future__ import annotations
@@ -61,6 +61,11 @@ class Work:
         return replace(self, value=value, lower=lower, upper=upper)
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """Return both bounds."""
+        return self.lower, self.upper
+
+    @property
     def middle(self) -> float:
         """Return the middle of the bounds."""
         return (self.lower + self.upper) / 2
@@ -88,10 +93,12 @@ class Work:
         ends = np.cumsum(np.bincount(self.cell, minlength=self.cells))
         return np.split(self.value[order], ends[:-1])
 
-    def filled(self, cell: ArrayLike, mean: ArrayLike) -> NDArray[np.float64]:
-        """Return an average for each cell from those of some: the middle where there is none."""
-        found = np.full(self.cells, self.middle)
-        found[np.asarray(cell, int)] = mean
+    def filled(
+        self, cell: ArrayLike, number: ArrayLike, other: float | None = None
+    ) -> NDArray[np.float64]:
+        """Return a number for each cell from those of some: the middle, or `other`, elsewhere."""
+        found = np.full(self.cells, self.middle if other is None else other)
+        found[np.asarray(cell, int)] = np.asarray(number, float)
         return found
 
 
@@ -123,55 +130,36 @@ def others(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in RANGE}
 
 
-def main(averages: Callable[..., ArrayLike], *, itself: bool = False) -> None:
-    """Write the averages that the settings on the command line lead to, clamped to the bounds."""
+def main(
+    averages: Callable[..., ArrayLike],
+    *,
+    itself: bool = False,
+    **tasks: Callable[..., ArrayLike | Mapping[str, ArrayLike]],
+) -> None:
+    """Write what a task makes of the settings on the command line, within what it can be."""
     parser = argparse.ArgumentParser()
     parser.add_argument("work", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--settings", type=json.loads, default=[{}], help="a list, as JSON")
     parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--task", choices=tasks, help="averages without it")
     given = parser.parse_args()
     work = Work.read(given.work, itself=itself)
+    task = tasks[given.task] if given.task else averages
     parts = []
     for number, settings in enumerate(given.settings):
         for _ in range(given.repeats):
-            means = np.asarray(averages(in_range(work, settings), **others(settings)), float)
-            means = np.where(np.isfinite(means), means, work.middle)
-            columns = {
-                "setting": np.full(work.cells, number),
-                "cell": np.arange(work.cells),
-                "mean": np.clip(means, work.lower, work.upper),
-            }
+            made: Any = task(in_range(work, settings), **others(settings))
+            found = made if isinstance(made, dict) else {"mean": made}
+            names = [name for name in ("mean", *QUANTILES, SHARE) if name in found]
+            columns = {"setting": np.full(work.cells, number), "cell": np.arange(work.cells)}
+            columns |= {name: possible(work, name, found[name]) for name in names}
             parts.append(pa.table(columns))
     pq.write_table(pa.concat_tables(parts), given.out)
 
 
-def main_of_quantiles(
-    statistics: Callable[..., Mapping[str, ArrayLike]], *, itself: bool = False
-) -> None:
-    """Write quantiles and shares of the settings on the command line, within what they can be."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("work", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--settings", type=json.loads, default=[{}], help="a list, as JSON")
-    given = parser.parse_args()
-    work = Work.read(given.work, itself=itself)
-    parts = []
-    for settings in given.settings:
-        found = statistics(in_range(work, settings), **others(settings))
-        columns = {}
-        for name in (*QUANTILES, SHARE):
-            low, high = (0.0, 1.0) if name == SHARE else (work.lower, work.upper)
-            numbers = np.asarray(found[name], float)
-            columns[name] = np.clip(
-                np.where(np.isfinite(numbers), numbers, (low + high) / 2), low, high
-            )
-        parts.append(pa.table(columns))
-    pq.write_table(pa.concat_tables(parts), given.out)
-
-
-def filled_by(cells: int, cell: ArrayLike, number: ArrayLike) -> NDArray[np.float64]:
-    """Return a number for each cell from those of some, NaN elsewhere."""
-    found = np.full(cells, np.nan)
-    found[np.asarray(cell, int)] = np.asarray(number, float)
-    return found
+def possible(work: Work, name: str, numbers: ArrayLike) -> NDArray[np.float64]:
+    """Return numbers of a column within what they can be, in its middle where there is none."""
+    low, high = (0.0, 1.0) if name == SHARE else work.bounds
+    known = np.asarray(numbers, float)
+    return np.clip(np.where(np.isfinite(known), known, (low + high) / 2), low, high)

@@ -51,7 +51,9 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise  # noqa: E402  as 
 from hexveil.model.private_pairs import PrivatePairs  # noqa: E402  as numpy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 SECONDS = 1_800
 """The most that one run may take, by the clock."""
@@ -69,15 +71,20 @@ GRID = {"cells": (2, 4, 8, 16, 32), "rows": (1, 2, 4)}
 
 @dataclass(frozen=True)
 class Peer:
-    """A way of making averages: its library, script, and settings for each set."""
+    """A way of making numbers: its library, settings for each set, and task if not averages."""
 
     library: str
-    script: str
     flights: Mapping[str, Any]
-    big: Mapping[str, Any]
+    big: Mapping[str, Any] = field(default_factory=dict)
     buses: Mapping[str, Any] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=lambda: RUNS)
     is_ranged: bool = False
+    task: str = ""
+
+    @property
+    def script(self) -> Path:
+        """Return the file of its script."""
+        return HERE / f"by_{self.library.replace('-', '_').replace('.', '_')}.py"
 
     def settings(self, which: str) -> Mapping[str, Any]:
         """Return the settings for a set."""
@@ -91,40 +98,30 @@ def cut(cells: int, rows: int, **others: str) -> dict[str, Any]:
 
 
 LIBRARIES = {
-    "diffprivlib": Peer("diffprivlib", "by_diffprivlib", cut(4, 1), cut(16, 1), cut(2, 1)),
-    "python-dp": Peer("python-dp", "by_python_dp", cut(8, 1), cut(8, 1), cut(2, 1)),
+    "diffprivlib": Peer("diffprivlib", cut(4, 1), cut(16, 1), cut(2, 1)),
+    "python-dp": Peer("python-dp", cut(8, 1), cut(8, 1), cut(2, 1)),
     "opendp, lengths": Peer(
         "opendp",
-        "by_opendp",
         cut(4, 1, way="lengths"),
         cut(16, 1, way="lengths"),
         cut(2, 1, way="lengths"),
     ),
     "opendp, query": Peer(
         "opendp",
-        "by_opendp",
         cut(0, 8, way="query"),
         cut(0, 16, way="query"),
         cut(0, 2, way="query"),
     ),
-    "pipeline-dp": Peer("pipeline-dp", "by_pipeline_dp", cut(8, 1), cut(8, 1), cut(2, 1)),
-    "tmlt.analytics": Peer(
-        "tmlt.analytics", "by_tmlt_analytics", cut(8, 1), cut(8, 1), cut(2, 1), runs=SLOW_RUNS
-    ),
-    "smartnoise-sql": Peer(
-        "smartnoise-sql", "by_smartnoise_sql", {"rows": 2}, {"rows": 16}, {"rows": 2}
-    ),
+    "pipeline-dp": Peer("pipeline-dp", cut(8, 1), cut(8, 1), cut(2, 1)),
+    "tmlt.analytics": Peer("tmlt.analytics", cut(8, 1), cut(8, 1), cut(2, 1), runs=SLOW_RUNS),
+    "smartnoise-sql": Peer("smartnoise-sql", {"rows": 2}, {"rows": 16}, {"rows": 2}),
 }
 PEERS = {
     **LIBRARIES,
     **{f"{name}, our range": replace(peer, is_ranged=True) for name, peer in LIBRARIES.items()},
-    "hexveil, presence": Peer(
-        "hexveil", "by_hexveil_presence", {"users": 4037}, {"users": 100_000}
-    ),
+    "hexveil, presence": Peer("hexveil", {"users": 4037}, {"users": 100_000}, task="presence"),
     **{
-        f"hexveil, {way}": Peer(
-            "hexveil", "by_hexveil", {"clipping_range": way}, {"clipping_range": way}
-        )
+        f"hexveil, {way}": Peer("hexveil", {"clipping_range": way}, {"clipping_range": way})
         for way in ("auto", "bounds", "private")
     },
 }
@@ -216,23 +213,23 @@ def facts(python: Path, library: str) -> dict[str, str]:
 
 def once(
     python: Path, peer: Peer, work: Path, settings: Sequence[Mapping[str, Any]], repeats: int = 1
-) -> tuple[list[list[float]], float]:
-    """Run a script; return the errors of each of its settings, and the CPU seconds."""
-    true = works.truth(work)
+) -> tuple[dict[str, NDArray[np.float64]], float]:
+    """Run a script; return each column by settings, repeat and cell, and the CPU seconds."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "averages.parquet"
+        out = Path(folder) / "found.parquet"
         told = ["--settings", json.dumps(settings), "--repeats", repeats]
-        used = run([python, HERE / f"{peer.script}.py", work, out, *told], "its script")
-        means = pq.read_table(out)["mean"].to_numpy()
-    shaped = means.reshape(len(settings), repeats, -1)
-    return [[true.error(each) for each in one] for one in shaped], used
+        told += ["--task", peer.task] if peer.task else []
+        used = run([python, peer.script, work, out, *told], "its script")
+        table = pq.read_table(out)
+    shape = len(settings), repeats, -1
+    return {name: table[name].to_numpy().reshape(shape) for name in table.column_names}, used
 
 
 def measure(name: str, which: str, work: Path, given: argparse.Namespace) -> Row:
     """Measure one way on one set, each run in a process of its own."""
     peer = PEERS[name]
     settings = dict(peer.settings(which))
-    if peer.script == "by_hexveil_presence":
+    if peer.task == "presence":
         settings = {"users": works.truth(work).users}
     shown = {**settings, "is_ranged": True} if peer.is_ranged else settings
     row = Row(name, which, peer.library, settings=shown)
@@ -245,7 +242,8 @@ def measure(name: str, which: str, work: Path, given: argparse.Namespace) -> Row
     except CannotRunError as why:
         print(f"{which:8} {name:18} {why}", flush=True)
         return Row(name, which, peer.library, settings=shown, failed=str(why))
-    errors = [round(found[0][0], 4) for found, _ in runs]
+    true = works.truth(work)
+    errors = [round(true.error(found["mean"][0, 0]), 4) for found, _ in runs]
     used = [round(seconds, 2) for _, seconds in runs]
     print(
         f"{which:8} {name:18} {known['version']:9} error {statistics.fmean(errors):7.2f}"
@@ -292,8 +290,9 @@ def tune(name: str, work: Path, given: argparse.Namespace) -> None:
     else:
         grid = [{"rows": rows} for rows in (2, 4, 8, 16, 32, 64)]
     tried = [{**known, **one} for one in grid]
-    found, _ = once(python, peer, work, tried, given.runs or 5)
-    ranked = sorted(zip(map(statistics.fmean, found), map(str, tried), strict=True))
+    (found, _), true = once(python, peer, work, tried, given.runs or 5), works.truth(work)
+    means = [statistics.fmean(map(true.error, one)) for one in found["mean"]]
+    ranked = sorted(zip(means, map(str, tried), strict=True))
     for error, settings in ranked:
         print(f"{name:18} {error:7.2f}  {settings}")
 
@@ -312,7 +311,7 @@ def written(which: str, given: argparse.Namespace) -> Path:
 
 def compare(given: argparse.Namespace) -> None:
     """Measure, or tune, what is asked for."""
-    for which in given.set or works.NAMES:
+    for which in given.set:
         work = written(which, given)
         true = works.truth(work)
         size = {"rows": true.rows, "users": true.users, "cells": true.means.size}
@@ -325,25 +324,34 @@ def compare(given: argparse.Namespace) -> None:
                 pages.commit({which: about}, asdict(row), list(PEERS))
 
 
-def main() -> int:
-    """Read the command line, and compare."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=PEERS, metavar="NAME", help=", ".join(PEERS))
-    parser.add_argument("--set", nargs="+", choices=works.NAMES)
-    parser.add_argument("--quick", action="store_true", help="the large set in little")
-    parser.add_argument("--runs", type=int, help="without it 8 of small sets, one of the large")
-    parser.add_argument("--tune", nargs="+", choices=PEERS, metavar="NAME")
+def arguments(ways: Mapping[str, Peer], sets: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the options of a comparison of these ways on these sets."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", nargs="+", choices=ways, metavar="NAME", help=", ".join(ways))
+    parser.add_argument("--set", nargs="+", choices=sets, default=list(sets))
+    parser.add_argument("--runs", type=int, help="without it several of small sets")
+    parser.add_argument("--tune", nargs="+", choices=ways, metavar="NAME")
     parser.add_argument("--folder", type=Path, help="where environments and records are kept")
     parser.add_argument("--python", default=sys.executable, help="3.11 is what was measured with")
     parser.add_argument("--commit", action="store_true", help="write results.json and the page")
-    given = parser.parse_args()
+    return parser
+
+
+def within_folder(given: argparse.Namespace, work: Callable[[argparse.Namespace], None]) -> None:
+    """Compare in the folder that was named, or in a temporary one."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory(prefix="hexveil-peers-") as folder:
-        given.folder = given.folder or Path(folder)
+        given.folder = (given.folder or Path(folder)).resolve()
         given.folder.mkdir(parents=True, exist_ok=True)
-        given.folder = given.folder.resolve()
-        compare(given)
+        work(given)
+
+
+def main() -> int:
+    """Read the command line, and compare."""
+    parser = arguments(PEERS, works.NAMES)
+    parser.add_argument("--quick", action="store_true", help="the large set in little")
+    within_folder(parser.parse_args(), compare)
     return 0
 
 

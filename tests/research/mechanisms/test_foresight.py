@@ -231,11 +231,7 @@ def real(file, bounds, cells, most):
 
 @pytest.mark.slow
 def test_the_judgement_in_small(shared):
-    """On some cells of Surat, Warsaw and the ITMS-like counts the mean ratio is at most 0.85.
-
-    The whole judgement, with the simulated sets on which it loses, is
-    benchmarks/own_mechanism.py; docs/how-to/own-mechanism.md has its table.
-    """
+    """On some cells of Surat, Warsaw and the ITMS-like counts the mean ratio is at most 0.85."""
     surat = {"timeslot": "1h", "timezone": "Asia/Kolkata", "slot": "pooled"}
     warsaw = {"timeslot": "1h", "timezone": "Europe/Warsaw"}
     sets = [

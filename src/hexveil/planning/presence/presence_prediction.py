@@ -30,7 +30,7 @@ How values spread within bounds is not known on paper. So a range goes with each
 of LOW_SPREAD to HIGH_SPREAD of the span, and MODEL_FACTOR to either side for what the assumptions
 miss; of averages its lower end is that of noise alone, as values need not depend on how units
 report. The constants were chosen on the tuning sets of `benchmarks/interval_sets.py` and
-`benchmarks/presence_shapes.py`.
+`benchmarks/distributions.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.promise import PARTS
-from hexveil.base.rational import to_positive_fraction
+from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import (
     CAPPED_WEIGHT,
@@ -54,7 +54,6 @@ from hexveil.planning.feasibility.utility_test import StatisticError, shape_erro
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.base.rational import Number
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
     from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
     from hexveil.planning.presence.presence_request import PresenceRequest

@@ -26,7 +26,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -58,6 +58,14 @@ KMH, MPH, KNOTS, MICROGRAMS, DECIBELS = "km/h", "mph", "kn", "µg/m³", "dB"
 CITY = City(users=400, days=14, seed=5, interval="60s")
 
 
+def truth(dataset: hv.Dataset) -> Floats:
+    """Return the true average of each cell."""
+    occupancy, scale = dataset.occupancy, dataset.public.lattice
+    sums = np.bincount(occupancy.local().cell, weights=dataset.sums.total.astype(float))
+    means = float(scale.lower) + float(scale.quantum) * sums / occupancy.records_per_cell
+    return np.asarray(means, dtype=np.float64)
+
+
 @dataclass(frozen=True)
 class RecordSet:
     """Records, how they are divided into cells, and what they are used for."""
@@ -66,6 +74,28 @@ class RecordSet:
     purpose: Purpose
     unit: str
     load: Callable[[], hv.Dataset]
+    keys: tuple[str, ...] = ()
+
+    @cached_property
+    def data(self) -> hv.Dataset:
+        """The records, read once."""
+        return self.load()
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the values."""
+        scale = self.data.public.lattice
+        return float(scale.lower), float(scale.lower + scale.quantum * scale.span_quanta)
+
+    def read(self, model: str) -> hv.Dataset:
+        """Return the records where values are private: the sets are of no other model."""
+        assert model == "values"
+        return self.data
+
+    def truth(self) -> dict[int, tuple[float, int]]:
+        """Return average and number of records of each cell, in the order of a release."""
+        counts = self.data.occupancy.records_per_cell.tolist()
+        return dict(enumerate(zip(truth(self.data).tolist(), counts, strict=True)))
 
 
 @dataclass(frozen=True)

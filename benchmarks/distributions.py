@@ -68,7 +68,6 @@ from hexveil.simulation.city import City
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 import collection
 from measuring import csv_of_rows
-from reach import truth as true_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -299,7 +298,7 @@ def measure(
     statistics = chosen.statistics[-1:] if estimator == INDICATOR else chosen.statistics
     true = truths(dataset, statistics)
     if given.model == PRESENCE:
-        estimator, true = PRESENCE, true | {"mean": true_means(dataset)}
+        estimator, true = PRESENCE, true | {"mean": collection.truth(dataset)}
         found = hidden(dataset, statistics, given.runs, epsilon, delta)
     else:
         options: dict[str, Any] = {"epsilon": epsilon, "delta": delta if float(delta) else None}

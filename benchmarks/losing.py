@@ -24,7 +24,7 @@ from hexveil.base import atomic_files
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 import reach  # beside this file
-from reach import truth
+from collection import truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -46,6 +46,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # the files beside this one
 
 import big  # noqa: E402  beside this file
+from collection import truth  # noqa: E402  beside this file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,15 +145,6 @@ def flights() -> hv.Dataset:
         select=hv.Select(min_users=1),
         repeats="keep",
     )
-
-
-def truth(dataset: hv.Dataset) -> Floats:
-    """Return the true average of each cell."""
-    occupancy, scale = dataset.occupancy, dataset.public.lattice
-    assert isinstance(occupancy, hv.Occupancy)
-    sums = np.bincount(occupancy.cell, weights=dataset.sums.total.astype(float))
-    means = float(scale.lower) + float(scale.quantum) * sums / occupancy.records_per_cell
-    return np.asarray(means, dtype=np.float64)
 
 
 def buses(file: str, top: int, proposed: hv.Cells) -> Callable[[argparse.Namespace], hv.Dataset]:

@@ -18,7 +18,6 @@ which it exits with 1:
 from __future__ import annotations
 
 import argparse
-import resource
 import shutil
 import sys
 import tempfile
@@ -80,10 +79,9 @@ def write_day(folder: Path, number: int, rows: int) -> Path:
 
 def seconds(work: Callable[[], object]) -> float:
     """Return the CPU seconds of some work, in all threads."""
-    before = resource.getrusage(resource.RUSAGE_SELF)
+    before = measuring.cpu()
     work()
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return measuring.cpu() - before
 
 
 def read(
@@ -158,17 +156,9 @@ def measure(root: Path, days: int, rows: int, runs: int, file: Path | None = Non
             timings.setdefault(what, []).append(seconds(work))
     alone, added, warm, scanned, published = (min(times) for times in timings.values())
     whole = seconds(lambda: read(source))
-    table = (
-        (f"all {days + 1} days, no cache", whole, ""),
-        (f"{days} days into an empty cache", filled, ""),
-        ("the new day alone, no cache", alone, ""),
-        ("all days, none new", warm, "adding up, cells, numbers"),
-        ("reading the cached pairs once", scanned, ""),
-        ("all days and the new one", added, ""),
-        ("the new day, of all files (dates)", published, ""),
-    )
-    for what, cpu, note in table:
-        print(f"{what:<36}{cpu:>8.2f} CPU-s{cpu / alone:>8.2f} x the day  {note}".rstrip())
+    found = {"all days, no cache": whole, "days into an empty cache": filled}
+    for what, cpu in (found | {what: min(times) for what, times in timings.items()}).items():
+        print(f"{what:<36}{cpu:>8.2f} CPU-s{cpu / alone:>8.2f} x the day")
     size = sum(path.stat().st_size for path in saved.iterdir())
     files = sum(path.stat().st_size for path in source.iterdir())
     print(f"the cache takes {size / files:.2f} of the size of the records")
@@ -183,11 +173,7 @@ def measure(root: Path, days: int, rows: int, runs: int, file: Path | None = Non
         measuring.Measured("incremental", what, sizes, cpu, base, limits={"ratio": most})
         for what, cpu, base, most in targets
     ]
-    measuring.save(file, results)
-    for result in results:
-        verdict = "MISSED" if result.missed() else "ok"
-        print(f"{result.part:<42}{result.ratio:>6.2f}  target {result.limits['ratio']}  {verdict}")
-    return int(any(result.missed() for result in results))
+    return measuring.told(results, file)
 
 
 if __name__ == "__main__":

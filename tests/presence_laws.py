@@ -24,9 +24,10 @@ from hexveil.mechanisms.contract import (
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.model.private_pairs import PrivatePairs
-from hexveil.publishing.presence.presence_release import BookedStages, book_and_draw
+from hexveil.publishing.pipeline import draw_once
 from hexveil.publishing.presence.presence_table import decode_outputs, released_table
 from hexveil.publishing.presence.request_identity import identify
+from hexveil.publishing.privacy_models import any_unit_charge
 from stage_laws import TINY, selection_law
 
 NEW_UNIT = 99
@@ -36,8 +37,9 @@ FEW_NUMBERS, SOME_ROWS = 6, 1
 def release_pairs(pairs, request, *, source, ledger):
     """Return table and facts of a release that is booked and drawn, and whether it was before."""
     plan, facts = request.allocation(), identify(request, source)
-    booked = BookedStages(plan, plan.promise)
-    outputs, is_replay = book_and_draw(PresenceSums(pairs), booked, facts, ledger)
+    with ledger.drawing():
+        charge = any_unit_charge(plan, plan.promise, facts, ledger)
+        outputs, is_replay = draw_once(charge, plan, PresenceSums(pairs), ledger)
     table = released_table(request, decode_outputs(request, outputs))
     return SimpleNamespace(table=table, facts=facts, is_replay=is_replay)
 

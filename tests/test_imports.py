@@ -76,8 +76,7 @@ TABLE = {
             ("geopandas", "published_numbers.py"),
             ("matplotlib", "published_numbers.py"),
             ("matplotlib", "columns/column_release.py"),
-            ("jsonschema", "verification/columns/column_checks.py"),
-            ("jsonschema", "verification/verify.py"),
+            ("jsonschema", "verification/files/checked_files.py"),
             ("cryptography", "signing.py"),
             ("pyogrio", "catalogue/vector_tiles.py"),
         ),
@@ -87,9 +86,7 @@ TABLE = {
         BASE,
         ("numpy", "pyarrow", "jinja2", "markupsafe"),
         (
-            ("matplotlib", "notebook/matplotlib_drawing.py"),
-            ("matplotlib", "notebook/graded_hexagons.py"),
-            ("matplotlib", "notebook/histogram_drawing.py"),
+            ("matplotlib", "notebook/axes_drawing.py"),
             ("scipy", "geography/location.py"),
         ),
     ),
@@ -98,7 +95,6 @@ TABLE = {
         (*BASE, "accounting", "mechanisms", "planning", "records"),
         ("numpy", "pyarrow"),
         (
-            ("matplotlib", "error_chart.py"),
             ("matplotlib", "figure_style.py"),
             ("scipy", "city"),
         ),

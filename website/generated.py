@@ -19,7 +19,6 @@ from hexveil.cli.endings import Failure
 from hexveil.cli.options import FIELDS_PANEL
 from hexveil.config.fields import FIELDS, option
 from hexveil.publishing.manifest import schema
-from hexveil.publishing.presence.presence_manifest import presence_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -316,7 +315,7 @@ def manifest_tables(whole: dict[str, Any], level: str) -> Iterator[str]:
 def manifest_page(_: str = "") -> str:
     """Return the page of the schemas of both models."""
     whole = schema()
-    private = described_alike(presence_schema(), MEANINGS | dict(all_descriptions(whole)))
+    private = described_alike(schema("presence"), MEANINGS | dict(all_descriptions(whole)))
     parts = [
         "# The manifest",
         (
@@ -336,7 +335,7 @@ def manifest_page(_: str = "") -> str:
             "value `distributions`, in `plan.components` the noise and the losses of each "
             "component (with a delta also as squares of mu, and in `cells` squared weights), and "
             "in `moments` and `scores` the sections of means, variances and mean scores "
-            "(`publishing/distribution/distribution_schema.py`)."
+            "(`distributions` in the schema)."
         ),
     ]
     parts += manifest_tables(whole, "##")
@@ -344,9 +343,8 @@ def manifest_page(_: str = "") -> str:
         "## Private presence",
         (
             "A release with [private presence](../how-to/private-presence.md) has a manifest of "
-            "its own kind ([presence_manifest.schema.json](../../src/hexveil/publishing/presence/"
-            "presence_manifest.schema.json)): `model` is `presence`. It has neither counts nor "
-            "losses of single units, since these are private."
+            "its own kind (`presence` in the schema): `model` is `presence`. It has neither counts "
+            "nor losses of single units, since these are private."
         ),
         *manifest_tables(private, "###"),
     ]

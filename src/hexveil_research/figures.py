@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hexveil import Occupancy
     from hexveil.mechanisms.priors import ValueDistribution
     from hexveil.records.dataset import Dataset
-    from hexveil.simulation.cell_selection import CellSelector
+    from hexveil.simulation.private_study_output import CellSelector
     from hexveil_research.papers.running import Report
     from hexveil_research.papers.study import Outcome, Study
 

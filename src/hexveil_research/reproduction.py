@@ -22,7 +22,7 @@ from hexveil.cli.output import formatting
 from hexveil.config import Run  # noqa: TC001  the parser reads annotations
 from hexveil.records.progress import show_progress
 from hexveil.simulation import private_study_output, value_distributions
-from hexveil.simulation.cell_selection import select_cell_by_text
+from hexveil.simulation.private_study_output import select_cell_by_text
 from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
 

@@ -42,7 +42,7 @@ MEASURES = {
     "mechanisms/cell_blocks/block_plans.py", "mechanisms/cell_blocks/block_stage.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/contribution.py",
-    "mechanisms/presence/count_map.py", "mechanisms/presence/unit_votes.py",
+    "mechanisms/presence/count_map.py",
     "mechanisms/pooled_histogram.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip
@@ -60,8 +60,8 @@ TAKERS = {
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}
 """Functions of `mechanisms/single_cell/` that run a study on simulated sums."""
-RELEASERS = {"publishing/pipeline.py", "publishing/presence/presence_release.py"}
-"""Modules that release: one for each privacy model."""
+RELEASERS = {"publishing/pipeline.py"}
+"""The module that releases."""
 KNOCKS = RELEASERS | {"hexveil_research/audit/run.py"}
 """Modules that call the noise door, or make the source that does."""
 SAMPLERS = {"_measurement", "_gaussian", "_selection"}

@@ -21,7 +21,7 @@ import pytest
 
 from attack import folder_kinds
 from hexveil.base.errors import InputError
-from hexveil.cli.commands.verify_command import lines
+from hexveil.cli.commands.check_command import lines
 from hexveil.publishing import folder as folders
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive

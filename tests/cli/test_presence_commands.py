@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.publishing.presence import presence_release
+from hexveil.publishing import pipeline
 
 RUN = """\
 source = "cars.csv"
@@ -472,7 +472,7 @@ SHAPES = ("--set", "plan.statistics=p50,share<30")
 )
 def test_nothing_but_noise_depends_on_the_records(changed, options, tmp_path, call, monkeypatch):
     """With noise that ignores records, neighbours leave the same bytes, messages and exit code."""
-    monkeypatch.setattr(presence_release, "VettedNoise", DeafNoise)
+    monkeypatch.setattr(pipeline, "VettedNoise", DeafNoise)
     monkeypatch.setenv("COLUMNS", "100")
     base = left_behind(tmp_path / "base", call, records(), *options)
     other = left_behind(tmp_path / "othr", call, NEIGHBOURS[changed], *options)
@@ -498,7 +498,7 @@ def test_broken_twins_are_found(tmp_path, call, monkeypatch):
     """The comparison sees a plan whose fleet is counted, and a folder without its missing cells."""
     from hexveil.cli import planned_release  # noqa: PLC0415  replaced below
 
-    monkeypatch.setattr(presence_release, "VettedNoise", DeafNoise)
+    monkeypatch.setattr(pipeline, "VettedNoise", DeafNoise)
     monkeypatch.setenv("COLUMNS", "100")
     true_release = planned_release.publish_numbers
 

@@ -11,9 +11,9 @@ from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs, PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.pooled_histogram import user_histogram
-from hexveil.mechanisms.presence import unit_votes
+from hexveil.mechanisms.presence import contribution
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.unit_votes import value_votes
+from hexveil.mechanisms.presence.contribution import value_votes
 from presence_laws import ExactPresenceLoss, PresenceWorld
 from stage_laws import ExactLoss, Problem
 
@@ -79,7 +79,7 @@ def test_a_unit_moves_gaussian_bins_by_less_than_is_stated(votes):
 
 def test_full_votes_for_every_pair_are_found(monkeypatch):
     """A unit that votes fully with each of its pairs moves the bins by more than is stated."""
-    monkeypatch.setattr(unit_votes, "_even_votes", lambda pairs: np.full_like(pairs.cell, PARTS))
+    monkeypatch.setattr(contribution, "_even_votes", lambda pairs: np.full_like(pairs.cell, PARTS))
     with pytest.raises(AssertionError, match="more than is stated"):
         presence_loss()
 

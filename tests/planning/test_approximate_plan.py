@@ -69,7 +69,7 @@ from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.target_errors import SeparateTargets
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier import dossier as render_dossier
-from hexveil.publishing.verification import loss_checks, square_checks
+from hexveil.publishing.verification import loss_checks
 from hexveil.publishing.verification.release_statements import ReleaseStatements
 from publishing.setting import dataset_of
 from stage_laws import moves_of, selection_law
@@ -581,7 +581,7 @@ def test_a_release_with_ranges_of_cells_is_checked(tmp_path, monkeypatch):
     forged = copy.deepcopy(manifest)
     forged["cells"][0]["noised"][0]["scale"] *= 0.3
     stated = ReleaseStatements.from_release(forged, made.to_arrow())
-    assert "by the scales" in " ".join(square_checks.check_squares(stated))
+    assert "by the scales" in " ".join(loss_checks.find_problems(stated))
 
 
 # ---- requests ----
@@ -671,7 +671,7 @@ def test_variances_are_released_and_checked(clipping_range, statistics, limit, t
     for cell in forged["cells"]:
         cell["noised"][-1]["scale"] *= 0.05
     stated = ReleaseStatements.from_release(forged, made.to_arrow())
-    found = " ".join(square_checks.check_squares(stated))
+    found = " ".join(loss_checks.find_problems(stated))
     assert "by the scales" in found
     # Compared with a pure release, and rolled up, by the law of the noise of either.
     if "mean" in statistics:
@@ -739,7 +739,7 @@ def test_a_release_books_squares_and_its_folder_is_checked(tmp_path):
         forged = copy.deepcopy(manifest)
         edit(forged)
         stated = ReleaseStatements.from_release(forged, table)
-        found = loss_checks.find_problems(stated, square_checks.check_squares)
+        found = loss_checks.find_problems(stated)
         assert message in " ".join(found), name
     pure = hv.plan(dataset, epsilon=1, clipping_range="bounds", advise=False)
     with pytest.raises(InputError, match="opened with delta"):

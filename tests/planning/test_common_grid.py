@@ -7,12 +7,12 @@ import pytest
 
 import hexveil as hv
 from hexveil.cli.output.grid_text import common_lines
-from hexveil.planning.feasibility.capacity import Capacity
-from hexveil.planning.feasibility.common_grid import (
+from hexveil.planning.feasibility.advice import (
     DeclaredAssessment,
     choose_common_grids,
     common_grids,
 )
+from hexveil.planning.feasibility.capacity import Capacity
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
 
 OFFER = GridAssessment(

@@ -14,6 +14,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.accounting.error_model import LN20
+from hexveil.accounting.noise_law import LAPLACE
 from hexveil.mechanisms import noise
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.one_range import PrivateRange
@@ -24,7 +25,7 @@ from hexveil.publishing.estimates.quality_grades import grade_against_map
 from hexveil.publishing.estimates.surplus import PosteriorEstimates
 from hexveil.publishing.estimates.table import build_table, cells_cut_off
 from hexveil.publishing.verification import verify
-from hexveil.publishing.verification.accuracy_checks import check_accuracy
+from hexveil.publishing.verification.moment_numbers import check_accuracy
 from publishing.setting import dataset_of, hexagons
 
 CELLS, USERS, FAST = 16, 240, 54.3
@@ -284,10 +285,12 @@ def test_noise_with_a_widened_interval_is_no_forgery():
         "accuracy": accuracy_statement(loud, table, posterior),
         "plan": {"statistics": ["mean"]},
     }
-    assert list(check_accuracy(table, manifest)) == []
+    assert list(check_accuracy(table, manifest, LAPLACE)) == []
     place = table.column_names.index("mean_quality")
     forged = table.set_column(place, "mean_quality", pa.array(["good", "good"]))
-    assert "mean_quality is not that of its interval." in list(check_accuracy(forged, manifest))
+    assert "mean_quality is not that of its interval." in list(
+        check_accuracy(forged, manifest, LAPLACE)
+    )
 
 
 @pytest.mark.slow

@@ -24,8 +24,7 @@ from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
-from hexveil.publishing.distribution.releasable_plans import sums_of
-from hexveil.publishing.private_sums import private_sums
+from hexveil.publishing.private_sums import private_sums, sums_of
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.records.dataset import Dataset
 from hexveil.records.distributed_sums import DistributedSums

@@ -3,11 +3,9 @@
 import json
 import shutil
 
-import pyarrow.parquet as pq
 import pytest
 
 from hexveil.publishing.verification import verify
-from hexveil.publishing.verification.files import file_comparison
 from publishing.releases import (
     forge_json,
     forge_manifest,
@@ -129,21 +127,3 @@ def test_words_of_another_version_are_not_compared(folders, tmp_path):
     found = verify.check_folder(place)
     assert found.problems == ()
     assert any("words of README.txt" in one for one in found.unknown)
-
-
-def test_every_column_of_a_release_has_a_type(folders):
-    """The types that are expected of columns are those that releases have."""
-    from hexveil.publishing.verification.files import untrusted_files  # noqa: PLC0415  beside what it is about
-
-    for place in folders.values():
-        for field in pq.read_schema(place / "cells.parquet"):
-            if field.name in ("lat", "lon"):  # of hexagons: a label of this name is text
-                continue
-            wanted = untrusted_files.expected_type(field.name)
-            assert field.type.id == wanted.id, field.name
-    assert (
-        file_comparison.without_geometry(
-            pq.read_table(folders["map"] / "cells.parquet")
-        ).num_columns
-        > 10
-    )

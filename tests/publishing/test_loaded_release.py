@@ -99,14 +99,14 @@ def test_the_table_is_the_one_that_was_checked(made, tmp_path, monkeypatch):
     """A file exchanged after the check changes nothing: it is not read a second time."""
     released, folder = made
     place = shutil.copytree(folder, tmp_path / "map")
-    compare = verify.file_comparison.compare_readme
+    compare = verify.file_comparison.compare_texts
 
     def exchanging(*arguments):
         yield from compare(*arguments)
         pq.write_table(pa.table({"x": [1]}), place / "cells.parquet")
         (place / "manifest.json").write_text("{}", "utf-8")
 
-    monkeypatch.setattr(verify.file_comparison, "compare_readme", exchanging)
+    monkeypatch.setattr(verify.file_comparison, "compare_texts", exchanging)
     loaded = hv.load(place)
     assert loaded.table.equals(released.table)
     assert loaded.manifest["dataset"]["value"] == "speed"

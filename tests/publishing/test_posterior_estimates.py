@@ -11,8 +11,7 @@ from hexveil.publishing.estimates.posterior_estimates import (
 )
 from hexveil.publishing.verification import verify
 from hexveil.smoothing import Smoothed
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 from publishing.releases import forge_manifest
 from publishing.test_cut_off import CELLS, FAST, drawing, highway, planned
 

@@ -7,7 +7,8 @@ from fractions import Fraction
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.publishing.verification import loss_checks, recomputed_losses, verify
+from hexveil.publishing.manifest import epsilon_text
+from hexveil.publishing.verification import recomputed_losses, verify
 from hexveil.publishing.verification.recomputed_losses import LossRange
 from hexveil.publishing.verification.release_statements import ReleaseStatements
 from publishing.releases import (
@@ -106,10 +107,10 @@ def cheaper(place):
         for key in ("max", "p99", "p90", "median", "mean"):
             half[key] /= 2
         spent = half["max"]
-        text = loss_checks.epsilon_text(Fraction(spent))
+        text = epsilon_text(Fraction(spent))
         manifest["guarantee"] |= {
             "epsilon_spent": text,
-            loss_checks.FACTOR_FIELD: math.exp(spent),
+            "probability_factor": math.exp(spent),
         }
         for step in manifest["plan"]["privacy_steps"]:
             step["epsilon"] = str(float(step["epsilon"]) / 2)
@@ -138,7 +139,7 @@ FORGED = {
     ),
     "another factor": (
         "means",
-        stated("guarantee", loss_checks.FACTOR_FIELD, to=lambda x: x / 2),
+        stated("guarantee", "probability_factor", to=lambda x: x / 2),
         "not e to the power",
     ),
     "less spent": (
@@ -172,7 +173,7 @@ FORGED = {
         "cannot be compared",
     ),
     "wider bounds": (
-        "means", stated("cells", 0, "upper", to=lambda x: 2 * x), "are not within those",
+        "means", stated("cells", 0, "upper", to=lambda x: 2 * x), "are not those of the values",
     ),
     "a finer quantum": (
         "means", stated("bounds", "quantum", to=lambda _: "0.01"), "the grid of the mean",

@@ -9,8 +9,7 @@ from hexveil.accounting.noise_law import Laplace
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.publishing.estimates.posterior_estimates import estimate_looks
 from hexveil.publishing.estimates.surplus import PooledView
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 BOUNDS, CELLS, USERS = (0.0, 64.0), 6, 500
 SPREAD = UserMeanSpread(12.0, 4.0, 4.0, 4.0)

@@ -11,6 +11,8 @@ from hexveil.publishing.verification.files import untrusted_files
 from hexveil.publishing.verification.files.parquet_pages import read_pages
 from hexveil.publishing.verification.files.untrusted_files import ImplausibleError
 
+TYPES = {"users": pa.int64(), "mean_raw": pa.float64()}
+
 
 def good(rows=100):
     """Return a table as a release has one."""
@@ -41,7 +43,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path, layout):
     """Whatever the layout, the table and its metadata come back."""
     table = good().replace_schema_metadata({"value": "speed"})
     path = write(tmp_path, table, **layout)
-    assert untrusted_files.read_table(path, 100, 2_000).equals(table, check_metadata=True)
+    assert untrusted_files.read_table(path, 100, 2_000, TYPES).equals(table, check_metadata=True)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -100,14 +102,14 @@ def test_a_table_that_no_release_has_is_refused(tmp_path, kind):
     table, layout, sentence = REFUSED[kind]
     path = write(tmp_path, table, **layout)
     with pytest.raises(ImplausibleError, match=sentence):
-        untrusted_files.read_table(path, 100, 2_000)
+        untrusted_files.read_table(path, 100, 2_000, TYPES)
 
 
 def test_a_column_twice_is_refused(tmp_path):
     """Two columns of one name could be told apart by one reader and not by another."""
     path = write(tmp_path, good().append_column("cell", good()["cell"]))
     with pytest.raises(ImplausibleError, match="a column twice"):
-        untrusted_files.read_table(path, 100, 2_000)
+        untrusted_files.read_table(path, 100, 2_000, TYPES)
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"x" * 100, b"\xff\xff\xff\x7fPAR1"])
@@ -115,7 +117,7 @@ def test_what_has_no_footer_is_refused(tmp_path, data):
     """Too short a file, and a footer longer than the file, are told at once."""
     (tmp_path / "cells.parquet").write_bytes(data)
     with pytest.raises(ImplausibleError, match="no footer"):
-        untrusted_files.read_table(tmp_path / "cells.parquet", 1, 100)
+        untrusted_files.read_table(tmp_path / "cells.parquet", 1, 100, TYPES)
 
 
 def make(kind, path):
@@ -182,7 +184,7 @@ def test_a_broken_footer_never_ends_the_process(tmp_path):
     for at in range(start, len(whole) - 8, 3):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :])
         try:
-            untrusted_files.read_table(path, 100, 2_000)
+            untrusted_files.read_table(path, 100, 2_000, TYPES)
         except (ValueError, OSError, pa.ArrowException):
             refused += 1
     assert refused > 100

@@ -1,7 +1,5 @@
 """Counts by bin: the same whole numbers from every engine and source, in both privacy models."""
 
-from pathlib import Path
-
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -10,9 +8,8 @@ import pytest
 
 from hexveil.model.cells import Labels
 from hexveil.records import Select, from_sums, read
+from hexveil.records.duckdb import fast_path
 from hexveil.records.duckdb.caching import cached_reading
-from hexveil.records.duckdb.packing import merged_entries, packed_records
-from hexveil.records.sources import merged_packs
 from hexveil.records.sql import sums_query
 from records.engines import PANDAS
 
@@ -96,10 +93,10 @@ def units_of(dataset):
 @pytest.mark.slow
 def test_the_engine_and_packing_agree(records, expected, monkeypatch):
     """Grouped by the engine, or packed and sorted: with and without repeats, a cell left out."""
-    packing, used = packed_records.sum_pairs, []
-    monkeypatch.setattr(packed_records, "MIN_RECORDS", 1)
+    packing, used = fast_path._Sums.of_records, []
+    monkeypatch.setattr(fast_path, "MIN_RECORDS", 1)
     monkeypatch.setattr(
-        packed_records, "sum_pairs", lambda *a, **k: used.append(1) or packing(*a, **k)
+        fast_path._Sums, "of_records", lambda *a, **k: used.append(1) or packing(*a, **k)
     )
     for repeats in ("drop", "keep"):
         assert told(read(records, **VALUES, repeats=repeats)) == expected["values", repeats]
@@ -111,14 +108,10 @@ def test_the_engine_and_packing_agree(records, expected, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["packed", "grouped", "packs"])
+@pytest.mark.parametrize("way", ["sorted", "grouped"])
 def test_a_cache_keeps_counts_by_bin(days, expected, tmp_path, monkeypatch, way):
-    """Days that are added up, by this program or by the engine, and from packs of days."""
-    if way == "grouped":
-        monkeypatch.setattr(merged_entries, "_BYTES_OF_PAIR", 1 << 40)
-    if way == "packs":
-        monkeypatch.setattr(merged_packs, "FAN_OUT", 2)
-        monkeypatch.setattr(packed_records, "MIN_RECORDS", 1)
+    """Days that are added up, by the fast path or by the engine."""
+    monkeypatch.setattr(fast_path, "MIN_RECORDS", 1 if way == "sorted" else 10**9)
     cached = {"cache": tmp_path / "cache", "version": "1"}
     scanned, scan = [], cached_reading._CachedReading._scanned
     monkeypatch.setattr(
@@ -139,7 +132,6 @@ def test_a_cache_keeps_counts_by_bin(days, expected, tmp_path, monkeypatch, way)
     other = read(days, **(VALUES | cached | {"statistics": "share<20"}))
     assert other.sums.bins.count.sum() == other.occupancy.n_records
     assert sum(scanned) == 3 * DAYS
-    assert bool(list(Path(cached["cache"]).glob("*.pack"))) == (way == "packs")
 
 
 @pytest.mark.parametrize("repeats", ["drop", pytest.param("keep", marks=pytest.mark.slow)])

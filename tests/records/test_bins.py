@@ -13,8 +13,7 @@ from hexveil.model.cells import Labels
 from hexveil.model.pair_bins import PairBins
 from hexveil.records import Select, from_sums, read
 from hexveil.records.bin_number import bin_number
-from hexveil.records.duckdb import session
-from hexveil.records.duckdb.packing import packed_records
+from hexveil.records.duckdb import fast_path, session
 from hexveil.records.sql import sums_query
 
 ASKED = ("mean", "p50", "share<10", "share>30.5", "histogram")
@@ -69,24 +68,24 @@ def test_counts_are_those_of_a_loop(records, binned):
     assert binned.sums.bins.count.sum() == binned.occupancy.n_records
 
 
-@pytest.mark.parametrize("n_ranges", [1, 3])
-def test_packed_records_have_the_same_counts(records, binned, monkeypatch, n_ranges):
+@pytest.mark.parametrize("n_parts", [1, 3])
+def test_sorted_records_have_the_same_counts(records, binned, monkeypatch, n_parts):
     """Records that are sorted beside the engine are counted as those that it groups."""
     numbers = records.set_column(2, "speed", records["speed"].fill_null(0.0))
     plain = read(numbers, **COLUMNS, select=Select(min_users=2), statistics=ASKED, max_bad_rows=0.5)
     assert rows_of(plain) == rows_of(binned)
-    monkeypatch.setattr(packed_records, "MIN_RECORDS", 1)
-    if n_ranges > 1:
+    monkeypatch.setattr(fast_path, "MIN_RECORDS", 1)
+    if n_parts > 1:
         monkeypatch.setattr(session, "SORTABLE_PER_BYTE", 230 / 2**30)
     used = []
-    packing = packed_records.sum_pairs
+    packing = fast_path._Sums.of_records
     monkeypatch.setattr(
-        packed_records, "sum_pairs", lambda *a, **k: used.append(1) or packing(*a, **k)
+        fast_path._Sums, "of_records", lambda *a, **k: used.append(1) or packing(*a, **k)
     )
     packed = read(
         numbers, **COLUMNS, select=Select(min_users=2), statistics=ASKED, max_bad_rows=0.5
     )
-    assert len(used) >= n_ranges
+    assert len(used) >= n_parts
     assert rows_of(packed) == rows_of(binned)
     assert np.array_equal(packed.sums.total, binned.sums.total)
 

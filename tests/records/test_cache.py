@@ -20,9 +20,9 @@ from examples import examples
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
+from hexveil.records.duckdb import fast_path
 from hexveil.records.duckdb.caching import cached_reading, file_groups
 from hexveil.records.duckdb.formats import parquet_files
-from hexveil.records.duckdb.packing import packed_records
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sources import cache as cached_files
@@ -181,7 +181,7 @@ def test_cached_sums_are_those_of_reading_at_once(files, grid, rule, fewest):
         for number, rows in enumerate(files):
             pq.write_table(arrow(rows), source / f"{number}.parquet")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(packed_records, "MIN_RECORDS", fewest)
+            patch.setattr(fast_path, "MIN_RECORDS", fewest)
             agree(source, Path(name) / "cache", **arguments)
 
 
@@ -205,7 +205,7 @@ def test_every_unit_grid_and_way_with_repeats_agrees(
     days, place, monkeypatch, grid, unit, repeats, fewest
 ):
     """Units, hexagons with and without slots, labels; more cells and users than a day has."""
-    monkeypatch.setattr(packed_records, "MIN_RECORDS", fewest)
+    monkeypatch.setattr(fast_path, "MIN_RECORDS", fewest)
     select = Select(min_users=5, top=6, box=(21.0, 52.1, 21.09, 52.3), hours="3-20")
     labels = {"lat": None, "lon": None} if isinstance(grid, Labels) else {}
     if labels:
@@ -229,7 +229,7 @@ def test_files_sorted_and_files_grouped_are_added_up(tmp_path, place, monkeypatc
     source, more = fill(tmp_path / "days", days=1), {"privacy_unit": unit, "timezone": "UTC"}
     for number, fewest in enumerate((SORTED, GROUPED, SORTED)):
         pq.write_table(day(number), source / f"day{number}.parquet")
-        monkeypatch.setattr(packed_records, "MIN_RECORDS", fewest)
+        monkeypatch.setattr(fast_path, "MIN_RECORDS", fewest)
         found = ask(source, cache=place, **more)
     tables = [pq.read_schema(path) for path in place.glob("*.pairs")]
     assert len(tables) == 3
@@ -656,14 +656,14 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
 
 def test_an_entry_that_goes_while_it_is_added_up_is_told(days, place, monkeypatch):
     """Another process that clears the folder meanwhile makes no wrong sums."""
-    merged = cached_reading._CachedReading._merged
+    added_up = cached_reading._CachedReading._added_up
 
-    def cleared(self, entries, left_out):
+    def cleared(self, tables, left_out):
         for path in place.glob("*.pairs"):
             path.unlink()
-        return merged(self, entries, left_out)
+        return added_up(self, tables, left_out)
 
-    monkeypatch.setattr(cached_reading._CachedReading, "_merged", cleared)
+    monkeypatch.setattr(cached_reading._CachedReading, "_added_up", cleared)
     with pytest.raises(StorageError, match="changed by somebody else"):
         ask(days, cache=place)
 

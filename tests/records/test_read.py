@@ -22,8 +22,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.records.duckdb import grid_rollup, refusals
-from hexveil.records.duckdb.packing import packed_records
+from hexveil.records.duckdb import fast_path, refusals
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from records import oracle
@@ -573,7 +572,7 @@ def by_place(top=None):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("top", [None, 2])
-def test_counts_are_added_up_in_memory_as_the_engine_does(monkeypatch, top):
+def test_counts_are_added_up_beside_the_engine_as_by_it(monkeypatch, top):
     """Grids of both kinds, per user and per day: the same cells, pairs and counts each way."""
     labels = spread(cells=Labels("route", "side"), select=Select(min_users=2, top=top))
     asked_of = ((by_place(top), GRIDS), (labels, (Labels("side"), Labels("side", "route"))))
@@ -581,16 +580,10 @@ def test_counts_are_added_up_in_memory_as_the_engine_does(monkeypatch, top):
         for unit in ("user", "user-day"):
             in_memory = tuple(dataset.public.recount(asked, unit))
             with monkeypatch.context() as patch:
-                patch.setattr(grid_rollup, "MOST_COUNTS", -1)
-                by_engine = tuple(dataset.public.recount(asked, unit))
-                # Each grid of many counts is packed by itself.
-                patch.setattr(packed_records, "MIN_RECORDS", 0)
-                by_packing = tuple(dataset.public.recount(asked, unit))
-                # Few counts of many records, which are packed on the finest grid.
-                patch.setattr(grid_rollup, "MOST_COUNTS", FEW)
-                few = tuple(dataset.public.recount(asked, unit))
+                patch.setattr(fast_path, "MIN_RECORDS", 0)
+                sorted_beside = tuple(dataset.public.recount(asked, unit))
             assert any(facts is not None for facts in in_memory)
-            for one, other in zip(in_memory * 3, by_engine + by_packing + few, strict=True):
+            for one, other in zip(in_memory, sorted_beside, strict=True):
                 assert (one is None) == (other is None)
                 if one is not None:
                     assert one.occupancy.fingerprint == other.occupancy.fingerprint
@@ -605,11 +598,10 @@ def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, 
     """Where memory holds no pairs, each grid's are in blocks, and the same as in memory."""
     dataset = by_place()
     in_memory = tuple(dataset.public.recount(GRIDS, "user-day"))
-    monkeypatch.setattr(grid_rollup, "MOST_COUNTS", -1)
     # The pairs of the data set itself take all that there is, or those of another grid would.
     monkeypatch.setattr(refusals, "BYTES_OF_HELD_PAIR" if packed else "BYTES_OF_PAIR", 10**12)
     if packed:
-        monkeypatch.setattr(packed_records, "MIN_RECORDS", 0)
+        monkeypatch.setattr(fast_path, "MIN_RECORDS", 0)
     in_blocks = tuple(dataset.public.recount(GRIDS, "user-day"))
     for held, found in zip(in_memory, in_blocks, strict=True):
         assert not found.occupancy.is_local

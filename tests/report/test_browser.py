@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hexveil.publishing.published_numbers import Release
-from hexveil.report import render, render_columns
+from hexveil.report import render
 from hexveil.report.derived.derived_page import render_derived
 
 pytestmark = pytest.mark.browser
@@ -611,7 +611,7 @@ def two_columns(city) -> tuple:
         "heading": "Average of speed, delay",
     }
     tables = {"speed": (city.table, city.manifest), "delay": (delays, second)}
-    return render_columns(city.table, manifest, tables, context=city.context), rows
+    return render(city.table, manifest, columns=tables, context=city.context), rows
 
 
 def test_a_value_column_is_chosen(show, city, two_columns):

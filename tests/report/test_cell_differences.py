@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.report.cell_differences import ComparableNumbers, shown_interval, unknown_ends
+from hexveil.report.cell_differences import ComparableNumbers, unknown_ends
 from hexveil.report.manifest_view import ManifestView
 
 
@@ -53,7 +53,7 @@ def test_the_page_has_the_numbers_and_the_bias_of_raw_averages(city):
     """Shown are raw numbers: their stated bias is taken out of the distances, and added in full."""
     view = ManifestView.from_manifest(city.manifest)
     cells = ComparableNumbers.of(city.table, view)
-    number, low, high = shown_interval(city.table, view)
+    number, (low, high) = view.shown_numbers(city.table), view.shown_limits(city.table)
     bias = city.table["mean_bias"].to_numpy()
     assert np.allclose(cells.number, number, atol=1e-3)
     assert (cells.below + cells.bias >= number - low - 1e-9).all()
@@ -113,7 +113,7 @@ def test_intervals_of_differences_hold_the_truth(tmp_path, options):
         difference = true[first] - true[second]
         held.append(((found.low <= difference) & (difference <= found.high)).mean())
     assert np.mean(held) > 0.9
-    _, low, high = shown_interval(made_release.table, view)
+    low, high = view.shown_limits(made_release.table)
     disjoint = (low[first] > high[second]) | (high[first] < low[second])
     assert found.is_told.sum() >= disjoint.sum()
     one = made_release.difference(cells[0], cells[1])

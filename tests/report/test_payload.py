@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.report import background as module
-from hexveil.report.manifest_view import ManifestView
-from hexveil.report.payload import colour_ends, opening_slot, payload, slot_text, ticks
+from hexveil.report.payload import colour_ends, draw_map, opening_slot, slot_text, ticks
+from hexveil.report.shown_column import ShownColumn
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,16 @@ def test_values_that_are_no_number_are_left_blank(city):
     """A value that is not a number becomes null, which the page shows as a dash."""
     index = city.table.column_names.index("mean_raw")
     table = city.table.slice(0, 2).set_column(index, "mean_raw", [[float("nan"), 1.25]])
-    data = payload(table, ManifestView.from_manifest(city.manifest))
+    shown = ShownColumn.of(table, city.manifest, table["cell"].to_pylist())
+    data = shown.describe(shown.views[0])
     assert data["columns"]["value"] == [None, 1.2]
     assert colour_ends(np.array([np.nan]), ["good"]) == (0.0, 1.0)
 
 
 def context_of(city, lines) -> list:
     context = {"type": "MultiLineString", "coordinates": lines}
-    return payload(city.table, ManifestView.from_manifest(city.manifest), context=context)["map"][
-        "context"
-    ]
+    hexagons = list(dict.fromkeys(city.table["hexagon"].to_pylist()))
+    return draw_map(hexagons, context, geography=False)["context"]
 
 
 def test_lines_far_away_are_cut_off(city):

@@ -11,8 +11,7 @@ from hexveil.mechanisms.presence.presence_decoding import PresenceMap
 from hexveil.mechanisms.presence.shape_decoding import ShapeMap
 from hexveil.publishing.presence.presence_manifest import presence_sections
 from hexveil.publishing.presence.presence_table import released_table
-from hexveil.report import statistic_choice
-from hexveil.report.presence.presence_page import render_presence
+from hexveil.report import render, shown_column
 from hexveil.report.promise_wording import assumptions, neighbours, not_protected, promise
 
 BOX = (20.9, 52.1, 21.1, 52.3)
@@ -59,7 +58,7 @@ def page_of(cells, n_closed, statistics=()):
         | {"open_from": 3.0, "false_openings": 1.0}
         | ({"bins": 4} if statistics else {}),
     }
-    html = render_presence(table, manifest)
+    html = render(table, manifest)
     return html, table, json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
 
 
@@ -181,7 +180,7 @@ def test_every_statistic_can_be_chosen(show):
 
 def test_a_large_page_leaves_the_histogram_to_the_tables(monkeypatch):
     """Bins would make it too large for a browser; it says where they are."""
-    monkeypatch.setattr(statistic_choice, "MAX_NUMBERS", 50)
+    monkeypatch.setattr(shown_column, "MAX_NUMBERS", 50)
     html, _, data = page_of(hv.Labels("road", values=["A4", "A8", "B10"]), 1, SHAPES)
     assert (len(data["choices"]), data["bins"]) == (3, None)
     assert "cells.csv has the histogram" in html

@@ -1,4 +1,4 @@
-"""Tests of `hexveil.simulation.cell_selection`: every way to name a cell, and what is refused."""
+"""Every way to name a cell of a study, and what is refused."""
 
 import datetime as dt
 
@@ -7,7 +7,7 @@ import pytest
 
 from hexveil import Cells, InputError, Labels, OneCell
 from hexveil.model.cells import CellTable
-from hexveil.simulation.cell_selection import select_cell, some_cells
+from hexveil.simulation.private_study_output import select_cell, some_cells
 
 NEAR, FAR = int("85608b3bfffffff", 16), int("85608b33fffffff", 16)
 SEVEN, EIGHT = 7 * 3600, 8 * 3600

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 BOUNDS = (0.0, 100.0)
 

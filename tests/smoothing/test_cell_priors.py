@@ -9,10 +9,9 @@ from hypothesis import given
 from scipy import stats
 
 from examples import examples
-from hexveil.smoothing.clipping_model import cell_priors
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign
-from hexveil.smoothing.clipping_model.cell_priors import CellPrior, fit_parameters
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
+from hexveil.smoothing import cell_priors
+from hexveil.smoothing.cell_priors import CellPrior, fit_parameters
+from hexveil.smoothing.user_mean_law import CellDesign, UserMeanSpread
 from smoothing.clipped_cells import BOUNDS, even_design
 
 SPREAD = UserMeanSpread(40.0, 10.0, 10.0, 6.0)

@@ -12,14 +12,9 @@ from scipy import integrate
 from examples import examples
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_columns import ListedWeights
-from hexveil.smoothing.clipping_model import clipped_observations
-from hexveil.smoothing.clipping_model.bin_quantiles import invert_rows
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import (
-    UserMeanLaw,
-    log_likelihood,
-    model_look,
-)
+from hexveil.smoothing import user_mean_law
+from hexveil.smoothing.clipped_posterior import log_likelihood, model_look
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanLaw, invert_rows
 from smoothing.clipped_cells import BOUNDS, even_design
 
 deviations = st.floats(0.5, 20.0)
@@ -118,7 +113,7 @@ def test_without_a_cut_only_weights_leave_a_misfit():
     assert exact.expected == pytest.approx(law.mean(modes))
     assert exact.misfit_squares == pytest.approx(0.0, abs=1e-6)
     design = CellDesign(np.array([30]), *(np.array([x]) for x in (0.04, 0.03, 0.02, 0.5)))
-    drift = clipped_observations.WEIGHT_DRIFT
+    drift = user_mean_law.WEIGHT_DRIFT
     stated = 16.0 * (0.02 + (drift * 0.5) ** 2)
     assert model_look(law, design, modes, ends, whole).misfit_squares == pytest.approx(
         stated, rel=1e-4

@@ -7,11 +7,10 @@ from hypothesis import given
 from scipy import stats
 
 from examples import examples
-from hexveil.smoothing.clipping_model import clipped_observations, clipped_posterior
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.cell_priors import CellPosterior, MapParameters
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
-from hexveil.smoothing.clipping_model.clipped_posterior import fit
+from hexveil.smoothing import clipped_posterior
+from hexveil.smoothing.cell_priors import CellPosterior, MapParameters
+from hexveil.smoothing.clipped_posterior import fit
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 from smoothing.clipped_cells import BOUNDS, draw_cells, even_design, look
 
 SPAN = BOUNDS[1] - BOUNDS[0]
@@ -58,8 +57,8 @@ def test_quantiles_are_those_of_integrals(numbers, ranges, scales, monkeypatch):
     """Median and interval of a cell are those that brute force gives, parameters being known."""
     one_node(monkeypatch, 41.0, 5.0)
     for name, value in (("LOG_SPREAD_SD", 0.0), ("TAIL_EXCESS", 0.0)):
-        monkeypatch.setattr(clipped_observations, name, value)
-    monkeypatch.setattr(clipped_observations, "SPREAD_MULTIPLES", ((1.0, 1.0),))
+        monkeypatch.setattr(clipped_posterior, name, value)
+    monkeypatch.setattr(clipped_posterior, "SPREAD_MULTIPLES", ((1.0, 1.0),))
     users = 100
     # Weights that are next to nothing leave no sampling variance.
     design = CellDesign(np.array([users]), *(np.array([x]) for x in (1e-12, 0.01, 0.0, 0.0)))

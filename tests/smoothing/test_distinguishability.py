@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hexveil.smoothing import smooth
-from hexveil.smoothing.interval_widening import distinguishable_share, half_distinguishable_factor
+from hexveil.smoothing.posterior import distinguishable_share, half_distinguishable_factor
 from smoothing.maps import heavy
 
 ONE = np.ones(5)

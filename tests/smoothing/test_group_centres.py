@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from hexveil.smoothing.cell_groupings import RandomEffect
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
-from hexveil.smoothing.clipping_model.clipped_posterior import fit
-from hexveil.smoothing.clipping_model.group_centres import CellLikelihoods, predict_centres
+from hexveil.smoothing.clipped_posterior import fit
+from hexveil.smoothing.group_centres import CellLikelihoods, predict_centres
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 BOUNDS = 0.0, 100.0
 SPREAD = UserMeanSpread(40.0, 12.0, 12.0, 4.0)

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.smoothing import RandomEffect, correlate_along_axis
-from hexveil.smoothing import group_effects as module
-from hexveil.smoothing.group_effects import Design
+from hexveil.smoothing import mixed_model as module
+from hexveil.smoothing.mixed_model import Design
 
 
 def brute(groupings, y, p, s, weights):

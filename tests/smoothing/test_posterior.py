@@ -3,8 +3,7 @@ import pytest
 from scipy import stats
 
 from hexveil.smoothing import posterior
-from hexveil.smoothing.group_effects import Design
-from hexveil.smoothing.variance_components import FittedModel, fit_model
+from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
 from smoothing.maps import crossed
 
 

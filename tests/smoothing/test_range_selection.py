@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from hexveil.smoothing import range_selection
-from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
-from hexveil.smoothing.clipping_model.clipped_posterior import fit
+from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import select_ranges
+from hexveil.smoothing.user_mean_law import ClippedLook, UserMeanSpread
 from smoothing.clipped_cells import BOUNDS, draw_cells, even_design, look
 
 SHARE = 0.3

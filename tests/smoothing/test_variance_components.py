@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from hexveil.smoothing.group_effects import Design
-from hexveil.smoothing.variance_components import fit_model
+from hexveil.smoothing.mixed_model import Design, fit_model
 from smoothing.maps import crossed, heavy
 
 

@@ -1,4 +1,4 @@
-"""The one accountant: how far each unit moves each number that is noised, and what that costs.
+"""The one accountant: moves of each unit in each number that is noised, and their losses.
 
 Booking and meter add up the same terms from the same statement of moves. The booking takes the
 planned noise and rounds up; the meter takes the noise that goes to the door and rounds down.

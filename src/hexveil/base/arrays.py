@@ -1,4 +1,4 @@
-"""Types of arrays, by what they hold."""
+"""Types of arrays, by the kind of their numbers."""
 
 from __future__ import annotations
 

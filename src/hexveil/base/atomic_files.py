@@ -19,6 +19,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from hexveil.base.deferred_interrupts import defer_interrupts
+from hexveil.base.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,6 +103,22 @@ def write(path: Path, content: bytes, *, mode: int = 0o666) -> Path:
     with file(path, mode=mode) as temporary:
         temporary.write_bytes(content)
     return path
+
+
+def write_named(path: Path, content: bytes) -> Path:
+    """Write a file that the caller named, in place of any of that name; return it.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be written.
+    """
+    try:
+        return write(path, content)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({reason(error)}); name another file."
+        ) from None
 
 
 def check_writable(path: Path) -> None:

@@ -1,17 +1,18 @@
 """Typed interface to H3: hexagons of places, their names, outlines and parents.
 
-No other module imports H3. h3ronpy is vectorised; where it is not installed, h3 implements the
-same functions, and it is the reference in the tests. The caller ensures that places are finite and
-in range.
+No other module imports H3. What is asked of many hexagons is asked of h3ronpy, which is vectorised;
+h3, for single ones, is its reference in the tests. The caller ensures that places are finite and in
+range.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from typing import TYPE_CHECKING, Any
 
 import h3
+import h3ronpy
+import h3ronpy.vector
 import numpy as np
 import pyarrow as pa
 
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
-
-if importlib.util.find_spec("h3ronpy"):
-    import h3ronpy
-    import h3ronpy.vector as h3v
-else:  # pragma: no cover  the fallback is tested through its functions
-    h3ronpy = h3v = None
 
 
 def of_places(lat: pa.Array, lon: pa.Array, resolution: int) -> pa.Array:
@@ -39,20 +34,7 @@ def of_places(lat: pa.Array, lon: pa.Array, resolution: int) -> pa.Array:
     resolution : int
         0 to 15.
     """
-    if h3v is None:  # pragma: no cover
-        return places_by_reference(lat, lon, resolution)
-    return pa.array(h3v.coordinates_to_cells(lat, lon, resolution))
-
-
-def places_by_reference(lat: pa.Array, lon: pa.Array, resolution: int) -> pa.Array:
-    """Compute `of_places` one place at a time with the H3 reference library."""
-    return pa.array(
-        [
-            None if a is None or b is None else h3.str_to_int(h3.latlng_to_cell(a, b, resolution))
-            for a, b in zip(lat.to_pylist(), lon.to_pylist(), strict=True)
-        ],
-        type=pa.uint64(),
-    )
+    return pa.array(h3ronpy.vector.coordinates_to_cells(lat, lon, resolution))
 
 
 def names(hexagon: NDArray[np.uint64]) -> list[str]:
@@ -62,9 +44,6 @@ def names(hexagon: NDArray[np.uint64]) -> list[str]:
 
 def parents(hexagon: NDArray[np.uint64], resolution: int) -> NDArray[np.uint64]:
     """Return the hexagon at a coarser resolution that each belongs to."""
-    if h3ronpy is None:  # pragma: no cover
-        up = [h3.cell_to_parent(h3.int_to_str(int(i)), resolution) for i in hexagon]
-        return np.array([h3.str_to_int(i) for i in up], dtype=np.uint64)
     coarse: Any = h3ronpy.change_resolution(to_arrow(hexagon.astype(np.uint64)), resolution)
     return np.asarray(to_numpy(pa.array(coarse)), dtype=np.uint64)
 
@@ -90,12 +69,8 @@ def of_polygon(corners: Iterable[tuple[float, float]], resolution: int) -> NDArr
 def neighbours(hexagon: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the pairs of hexagons that share an edge, each pair once, shape (n, 2)."""
     hexagons = np.unique(np.asarray(hexagon, dtype=np.uint64))
-    if h3ronpy is None:  # pragma: no cover
-        text = [h3.grid_disk(h3.int_to_str(int(i)), 1) for i in hexagons]
-        disks = [[h3.str_to_int(i) for i in disk] for disk in text]
-    else:
-        grouped: Any = h3ronpy.grid_disk(pa.array(hexagons, type=pa.uint64()), 1, flatten=False)
-        disks = pa.array(grouped).to_pylist()
+    grouped: Any = h3ronpy.grid_disk(pa.array(hexagons, type=pa.uint64()), 1, flatten=False)
+    disks = pa.array(grouped).to_pylist()
     centres = np.repeat(hexagons, [len(disk) for disk in disks])
     adjacent = np.array([i for disk in disks for i in disk], dtype=np.uint64)
     # Each edge is listed from both sides; the smaller index keeps it.

@@ -37,7 +37,7 @@ def items_of(value: object) -> list[Any]:
 
 
 def in_order(value: object, name: str) -> list[Any]:
-    """Return the items of a container whose order means something; refuse a set, which has none.
+    """Return the items of an ordered container; refuse a set, which has no order.
 
     Raises
     ------

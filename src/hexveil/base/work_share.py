@@ -169,7 +169,7 @@ def _opened_parts(
 
 
 def parts_of_work(activity: str, items: Sequence[T]) -> Iterator[T]:
-    """Yield items; what is done with each is one of equal parts of an activity."""
+    """Yield items; the work on each is one of equal parts of an activity."""
     for number, item in enumerate(items):
         with part_of_work(activity, number, len(items)):
             yield item

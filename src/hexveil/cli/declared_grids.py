@@ -10,7 +10,7 @@ from hexveil.base.errors import InputError
 from hexveil.cli import planned_release
 from hexveil.model.cells import Cells, slot_seconds
 from hexveil.model.column_facts import DeclaredColumns
-from hexveil.planning.feasibility.common_grid import CommonGrid, DeclaredAssessment
+from hexveil.planning.feasibility.advice import CommonGrid, DeclaredAssessment
 from hexveil.planning.feasibility.grids import (
     FINEST,
     MIN_HEXAGONS,

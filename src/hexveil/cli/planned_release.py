@@ -38,15 +38,11 @@ from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.estimates.table import name_cells, name_columns
 from hexveil.publishing.folder import PageOptions, list_files
 from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
-from hexveil.publishing.pipeline import booked_plan, preview_release
+from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
 from hexveil.publishing.presence.presence_manifest import presence_sections
-from hexveil.publishing.presence.presence_publication import (
-    check_presence,
-    presence_request,
-    replay_presence,
-)
-from hexveil.publishing.presence.request_identity import request_name
+from hexveil.publishing.presence.request_identity import presence_request, request_name
+from hexveil.publishing.release_checks import check_declared
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
 from hexveil.records.read import read as read_records
@@ -59,8 +55,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.publishing import Release
-    from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
-    from hexveil.publishing.presence.presence_publication import DeclaredPlan
+    from hexveil.publishing.privacy_models import DeclaredPlan, ReleasableDataset, ReleasablePlan
     from hexveil.publishing.signing import SigningKey
 
     Account = dict[str, Any]
@@ -97,7 +92,7 @@ class PlannedRelease:
         raise NotImplementedError
 
     def price_lines(self) -> list[str]:
-        """Return the price, with what follows from declarations alone."""
+        """Return the price; under private presence also the prediction on paper."""
         return price_lines(self.plan, self.facts)
 
     def plan_json(self) -> dict[str, Any]:
@@ -223,11 +218,11 @@ class ReleaseOfDeclarations(PlannedRelease):
 
     def preview(self, book: Ledger) -> tuple[PlannedRelease, bool]:
         """Check what declarations decide; no record is read."""
-        check_presence(self.plan.facts, self.plan, book, accept_noise=True)
+        check_declared(self.plan.facts, self.plan, book)
         return self, replay_presence(self.plan, book) is not None
 
     def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
-        """Replay what the ledger has; read records only where noise is to be drawn."""
+        """Replay stored numbers; read records only where noise is to be drawn."""
         stored = None if book is None else replay_presence(self.plan, book)
         if book is not None and stored is not None:
             return stored, book
@@ -323,8 +318,8 @@ def read_private_records(run: Run) -> Any:  # noqa: ANN401  private records of o
     # Only on a terminal: a file or a log of another's must not have them.
     if sys.stderr.isatty() and not run.privacy.quiet_records:
         columns = getattr(dataset, "datasets", {"": dataset})
-        for column, own in columns.items():
-            lines = [f"PRIVATE  {column}:"] * bool(column) + own.counts.lines()
+        for column, column_dataset in columns.items():
+            lines = [f"PRIVATE  {column}:"] * bool(column) + column_dataset.counts.lines()
             typer.echo("\n".join(lines), err=True)
     return dataset
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning import Capacity
     from hexveil.planning.feasibility.proposals import RunAdvice
-    from hexveil.publishing.distribution.releasable_plans import ReleasableDataset, ReleasablePlan
+    from hexveil.publishing.privacy_models import ReleasableDataset, ReleasablePlan
     from hexveil.records import Dataset
     from hexveil.records.columns.column_datasets import ColumnDatasets
 

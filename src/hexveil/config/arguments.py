@@ -78,11 +78,11 @@ def runs_of_columns(run: Run) -> list[Run]:
     by_column = {name: value for name, value in stated.items() if isinstance(value, dict)}
     errors, runs = run.plan.baseline_error, []
     for column in value_columns_of(run):
-        own = {name: value.get(column) for name, value in by_column.items()}
-        alone = run.with_fields("columns", value=column).with_fields("values", **own)
+        statements = {name: value.get(column) for name, value in by_column.items()}
+        alone = run.with_fields("columns", value=column).with_fields("values", **statements)
         # A column that is left out has the default.
-        own_error = {"baseline_error": errors.get(column)} if isinstance(errors, dict) else {}
-        runs.append(alone.with_fields("plan", **own_error))
+        column_error = {"baseline_error": errors.get(column)} if isinstance(errors, dict) else {}
+        runs.append(alone.with_fields("plan", **column_error))
     return runs or [run]
 
 

@@ -123,7 +123,7 @@ def check_same_booking(history: Sequence[Event], losses: Losses, plan: bytes) ->
     booked = booked_losses(reserved)
     # Unit by unit: an equal total could hide a unit that loses more than was booked for it.
     spared = reserved.body.get("losses")
-    # Charged less than the rounded losses, which are then compared as they were (`spending`).
+    # Charged less than the rounded losses, which are then compared as they were (`spend_losses`).
     if booked.hashes != losses.hashes or (
         (losses.pico_epsilons > booked.pico_epsilons).any()
         if spared is None

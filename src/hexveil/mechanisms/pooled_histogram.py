@@ -31,14 +31,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.mechanisms.contract import NoisyTotals
+from hexveil.mechanisms.contract import NoisyTotals, PrivateSums, SensitivityReport
 from hexveil.mechanisms.distribution.binned_stage import two_bins
 from hexveil.mechanisms.private_quantile import ListedPoints
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import PrivateSums, SensitivityReport
 
 
 class VotedValues(Protocol):

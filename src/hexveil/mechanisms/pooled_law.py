@@ -1,4 +1,4 @@
-"""Law of the values of a fleet, from a noisy histogram: what a range cuts off, and how surely.
+"""Law of the values of a fleet, from a noisy histogram: the excess beyond ranges, and its error.
 
 The histogram nearest to the noisy one that is not negative and has its total (a projection on the
 simplex) is the law, even within bins. Beyond an end b its *excess* is the mean of (x - b)+; with E²
@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.base.read_only import ReadOnlyArrays
 
 if TYPE_CHECKING:
-    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
 
 N_DRAWS, SEED = 100, 20_261_126
@@ -41,7 +40,7 @@ ENDS_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class Excess(ReadOnlyArrays):
-    """What lies beyond ends: of each end, over all votes.
+    """Excess beyond ends: of each end, over all votes.
 
     Attributes
     ----------

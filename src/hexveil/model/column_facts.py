@@ -43,7 +43,7 @@ class FactsByColumn(Generic[Facts]):
 
     @property
     def id_space(self) -> str:
-        """Name of what an id names in all columns."""
+        """Name of the id space of all columns."""
         return self.leading.id_space
 
     @property

@@ -28,7 +28,7 @@ BLOCK_PAIRS = 2**17
 
 
 class PairList:
-    """Pairs in a row, of a `Partition` or of a whole map, and what follows from their cells."""
+    """Pairs in a row, of a `Partition` or of a whole map, with figures of their cells."""
 
     cell: Ints
     user: Ints
@@ -374,7 +374,7 @@ def _counted_users(pairs: Pairs) -> tuple[Ints, ...]:
 
 
 def _columns(cell: ArrayLike, user: ArrayLike, n: ArrayLike) -> tuple[Ints, Ints, Ints]:
-    """Return cells, users and counts as fresh arrays; refuse what is none."""
+    """Return cells, users and counts as fresh arrays; refuse others."""
     cells, users, counts = _integers(cell, "cell"), _integers(user, "user"), _integers(n, "n")
     if not cells.shape == users.shape == counts.shape or cells.ndim != 1:
         raise InputError("cell, user and n must be one-dimensional and equally long.")

@@ -232,7 +232,7 @@ def _weigh(
     weight: Callable[..., Ints],
     kept: int | None,
 ) -> Any:  # noqa: ANN401  what the work returns
-    """Apply the work to pairs, their weights, private sums of which so many are kept, and arrays.
+    """Apply the work to pairs, their weights, private sums if any are kept, and arrays.
 
     Private sums, two if any are kept, come first; then arrays of cells and those that weights are
     made of, arrays of users and those for weights, and columns of pairs for weights.

@@ -1,4 +1,4 @@
-"""Plans of one request with some of its fields changed, and what is said of them.
+"""Plans of one request with some of its fields changed, and comparisons of them.
 
 Predictions from public facts alone; nothing is spent. A plan never takes a δ by itself: it is
 another promise. Ways to measure a distribution have a split of ε of their own each, between means

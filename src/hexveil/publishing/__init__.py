@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hexveil.base.lazy_names import load_on_use
+from hexveil.base.optional_packages import load_on_use
 
 if TYPE_CHECKING:
     from hexveil.publishing.folder import check_writable

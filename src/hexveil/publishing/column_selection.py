@@ -9,7 +9,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import term_of
-from hexveil.publishing.estimates.released_columns import STATISTICS, split_column
+from hexveil.publishing.estimates.released_columns import STATISTICS
 from hexveil.report.manifest_view import column_prefixes
 
 if TYPE_CHECKING:
@@ -53,18 +53,6 @@ def statistic_prefix(statistics: Sequence[str], name: str | None) -> str:
     if prefix not in prefixes:
         raise InputError(f"the release has no {name}; it has {', '.join(statistics)}.")
     return prefix
-
-
-def statistic_and_key(name: str) -> tuple[str, str]:
-    """Return the statistic and the key of a released column, also of quantiles and shares.
-
-    Examples
-    --------
-    >>> statistic_and_key("mean_raw"), statistic_and_key("share_below_10_low")
-    (('mean', 'raw'), ('share_below_10', 'low'))
-    """
-    prefix, _, key = name.rpartition("_")
-    return (prefix, key) if term_of(prefix) is not None else split_column(name)
 
 
 def require_column(table: pa.Table, name: object) -> str:

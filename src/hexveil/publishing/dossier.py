@@ -21,10 +21,9 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.publishing.columns.column_texts import describe_losses, describe_targets
 from hexveil.publishing.distribution.distribution_manifest import KIND
-from hexveil.publishing.markup import clean_texts, document
+from hexveil.publishing.markup import clean, clean_texts, document
 from hexveil.publishing.presence.presence_manifest import MODEL
-from hexveil.publishing.verification.columns.column_checks import has_columns
-from hexveil.publishing.verification.verify import read_columns, read_release
+from hexveil.publishing.verification.verify import read_folder
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import (
     format_heading,
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.publishing.markup import DocumentSection
+    from hexveil.publishing.verification.verify import FolderCheck
 
     Json = dict[str, Any]
 
@@ -72,12 +72,19 @@ def dossier(folder: Path) -> DocumentSection:
     StorageError
         If the disk fails.
     """
-    if has_columns(folder):
-        return _of_columns(folder)
-    manifest, table = read_release(folder)
+    return _of_folder(read_folder(folder))
+
+
+def _of_folder(check: FolderCheck) -> DocumentSection:
+    """Return the dossier of a folder that was checked."""
+    if check.columns:
+        return _of_columns(check)
+    manifest = check.manifest
     if manifest["ledger"] is None and Fraction(manifest["guarantee"]["epsilon_spent"]):
-        raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
-    return describe(clean_texts(manifest), table, _checksum(folder))
+        raise InputError(
+            f"{check.folder / NAME} names no entry of a ledger, so nothing was booked."
+        )
+    return describe(clean_texts(manifest), check.table, _checksum(check.folder))
 
 
 def describe(manifest: Json, table: pa.Table | None, checksum: str) -> DocumentSection:
@@ -101,16 +108,16 @@ def describe(manifest: Json, table: pa.Table | None, checksum: str) -> DocumentS
     return document("dossier.md", common | _public_presence(manifest) | specific)
 
 
-def _of_columns(folder: Path) -> DocumentSection:
+def _of_columns(check: FolderCheck) -> DocumentSection:
     """Return the dossier of several value columns: of the whole, then of each as a section."""
-    manifest = clean_texts(read_columns(folder).manifest)
+    manifest = clean_texts(check.manifest)
     unit, loss = manifest["guarantee"]["privacy_unit"], manifest["guarantee"]["epsilon_spent"]
     names = ", ".join(column["column"] for column in manifest["columns"])
     joint = document(
         "columns/dossier.md",
         {
             "manifest": manifest,
-            "checksum": _checksum(folder),
+            "checksum": _checksum(check.folder),
             "unit": unit,
             "heading": format_heading(manifest["statistics"], names),
             "is_private": manifest.get("model") == MODEL,
@@ -120,8 +127,8 @@ def _of_columns(folder: Path) -> DocumentSection:
         },
     )
     sections = [
-        replace(dossier(folder / column["folder"]), title=f"Value column {column['column']}")
-        for column in manifest["columns"]
+        replace(_of_folder(own), title=f"Value column {clean(column)}")
+        for column, own in check.columns.items()
     ]
     return replace(joint, sections=(*joint.sections, *sections))
 

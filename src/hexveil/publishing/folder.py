@@ -26,7 +26,7 @@ from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing.catalogue.holder_statements import Catalogue
@@ -313,16 +313,7 @@ def render_page(
     """
     description = json.loads(descriptions[metadata_files.SCHEMA_ORG])
     files = sorted({*names} - {PAGE, receipt.NAME, signing.NAME})
-    return _renderer(manifest)(table, manifest, description=description, files=files, **drawn)
-
-
-def _renderer(manifest: dict[str, Any]) -> Callable[..., str]:
-    """Return the function that makes the page of a release of this kind."""
-    if manifest.get("model") == "presence":
-        return report.render_presence
-    if manifest.get("kind") == "distributions":
-        return report.render_distribution
-    return report.render
+    return report.render(table, manifest, description=description, files=files, **drawn)
 
 
 def _remove_empty(folders: list[Path]) -> None:

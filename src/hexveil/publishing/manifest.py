@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.cells import Labels
     from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.planning import Plan
     from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
@@ -53,18 +53,38 @@ if TYPE_CHECKING:
     from hexveil.report.promise_wording import Protect
     from hexveil.smoothing import Smoothed
 
+Booked = tuple[str, "Mapping[str, Any] | None"]
 SCHEMA_VERSION = 4
 LIBRARIES = ("duckdb", "numpy", "opendp", "pyarrow")
 _SELECTION = ("select", "drop_values", "timezone")
 """Entries of the identity that select records; the time zone is the clock of their days."""
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a manifest."""
+def schema(kind: str = "moments") -> dict[str, Any]:
+    """Return the JSON Schema of a manifest.
+
+    Parameters
+    ----------
+    kind : str
+        "moments", "distributions", "presence", "columns" or "presence columns".
+    """
     text = (
         importlib.resources.files(__package__).joinpath("manifest.schema.json").read_text("utf-8")
     )
-    return dict(json.loads(text))
+    whole = json.loads(text)
+    rules = _resolved(whole["$defs"][kind], whole["$defs"])
+    return {"$schema": whole["$schema"], **rules}
+
+
+def _resolved(node: Any, parts: Mapping[str, Any]) -> Any:  # noqa: ANN401  JSON
+    """Return a schema with its parts in place of references to them."""
+    if isinstance(node, list):
+        return [_resolved(entry, parts) for entry in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _resolved(parts[node["$ref"].rpartition("/")[2]], parts)
+    return {key: _resolved(entry, parts) for key, entry in node.items()}
 
 
 def request_of(
@@ -126,26 +146,14 @@ def build_manifest(
     `smoothed` are the estimates that were asked for beside the raw ones.
     `accuracy` has an entry for each statistic (publishing/estimates/accuracy.py).
     """
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "software": software_versions(),
-        "dataset": dataset_section(dataset, facts),
-        "guarantee": guarantee_section(
-            facts,
-            plan.requested_epsilon,
-            plan.epsilon,
-            l0_epsilon=plan.l0_epsilon,
-            delta=plan.delta,
-        ),
-        "bounds": {
-            "lower": decimal_text(facts.lattice.lower),
-            "upper": decimal_text(facts.lattice.upper),
-            "quantum": decimal_text(facts.lattice.quantum),
-        },
+    guarantee = guarantee_section(
+        facts, plan.requested_epsilon, plan.epsilon, l0_epsilon=plan.l0_epsilon, delta=plan.delta
+    )
+    sections = {
         "rules": dict(facts.rules),
         **cell_sections(facts),
         "plan": plan_section(plan, plan.with_lower_bound()),
-        "losses": loss_section(plan.losses()) | square_section(plan.booked_losses, plan.delta),
+        "losses": loss_section(plan),
         "cells": planned_cells(facts, plan),
         "accuracy": [dict(statement) for statement in accuracy],
         "cut_off": cut_off_section(plan, accuracy),
@@ -154,21 +162,68 @@ def build_manifest(
             smoothed or {},
             posterior=any(statement["basis"] == "posterior" for statement in accuracy),
         ),
-        "occupancy": occupancy_section(
-            plan.occupancy.users_per_cell, plan.occupancy.records_per_cell
-        ),
-        "occupancy_fingerprint": plan.occupancy.fingerprint,
-        "request": request,
-        "ledger": None if ledger is None else dict(ledger),
+        **occupancy_sections(plan),
     }
+    return release_manifest({}, dataset, facts, guarantee, sections, (request, ledger))
+
+
+def release_manifest(
+    marks: Mapping[str, Any],
+    dataset: str,
+    facts: PublicMetadata | DeclaredFacts,
+    guarantee: Mapping[str, Any],
+    sections: Mapping[str, Any],
+    booking: Booked,
+) -> dict[str, Any]:
+    """Return the manifest of one value column, of either privacy model.
+
+    Parameters
+    ----------
+    marks : mapping
+        Its kind, or its privacy model.
+    dataset : str
+        Name of the data set in the ledger.
+    facts : PublicMetadata or DeclaredFacts
+    guarantee, sections : mapping
+    booking : tuple
+        Fingerprint of the request; position of the release in the ledger, or None if it cost
+        nothing.
+    """
+    return {
+        **marks,
+        "schema_version": SCHEMA_VERSION,
+        "software": software_versions(),
+        "dataset": dataset_section(dataset, facts),
+        "guarantee": dict(guarantee),
+        "bounds": bounds_section(facts.lattice),
+        **sections,
+        **booking_sections(booking),
+    }
+
+
+def booking_sections(booking: Booked) -> dict[str, Any]:
+    """Return the last sections of a manifest: the request, and its position in the ledger."""
+    request, ledger = booking
+    return {"request": request, "ledger": None if ledger is None else dict(ledger)}
+
+
+def bounds_section(lattice: ValueLattice) -> dict[str, str]:
+    """Return the section of a manifest about bounds and quantum of values."""
+    ends = {"lower": lattice.lower, "upper": lattice.upper, "quantum": lattice.quantum}
+    return {name: decimal_text(number) for name, number in ends.items()}
 
 
 def cell_sections(facts: PublicMetadata) -> dict[str, Any]:
     """Return the sections of a manifest about cells that are known before a release."""
     return {
         "grid": cell_grid(facts.cells.grid),
-        "selection": {k: facts.identity[k] for k in _SELECTION if k in facts.identity},
+        "selection": selection_section(facts),
     }
+
+
+def selection_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, str]:
+    """Return the section of a manifest about which records were selected."""
+    return {k: facts.identity[k] for k in _SELECTION if k in facts.identity}
 
 
 @cache
@@ -210,6 +265,7 @@ def guarantee_section(
     by_cells = {} if l0_epsilon is None else {"l0_epsilon": epsilon_text(l0_epsilon)}
     dropped = facts.identity.get("drop_values", "none")
     return {
+        **({"protect": protect} if protect == "presence" else {}),
         "privacy_unit": unit,
         "promise": promise(unit, Fraction(stated), protect=protect, delta=delta),
         "neighbours": neighbours(unit, protect=protect),
@@ -288,8 +344,9 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def loss_section(losses: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the section of a manifest about the losses of units, shape (n_users,)."""
+def loss_section(plan: Plan | DistributionPlan | ColumnPlans) -> dict[str, Any]:
+    """Return the section of a manifest about the losses of units."""
+    losses = plan.losses()
     return {
         "units": int(losses.size),
         "max": float(losses.max()),
@@ -298,12 +355,22 @@ def loss_section(losses: NDArray[np.float64]) -> dict[str, Any]:
         "median": float(np.median(losses)),
         "mean": float(losses.mean()),
         "at_zero": int((losses == 0).sum()),
+        **square_section(plan.booked_losses, plan.delta),
     }
 
 
 def occupancy_section(users: NDArray[Any], records: NDArray[Any]) -> dict[str, int]:
     """Return the section of a manifest about the sums of users and records over all cells."""
     return {"pairs": int(users.sum()), "records": int(records.sum())}
+
+
+def occupancy_sections(plan: Plan | DistributionPlan) -> dict[str, Any]:
+    """Return the sections of a manifest about occupancy."""
+    occupancy = plan.occupancy
+    return {
+        "occupancy": occupancy_section(occupancy.users_per_cell, occupancy.records_per_cell),
+        "occupancy_fingerprint": occupancy.fingerprint,
+    }
 
 
 def square_section(booked: NDArray[np.float64], delta: Fraction) -> dict[str, Any]:

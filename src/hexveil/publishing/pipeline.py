@@ -1,4 +1,7 @@
-"""From a plan to published numbers: booked first, noised once, stored before anyone sees them."""
+"""From a plan to published numbers: booked first, noised once, stored before anyone sees them.
+
+One path for every kind of plan and both privacy models (privacy_models.py).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
 from hexveil.base.work_share import (
     DRAWS,
     ESTIMATES,
@@ -16,10 +18,9 @@ from hexveil.base.work_share import (
     parts_of_work,
     share_of_work,
 )
-from hexveil.ledger import hash_losses
 from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, rehearse, replay
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
+from hexveil.planning.columns.column_plan import PlansByColumn
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.planning.serialization import plan_codec
@@ -27,46 +28,51 @@ from hexveil.publishing.columns.column_manifest import build_columns_manifest
 from hexveil.publishing.columns.column_release import ColumnReleases, with_column_costs
 from hexveil.publishing.distribution.distribution_manifest import build_distribution_manifest
 from hexveil.publishing.distribution.distribution_table import decode_release
-from hexveil.publishing.distribution.releasable_plans import stages_of, sums_of
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
-from hexveil.publishing.manifest import build_manifest, fingerprint, request_of
-from hexveil.publishing.pinned_unit import unit_of
+from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.places import with_places
-from hexveil.publishing.presence.presence_publication import publish_presence
+from hexveil.publishing.presence.map_accuracy import map_accuracy
+from hexveil.publishing.presence.presence_manifest import presence_manifest
+from hexveil.publishing.presence.presence_table import decode_outputs, released_table
+from hexveil.publishing.privacy_models import (
+    DeclaredPlan,
+    charge_of,
+    identify_request,
+    stages_of,
+)
+from hexveil.publishing.private_sums import sums_of
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
-from hexveil.records.columns.column_datasets import PrivateColumns
-from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
-    from hexveil.ledger import Booking, Ledger
+    from hexveil.ledger import Ledger
+    from hexveil.mechanisms.contract import PrivateSums, StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning import Plan
     from hexveil.planning.columns.column_plan import SingleColumnPlan
-    from hexveil.publishing.distribution.releasable_plans import (
+    from hexveil.publishing.privacy_models import (
+        AnyDataset,
+        AnyPlan,
+        Charge,
         ReleasableDataset,
         ReleasablePlan,
         ReleasableStages,
     )
-    from hexveil.records.columns.column_datasets import ColumnDatasets
-    from hexveil.records.dataset import Dataset
 
 
 @dataclass(frozen=True, eq=False)
 class _Draw:
     """A plan, and the outputs of its stages."""
 
-    plan: ReleasablePlan
-    allocation: ReleasableStages
+    plan: AnyPlan
+    stages: StagedPlan
     outputs: Outputs
     replayed: bool
 
 
 def release(
-    dataset: Dataset | PrivateDataset | ColumnDatasets | PrivateColumns,
-    plan: Plan | DistributionPlan | PresencePlan | ColumnPlans | DeclaredColumnPlans,
+    dataset: AnyDataset,
+    plan: AnyPlan,
     *,
     ledger: Ledger | None = None,
     estimates: tuple[str, ...] | str = ("raw",),
@@ -113,37 +119,34 @@ def release(
     mechanisms/map_quantiles.py, mechanisms/weighted/weighted_mean.py,
     mechanisms/weighted/weighted_variance.py and
     mechanisms/cell_ranges/cell_range_allocation.py; of quantiles, shares and histograms
-    mechanisms/distribution/binned_stage.py and mechanisms/distribution/combined_stages.py. The
-    losses booked are those of each unit, rounded up, over all statistics; the largest is the
+    mechanisms/distribution/binned_stage.py and mechanisms/distribution/combined_stages.py; under
+    private presence mechanisms/presence/contribution.py (the maps), mechanisms/pooled_histogram.py
+    (how values lie), mechanisms/presence/count_map.py and
+    mechanisms/presence/shapes/binned_weights.py (medians, shares and histograms). The losses
+    booked are those of each unit, or of any, rounded up, over all statistics; the largest is the
     release's `epsilon`. They are computed again from the scales that go to the noise library, and
     compared with what was booked. Noise is drawn after the booking is committed, by
     mechanisms/noise.py alone. The result of each private stage is stored before the next is
     computed, nothing is drawn twice under one booking, and only what the ledger stored is shown.
     """
-    if isinstance(dataset, (PrivateDataset, PrivateColumns)):
-        if items_of(estimates) != ["raw"]:
-            raise InputError('estimates under private presence are ("raw",): leave them out.')
-        return publish_presence(dataset, plan, ledger=ledger, accept_noise=accept_noise)
-    if isinstance(plan, (PresencePlan, DeclaredColumnPlans)):
-        raise InputError('the plan is for records read with protect="presence".')
     book = check_arguments(dataset, plan, ledger, estimates)
-    request = request_of(book.dataset, dataset.public, plan)
-    draw = _find_stored(dataset, plan, book, request)
+    smoothing = SMOOTHED in estimates
+    draw = _find_stored(dataset, plan, book)
     if draw is None:
-        plan, allocation = _select_plan(dataset, plan, book)
-        check_plan(dataset, plan, allocation, accept_noise=accept_noise)
+        plan, stages = _select_plan(dataset, plan, book)
+        check_plan(dataset, plan, stages, accept_noise=accept_noise)
         # Where no stage reads a value there is no loss to book.
-        if allocation.next_stage(Outputs()) is DONE:
-            draw = _Draw(plan, allocation, Outputs(), replayed=False)
+        if stages.next_stage(Outputs()) is DONE:
+            draw = _Draw(plan, stages, Outputs(), replayed=False)
         else:
             # An error that public facts decide must come before the booking.
-            rehearsal = _Draw(plan, allocation, rehearse(allocation), replayed=False)
+            rehearsal = _Draw(plan, stages, rehearse(stages), replayed=False)
             with share_of_work(RELEASING, 0.0, 0.2):
-                _decode(dataset, rehearsal, book, request, smoothing=SMOOTHED in estimates)
+                _decode(dataset, rehearsal, book, smoothing=smoothing)
             with share_of_work(RELEASING, 0.2, 0.5, DRAWS):
-                draw = _book_and_draw(dataset, plan, book, request)
+                draw = _book_and_draw(dataset, plan, book)
     with share_of_work(RELEASING, 0.5, 1.0):
-        return _decode(dataset, draw, book, request, smoothing=SMOOTHED in estimates)
+        return _decode(dataset, draw, book, smoothing=smoothing)
 
 
 def preview_release(
@@ -163,91 +166,86 @@ def preview_release(
         See `release`.
     """
     book = check_arguments(dataset, plan, ledger, estimates)
-    request = request_of(book.dataset, dataset.public, plan)
-    booking = book.find(fingerprint(request))
-    plan, allocation = _select_plan(dataset, plan, book)
+    booking = book.find(identify_request(dataset, plan, book.dataset)[0])
+    selected, stages = _select_plan(dataset, plan, book)
     if booking is not None and booking.complete:
-        return plan, True
-    check_plan(dataset, plan, allocation, accept_noise=True)
-    return plan, False
+        return selected, True
+    check_plan(dataset, selected, stages, accept_noise=True)
+    return selected, False
 
 
-def _find_stored(
-    dataset: ReleasableDataset, plan: ReleasablePlan, book: Ledger, request: dict[str, str]
-) -> _Draw | None:
+def replay_presence(plan: DeclaredPlan, ledger: Ledger) -> Release | None:
+    """Return the release of a request that the ledger has all numbers of; None if it has not.
+
+    No record is read for it, and nothing is spent.
+    """
+    draw = _find_stored(None, plan, ledger)
+    return None if draw is None else _decode(None, draw, ledger)
+
+
+def _find_stored(dataset: AnyDataset | None, plan: AnyPlan, book: Ledger) -> _Draw | None:
     """Return the stored outputs of a complete request; None if there are none."""
-    booking = book.find(fingerprint(request))
+    booking = book.find(identify_request(dataset, plan, book.dataset)[0])
     if booking is None or not booking.complete:
         return None
-    plan, allocation = _select_plan(dataset, plan, book)
-    return _replay(plan, allocation, booking)
+    plan, stages = _select_plan(dataset, plan, book)
+    return _Draw(plan, stages, replay(stages, rows_of(booking.stages)), replayed=True)
 
 
-def _replay(plan: ReleasablePlan, allocation: ReleasableStages, booking: Booking) -> _Draw:
-    return _Draw(plan, allocation, replay(allocation, rows_of(booking.stages)), replayed=True)
-
-
-def _book_and_draw(
-    dataset: ReleasableDataset, plan: ReleasablePlan, book: Ledger, request: dict[str, str]
-) -> _Draw:
+def _book_and_draw(dataset: AnyDataset, plan: AnyPlan, book: Ledger) -> _Draw:
     """Book the losses; then measure, noise and store stage by stage."""
-    assert dataset.units is not None  # noqa: S101  see check_arguments
-    units, name = dataset.units, fingerprint(request)
     # One process at a time: whoever waits here gets the numbers that the other one stored.
     with book.drawing():
         # Selected again under the lock: another process may have booked its plan meanwhile.
-        plan, allocation = _select_plan(dataset, plan, book)
-        book.refuse_former_units(units.ids(), units.periods())
-        losses = allocation.losses()
-        hashed = hash_losses(
-            units.ids(), losses, book.key, max_loss=plan.booked_limit, periods=units.periods()
-        )
+        plan, stages = _select_plan(dataset, plan, book)
         with with_column_costs(plan):
-            booking = book.reserve(
-                name,
-                hashed,
-                privacy_unit=unit_of(dataset.public),
-                facts=request,
-                plan=book.plan_of(name) or plan_codec.encode(plan),
-                delta=plan.delta,
-                id_space=dataset.public.id_space,
-                missing_values=dataset.public.identity.get("drop_values", ""),
-            )
-        if booking.complete:
-            return _replay(plan, allocation, booking)
-        journal = LedgerJournal(book, name)
-        # The vetted door is made here and nowhere else: no caller can give a release another one.
-        # Squares of mu add up where noise is Gaussian, losses elsewhere.
-        meter = Meter(losses, squared=bool(plan.delta))
-        outputs = execute(allocation, sums_of(dataset, plan), VettedNoise(), journal, meter)
-        book.complete(name)
-    return _Draw(plan, allocation, outputs, replayed=False)
+            charge = charge_of(dataset, plan, stages, book)
+            outputs, replayed = draw_once(charge, stages, sums_of(dataset, plan), book)
+    return _Draw(plan, stages, outputs, replayed)
+
+
+def draw_once(
+    charge: Charge, stages: StagedPlan, sums: PrivateSums, ledger: Ledger
+) -> tuple[Outputs, bool]:
+    """Book a charge and draw, under the ledger's lock; or return what is stored, and True.
+
+    `sums` are PRIVATE.
+    """
+    balance = charge.balance
+    booking = ledger.reserve(
+        charge.name, charge.losses, privacy_unit=balance.unit, facts=charge.facts,
+        plan=charge.plan, delta=charge.delta, id_space=balance.id_space,
+        missing_values=balance.missing_values,
+    )  # fmt: skip
+    if booking.complete:
+        return replay(stages, rows_of(booking.stages)), True
+    # The vetted door is made here and nowhere else: no caller can give a release another one.
+    # Squares of mu add up where noise is Gaussian, losses elsewhere.
+    meter = Meter(charge.metered, squared=bool(charge.delta))
+    outputs = execute(stages, sums, VettedNoise(), LedgerJournal(ledger, charge.name), meter)
+    ledger.complete(charge.name)
+    return outputs, False
 
 
 def _decode(
-    dataset: ReleasableDataset,
-    draw: _Draw,
-    book: Ledger,
-    request: dict[str, str],
-    *,
-    smoothing: bool,
+    dataset: AnyDataset | None, draw: _Draw, book: Ledger, *, smoothing: bool = False
 ) -> Release:
     """Return the release of stored outputs; post-processing, without sums."""
-    name = fingerprint(request)
+    plan = draw.plan
+    name = identify_request(dataset, plan, book.dataset)[0]
     position = _ledger_position(book, name)
     decoding = _Decoding(book.dataset, name, position, smoothing, draw.replayed)
-    if not isinstance(draw.plan, ColumnPlans):
-        facts = cast("PublicMetadata", dataset.public)
-        return decoding.decode_column(facts, draw.plan, draw.allocation, draw.outputs)
-    manifest = build_columns_manifest(book.dataset, draw.plan, name, position)
-    releases = {}
-    for column in parts_of_work(RELEASING, tuple(draw.plan.plans)):
-        plan = draw.plan.plans[column]
-        component = cast("CombinedStages", draw.allocation).component(column)
-        stages, own = cast("ReleasableStages", component.plan), component.outputs(draw.outputs)
-        facts = draw.plan.facts.columns[column]
-        releases[column] = decoding.decode_column(facts, plan, stages, own)
-    return ColumnReleases.of(releases, draw.plan, manifest, replayed=draw.replayed)
+    if not isinstance(plan, PlansByColumn):
+        facts = None if dataset is None else dataset.public
+        return decoding.decode_column(facts, plan, draw.stages, draw.outputs)
+    manifest = build_columns_manifest(book.dataset, plan, name, position)
+    releases, combined = {}, cast("CombinedStages", draw.stages)
+    for column in parts_of_work(RELEASING, tuple(plan.plans)):
+        component, facts = combined.component(column), plan.facts.columns[column]
+        releases[column] = decoding.decode_column(
+            facts, plan.plans[column], component.plan, component.outputs(draw.outputs)
+        )
+    return ColumnReleases.of(releases, plan, manifest, replayed=draw.replayed)
 
 
 @dataclass(frozen=True)
@@ -262,32 +260,41 @@ class _Decoding:
 
     def decode_column(
         self,
-        facts: PublicMetadata,
-        plan: SingleColumnPlan,
-        stages: ReleasableStages,
+        facts: Any,  # noqa: ANN401  public or declared
+        plan: SingleColumnPlan | PresencePlan,
+        stages: StagedPlan,
         outputs: Outputs,
     ) -> Release:
         """Return the release of one value column."""
         # Constants alone cost nothing, whatever else was booked under the request.
         position = self.position if plan.epsilon else None
-        if isinstance(plan, DistributionPlan):
+        if isinstance(plan, PresencePlan):
+            declared, decoded_map = plan.facts, decode_outputs(plan.request, outputs)
+            table = released_table(plan.request, decoded_map, declared.value, declared.value_unit)
+            accuracy = map_accuracy(plan.request, decoded_map)
+            manifest = presence_manifest(
+                self.dataset, plan, outputs, self.request, position, accuracy
+            )
+        elif isinstance(plan, DistributionPlan):
             with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
                 decoded = decode_release(plan, outputs)
+            table = decoded.table
             manifest = build_distribution_manifest(
                 self.dataset, plan, decoded, self.request, position
             )
-            return Release(
-                with_places(decoded.table, manifest), manifest, plan.epsilon, self.replayed
-            )
-        with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
-            moments = decode_moments(plan, stages, outputs, facts, smoothing=self.smoothing)
-        # It states the lower bound of all plans.
-        with share_of_work(RELEASING, 0.6, 1.0, SEARCH):
-            manifest = build_manifest(
-                self.dataset, facts, moments.plan, self.request, position, moments.smoothed,
-                moments.accuracy,
-            )  # fmt: skip
-        return Release(with_places(moments.table, manifest), manifest, plan.epsilon, self.replayed)
+        else:
+            with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
+                moments = decode_moments(
+                    plan, cast("ReleasableStages", stages), outputs, facts, smoothing=self.smoothing
+                )
+            table = moments.table
+            # It states the lower bound of all plans.
+            with share_of_work(RELEASING, 0.6, 1.0, SEARCH):
+                manifest = build_manifest(
+                    self.dataset, facts, moments.plan, self.request, position, moments.smoothed,
+                    moments.accuracy,
+                )  # fmt: skip
+        return Release(with_places(table, manifest), manifest, plan.epsilon, self.replayed)
 
 
 def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:
@@ -298,17 +305,17 @@ def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:
     return {"entry": booking.entry, "chain": booking.chain}
 
 
-def _select_plan(
-    dataset: ReleasableDataset, plan: ReleasablePlan, book: Ledger
-) -> tuple[ReleasablePlan, ReleasableStages]:
-    """Return the plan that is booked for this goal, else this one, with its allocation."""
-    # A new plan computes its figures anew, from the arrays as they are now.
-    plan = booked_plan(dataset, plan, book) or replace(plan)
+def _select_plan(dataset: AnyDataset | None, plan: AnyPlan, book: Ledger) -> tuple[Any, StagedPlan]:
+    """Return the plan that is booked for this goal, else this one, with its stages."""
+    # A plan from declarations alone is the same wherever it is made.
+    if not isinstance(plan, DeclaredPlan):
+        # A new plan computes its figures anew, from the arrays as they are now.
+        plan = booked_plan(dataset, plan, book) or replace(plan)
     return plan, stages_of(plan)
 
 
 def booked_plan(
-    dataset: ReleasableDataset, plan: ReleasablePlan, ledger: Ledger
+    dataset: AnyDataset | None, plan: ReleasablePlan, ledger: Ledger
 ) -> ReleasablePlan | None:
     """Return the plan that was booked for this plan's goal, or None if none was.
 
@@ -318,7 +325,7 @@ def booked_plan(
         If it was stored by a version of hexveil that this one cannot read, or another version
         began to draw by it.
     """
-    name = fingerprint(request_of(ledger.dataset, dataset.public, plan))
+    name = identify_request(dataset, plan, ledger.dataset)[0]
     encoded = ledger.plan_of(name)
     if encoded is None:
         return None

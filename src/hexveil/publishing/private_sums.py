@@ -7,51 +7,32 @@ from typing import TYPE_CHECKING
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedBlockSums, BinnedSums
+from hexveil.mechanisms.distribution.combined_stages import ColumnSums
+from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
 from hexveil.records.distributed_sums import DistributedSums
+from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.base.arrays import Ints
-    from hexveil.model.occupancy import Arrays, Occupancy, PairColumns
+    from hexveil.publishing.privacy_models import AnyDataset, AnyPlan
     from hexveil.records.dataset import Dataset
 
-
-class DistributedPairSums(PrivateSums):
-    """Sums of pairs that stay elsewhere: measured in their blocks, never fetched."""
-
-    __slots__ = ("_store",)
-
-    def __init__(self, store: DistributedSums) -> None:
-        self._store = store
-
-    def map_cells(
-        self,
-        occupancy: Occupancy,
-        work: Callable[..., Ints],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: PairColumns = (),
-    ) -> Ints:
-        """Apply a function to all pairs: see `PrivateSums.map_cells`. PRIVATE."""
-        integers: Ints = self._store.map_cells(occupancy, work, cells, users, pairs)
-        return integers[None]
-
-    def __repr__(self) -> str:
-        return "DistributedPairSums(blocks)"
+_NOT_BINNED = "these records were not counted by bin."
 
 
-def private_sums(dataset: Dataset) -> PrivateSums:
-    """Return the sums of a data set, a batch of one. PRIVATE."""
-    sums = dataset.sums
-    # The one place where a release asks where its sums are.
-    if isinstance(sums, DistributedSums):
-        return DistributedPairSums(sums)
-    return PrivateSums(sums.total, sums.total_sq)
+def sums_of(dataset: AnyDataset, plan: AnyPlan) -> PrivateSums:
+    """Return the sums that the stages of a plan measure, of each value column. PRIVATE."""
+    if isinstance(dataset, (ColumnDatasets, PrivateColumns)):
+        plans = getattr(plan, "plans", {})
+        return ColumnSums({name: sums_of(dataset.datasets[name], plans[name]) for name in plans})
+    if isinstance(dataset, PrivateDataset):
+        return PresenceSums(dataset.pairs)
+    return private_sums(dataset, binned=isinstance(plan, DistributionPlan))
 
 
-def binned_sums(dataset: Dataset) -> BinnedSums:
-    """Return the sums of a data set with its counts by bin, a batch of one. PRIVATE.
+def private_sums(dataset: Dataset, *, binned: bool = False) -> PrivateSums:
+    """Return the sums of a data set, perhaps with its counts by bin, a batch of one. PRIVATE.
 
     Raises
     ------
@@ -59,8 +40,14 @@ def binned_sums(dataset: Dataset) -> BinnedSums:
         If its records were not counted by bin.
     """
     sums = dataset.sums
-    if isinstance(sums, DistributedSums) and sums.binned:
+    # The one place where a release asks where its sums are.
+    if isinstance(sums, DistributedSums):
+        if binned and not sums.binned:
+            raise HexveilError(_NOT_BINNED)
+        # Measured in their blocks, never fetched.
         return BinnedBlockSums(sums)
-    if isinstance(sums, DistributedSums) or sums.bins is None:
-        raise HexveilError("these records were not counted by bin.")
+    if not binned:
+        return PrivateSums(sums.total, sums.total_sq)
+    if sums.bins is None:
+        raise HexveilError(_NOT_BINNED)
     return BinnedSums(sums.total, sums.total_sq, sums.bins)

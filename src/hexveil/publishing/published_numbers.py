@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hexveil.publishing.catalogue.holder_statements import Catalogue
     from hexveil.report.cell_differences import CellDifference
     from hexveil.report.manifest_view import ManifestView
-    from hexveil.report.notebook.cell_picture import PlottedColumn
 
 CRS = "OGC:CRS84"
 """Longitude and latitude, in this order, on WGS 84: what GeoJSON and GeoParquet mean."""
@@ -195,13 +194,9 @@ class Release:
         """
         require_package("matplotlib", "plots")
         # Loaded here: a release must not wait for what only draws.
+        from hexveil.report.notebook.axes_drawing import draw_axes  # noqa: PLC0415
         from hexveil.report.notebook.cell_picture import picture_of  # noqa: PLC0415
-        from hexveil.report.notebook.matplotlib_drawing import draw_axes  # noqa: PLC0415
-        from hexveil.report.notebook.presence_picture import presence_picture  # noqa: PLC0415
 
-        if self._is_private:
-            name = self._plotted(column).name
-            return draw_axes(presence_picture(self.table, self._view(), name, slot), ax)
         return draw_axes(picture_of(self.table, self._view(), self._plotted(column), slot), ax)
 
     def plot_histogram(self, cell: str, ax: Axes | None = None) -> Axes:
@@ -222,10 +217,10 @@ class Release:
         """
         require_package("matplotlib", "plots")
         # As in plot.
-        from hexveil.report.notebook import histogram_drawing  # noqa: PLC0415
+        from hexveil.report.notebook import axes_drawing  # noqa: PLC0415
 
-        drawn = histogram_drawing.histogram_of(self.table, self._view(), cell)
-        return histogram_drawing.draw_histogram(drawn, ax)
+        histogram = axes_drawing.histogram_of(self.table, self._view(), cell)
+        return axes_drawing.draw_histogram(histogram, ax)
 
     def difference(self, a: str, b: str, *, statistic: str | None = None) -> CellDifference:
         """Return the difference between two cells, with its 95% interval, at no cost.
@@ -321,32 +316,20 @@ class Release:
 
     def _repr_html_(self) -> str:
         """Return the promise, a picture and the first rows for a notebook."""
-        from hexveil.report.notebook.release_summary import (  # noqa: PLC0415  as in plot
-            summarize,
-            summarize_presence,
-        )
+        from hexveil.report.notebook.release_summary import summarize  # noqa: PLC0415  as in plot
 
-        if self._is_private:
-            return summarize_presence(self.table, self._view(), self._plotted(None).name)
         return summarize(self.table, self._view(), self._plotted(None))
 
     def _ipython_key_completions_(self) -> list[str]:
         return self.columns
-
-    @property
-    def _is_private(self) -> bool:
-        return self.manifest.get("model") == "presence"
 
     def _view(self) -> ManifestView:
         from hexveil.report.manifest_view import ManifestView  # noqa: PLC0415  as in plot
 
         return ManifestView.from_manifest(self.manifest)
 
-    def _plotted(self, column: str | None) -> PlottedColumn:
-        from hexveil.report.notebook.cell_picture import PlottedColumn  # noqa: PLC0415  as in plot
-
-        name = column_selection.require_column(self.table, column or self._view().statistic)
-        return PlottedColumn(name, *column_selection.statistic_and_key(name))
+    def _plotted(self, column: str | None) -> str:
+        return column_selection.require_column(self.table, column or self._view().statistic)
 
     if not TYPE_CHECKING:
 

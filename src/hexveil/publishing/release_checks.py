@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
+from hexveil.model.column_facts import DeclaredColumns
 from hexveil.planning import Plan
 from hexveil.planning.cell_mechanisms import CellMechanisms
-from hexveil.planning.columns.column_plan import ColumnPlans
+from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
 from hexveil.planning.distribution.distribution_components import MOMENTS, SCORE_LATTICE, SCORES
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.advice import advice
@@ -18,25 +19,29 @@ from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.distribution.distribution_table import check_label_columns
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 from hexveil.publishing.estimates.table import check_labels
-from hexveil.records.columns.column_datasets import ColumnDatasets
+from hexveil.publishing.presence.presence_table import check_label_names
+from hexveil.publishing.privacy_models import DeclaredPlan
+from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
 from hexveil.records.dataset import Dataset
+from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.clipping_range.clipping import ReleaseAllocation
-    from hexveil.publishing.distribution.releasable_plans import (
-        ReleasableDataset,
-        ReleasablePlan,
-        ReleasableStages,
-    )
+    from hexveil.publishing.privacy_models import AnyDataset, AnyPlan, ReleasablePlan
 
 SMOOTHED = "smoothed"
+_OTHER_COLUMNS = (
+    "the plan was made for other records (the value columns differ); plan these records again."
+)
 
 
 def check_arguments(
-    dataset: ReleasableDataset,
-    plan: ReleasablePlan,
+    dataset: AnyDataset,
+    plan: AnyPlan,
     ledger: Ledger | None,
     estimates: tuple[str, ...] | str,
 ) -> Ledger:
@@ -47,50 +52,100 @@ def check_arguments(
     InputError
         See `release`.
     """
+    if isinstance(dataset, (PrivateDataset, PrivateColumns)):
+        if items_of(estimates) != ["raw"]:
+            raise InputError('estimates under private presence are ("raw",): leave them out.')
+        if not isinstance(plan, DeclaredPlan):
+            raise InputError(
+                f"records with private presence need a plan made for them, got "
+                f"{type(plan).__name__}."
+            )
+        return check_declared(dataset.public, plan, ledger)
+    if isinstance(plan, DeclaredPlan):
+        raise InputError('the plan is for records read with protect="presence".')
     if isinstance(plan, ColumnPlans) or isinstance(dataset, ColumnDatasets):
-        return _check_columns(dataset, plan, ledger, estimates)
+        if (
+            not isinstance(plan, ColumnPlans)
+            or not isinstance(dataset, ColumnDatasets)
+            or set(plan.plans) != set(dataset.datasets)
+        ):
+            raise InputError(_OTHER_COLUMNS)
+        check_prefixes(dataset.public)
+        for column, own_plan in plan.plans.items():
+            check_arguments(dataset.datasets[column], own_plan, ledger, estimates)
+        return _check_ledger(ledger)
+    return _check_column(dataset, plan, ledger, estimates)
+
+
+def _check_column(
+    dataset: object,
+    plan: ReleasablePlan,
+    ledger: Ledger | None,
+    estimates: tuple[str, ...] | str,
+) -> Ledger:
+    """Return the ledger of a release of one value column where occupancy is public."""
     if not isinstance(dataset, Dataset):
         raise InputError(f"a release needs the records as read, got {type(dataset).__name__}.")
-    if not isinstance(ledger, Ledger):
-        raise InputError(
-            "a release needs a ledger with a budget, where its privacy loss is booked first: "
-            'ledger=hv.Ledger("ledger.sqlite", dataset="buses", budget="5").'
-        )
+    book = _check_ledger(ledger)
     _check_estimates(estimates, dataset.public)
     _check_smoothing(estimates, plan)
     if isinstance(plan, (Plan, DistributionPlan)):
-        check_same_promise(ledger.account.name, ledger.account.delta, plan.delta)
+        check_same_promise(book.account.name, book.account.delta, plan.delta)
     check_units(dataset)
     _check_records(dataset, plan)
     check_labels(dataset.public)
     if isinstance(plan, DistributionPlan):
         _check_bins(dataset.public, plan)
         check_label_columns(dataset.public, plan.terms)
+    return book
+
+
+def _check_ledger(ledger: object) -> Ledger:
+    """Refuse a release without a ledger."""
+    if not isinstance(ledger, Ledger):
+        raise InputError(
+            "a release needs a ledger with a budget, where its privacy loss is booked first: "
+            'ledger=hv.Ledger("ledger.sqlite", dataset="buses", budget="5").'
+        )
     return ledger
 
 
-def _check_columns(
-    dataset: ReleasableDataset,
-    plan: ReleasablePlan,
-    ledger: Ledger | None,
-    estimates: tuple[str, ...] | str,
+def check_declared(
+    facts: DeclaredFacts | DeclaredColumns, plan: DeclaredPlan, ledger: Ledger | None
 ) -> Ledger:
-    """Return the ledger of a release of several value columns, each checked as if alone."""
-    if (
-        not isinstance(plan, ColumnPlans)
-        or not isinstance(dataset, ColumnDatasets)
-        or set(plan.plans) != set(dataset.datasets)
-    ):
-        raise InputError(
-            "the plan was made for other records (the value columns differ); plan these records "
-            "again."
-        )
-    check_prefixes(dataset.public)
-    books = [
-        check_arguments(dataset.datasets[column], own, ledger, estimates)
-        for column, own in plan.plans.items()
-    ]
-    return books[0]
+    """Return the ledger of a release under private presence; declarations alone are looked at.
+
+    Raises
+    ------
+    InputError
+        If the plan is another data set's, or its promise another than the account's, or there is
+        no ledger.
+    """
+    book = _check_ledger(ledger)
+    if isinstance(plan, DeclaredColumnPlans) or isinstance(facts, DeclaredColumns):
+        if (
+            not isinstance(plan, DeclaredColumnPlans)
+            or not isinstance(facts, DeclaredColumns)
+            or set(plan.plans) != set(facts.columns)
+        ):
+            raise InputError(_OTHER_COLUMNS)
+        check_prefixes(facts)
+        pairs = [(facts.columns[column], own) for column, own in plan.plans.items()]
+    else:
+        pairs = [(facts, plan)]
+    for own_facts, own_plan in pairs:
+        if _reading(own_facts) != _reading(own_plan.facts):
+            raise InputError("the plan was made for another declared reading; plan again.")
+        check_same_promise(book.account.name, book.account.delta, own_plan.delta)
+        check_label_names(own_facts.cells)
+    return book
+
+
+def _reading(facts: DeclaredFacts) -> tuple[Any, ...]:
+    """Return a declared reading without the names of files, which a plan may not know yet."""
+    identity = {name: text for name, text in facts.identity.items() if name != "source"}
+    bins = None if facts.bins is None else facts.bins.identity()
+    return facts.grid.fingerprint(), facts.lattice, identity, bins
 
 
 def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicMetadata) -> None:
@@ -184,11 +239,7 @@ def _check_bins(read: PublicMetadata, plan: DistributionPlan) -> None:
 
 
 def check_plan(
-    dataset: ReleasableDataset,
-    plan: ReleasablePlan,
-    stages: ReleasableStages,
-    *,
-    accept_noise: bool,
+    dataset: AnyDataset, plan: AnyPlan, stages: StagedPlan, *, accept_noise: bool
 ) -> None:
     """Refuse plans that cannot be computed or noised, or that are no better than a constant.
 
@@ -197,24 +248,7 @@ def check_plan(
     InputError
         See `release`.
     """
-    if isinstance(dataset, ColumnDatasets):
-        useless = _check_column_plans(dataset, plan, stages)
-    elif isinstance(plan, DistributionPlan):
-        useless = plan.refusal
-        _check_moments(dataset, plan)
-        if not plan.epsilon:
-            raise InputError(
-                "nothing was spent: at this epsilon every cell would publish the same constant; "
-                "ask for larger cells or more epsilon."
-            )
-    else:
-        assert isinstance(plan, Plan)  # noqa: S101  see check_arguments
-        allocation = cast("ReleaseAllocation", stages)
-        epsilon, has_squares = float(plan.requested_epsilon), dataset.has_squares
-        allocation.check_release(dataset.public.lattice, epsilon, has_squares=has_squares)
-        # The advice looks for grids, which takes longer than the plan.
-        is_useless = not accept_noise and not plan.support.beats_constant
-        useless = advice(plan) if is_useless else None
+    useless = _refusal(dataset, plan, stages, accept_noise=accept_noise)
     if useless is not None and not accept_noise:
         raise InputError(
             f"nothing was spent: {useless.removesuffix('.')}; accept_noise=True releases the map "
@@ -222,16 +256,30 @@ def check_plan(
         )
 
 
-def _check_column_plans(
-    dataset: ColumnDatasets, plan: ReleasablePlan, stages: ReleasableStages
+def _refusal(
+    dataset: AnyDataset, plan: AnyPlan, stages: StagedPlan, *, accept_noise: bool
 ) -> str | None:
-    """Refuse plans of value columns as if alone; return why a map has nothing to say."""
-    assert isinstance(plan, ColumnPlans)  # noqa: S101  see check_arguments
-    combined = cast("CombinedStages", stages)
-    for column, own in plan.plans.items():
-        own_stages = cast("ReleasableStages", combined.component(column).plan)
-        # Judged once for all columns, without looking for other grids.
-        check_plan(dataset.datasets[column], own, own_stages, accept_noise=True)
+    """Return why a map has nothing to say; refuse what cannot be computed or noised."""
+    if isinstance(plan, ColumnPlans):
+        combined, datasets = cast("CombinedStages", stages), cast("ColumnDatasets", dataset)
+        for column, own_plan in plan.plans.items():
+            # Judged once for all columns, without looking for other grids.
+            own_stages, own_data = combined.component(column).plan, datasets.datasets[column]
+            check_plan(own_data, own_plan, own_stages, accept_noise=True)
+    elif isinstance(plan, DistributionPlan):
+        _check_moments(cast("Dataset", dataset), plan)
+        if not plan.epsilon:
+            raise InputError(
+                "nothing was spent: at this epsilon every cell would publish the same constant; "
+                "ask for larger cells or more epsilon."
+            )
+    elif isinstance(plan, Plan):
+        allocation, records = cast("ReleaseAllocation", stages), cast("Dataset", dataset)
+        epsilon, has_squares = float(plan.requested_epsilon), records.has_squares
+        allocation.check_release(records.public.lattice, epsilon, has_squares=has_squares)
+        # The advice looks for grids, which takes longer than the plan.
+        is_useless = not accept_noise and not plan.support.beats_constant
+        return advice(plan) if is_useless else None
     return plan.refusal
 
 

@@ -79,7 +79,7 @@ class ComparableNumbers(ReadOnlyArrays):
     @classmethod
     def of(cls, table: pa.Table, view: ManifestView) -> ComparableNumbers:
         """Return the numbers that the page shows of a statistic of a release."""
-        number, low, high = shown_interval(table, view)
+        number, (low, high) = view.shown_numbers(table), view.shown_limits(table)
         below, above = np.maximum(number - low, 0.0), np.maximum(high - number, 0.0)
         bias = np.minimum(_bias(table, view, below, above), np.minimum(below, above))
         digits = view.decimals + FURTHER_DIGITS
@@ -230,34 +230,20 @@ def _row_of(names: list[str], name: object, numbers: ComparableNumbers) -> int:
     return row
 
 
-def shown_interval(table: pa.Table, view: ManifestView) -> tuple[Floats, Floats, Floats]:
-    """Return the number that the page shows of each cell, and its interval; NaN where closed."""
-    if view.statistic in table.column_names:
-        # Under private presence the estimate has the name of the statistic.
-        number, low, high = (_numbers(table, f"{view.statistic}{e}") for e in ("", "_low", "_high"))
-        return number, low, high
-    return (view.shown_numbers(table), *view.shown_limits(table))
-
-
 def unknown_ends(table: pa.Table, view: ManifestView) -> tuple[Bools, Bools]:
     """Return whether the lower and the upper end of each cell's interval are unknown.
 
     Where a range that was found privately cut a cell off, its interval reaches to the bound.
     """
-    own = f"{view.statistic}_quality"
-    name = own if own in table.column_names else "quality"
-    if name not in table.column_names:
-        none = np.zeros(table.num_rows, dtype=np.bool_)
-        return none, none
-    is_cut = np.array(table[name].to_pylist()) == CUT_OFF
-    _, low, high = shown_interval(table, view)
+    is_cut = np.array(view.grades(table)) == CUT_OFF
+    low, high = view.shown_limits(table)
     lowest, highest = view.limits
     return is_cut & (low <= lowest), is_cut & (high >= highest)
 
 
 def _bias(table: pa.Table, view: ManifestView, below: Floats, above: Floats) -> Floats:
     """Return the bound of the bias of the numbers shown, where it is stated beside their noise."""
-    if view.statistic in table.column_names or view.estimator(table) != "raw":
+    if view.estimator(table) != "raw":
         return np.zeros_like(below)
     if f"{view.statistic}_bias" in table.column_names:
         return _numbers(table, f"{view.statistic}_bias")

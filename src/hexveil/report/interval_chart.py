@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.report.cell_differences import shown_interval, unknown_ends
+from hexveil.report.cell_differences import unknown_ends
 from hexveil.report.clipping_text import describe_known_end
 
 if TYPE_CHECKING:
@@ -44,21 +44,27 @@ class Chart:
 
 
 def interval_chart(table: pa.Table, view: ManifestView) -> Chart | None:
-    """Return the chart, or None where there are hexagons or too many cells to draw."""
+    """Return the chart of cells with a number; None for hexagons, none, or too many to draw."""
+    value, (low, high) = view.shown_numbers(table), view.shown_limits(table)
+    rows = np.flatnonzero(np.isfinite(value))
     # More bars than that are no overview any more: the table has them all.
-    if "hexagon" in table.column_names or table.num_rows > MAX_CELLS:
+    if "hexagon" in table.column_names or not 1 <= rows.size <= MAX_CELLS:
         return None
-    names = [name_cell(table, view, row) for row in range(table.num_rows)]
-    low, high = view.shown_limits(table)
-    qualities = table[f"{view.statistic}_quality"].to_pylist()
-    numbers = (view.shown_numbers(table), low, high)
-    said = describe_known_ends(table, view)
-    return draw_bars(names, numbers, qualities, view.amount, view.interval, said)
+    grades, said = view.grades(table), _describe_known_ends(table, view)
+    names = view.cell_names(table)
+    return draw_bars(
+        [names[row] for row in rows],
+        (value[rows], low[rows], high[rows]),
+        [grades[row] for row in rows],
+        view.amount,
+        view.interval,
+        {number: said[row] for number, row in enumerate(rows.tolist()) if row in said},
+    )
 
 
-def describe_known_ends(table: pa.Table, view: ManifestView) -> dict[int, str]:
+def _describe_known_ends(table: pa.Table, view: ManifestView) -> dict[int, str]:
     """Return the words for each cell that a range cut off, by its row."""
-    unknown, (_, low, high) = unknown_ends(table, view), shown_interval(table, view)
+    unknown, (low, high) = unknown_ends(table, view), view.shown_limits(table)
     return {
         int(row): describe_known_end(
             view.interval(float(low[row]), float(high[row])),
@@ -113,9 +119,3 @@ def draw_bars(
 
 def _percent(length: float, width: float) -> float:
     return round(100.0 * float(length) / width, 2)
-
-
-def name_cell(table: pa.Table, view: ManifestView, row: int) -> str:
-    """Return the name of a cell: its labels."""
-    columns = view.label_columns or ("cell",)
-    return " \u00b7 ".join(str(table[column][row].as_py()) for column in columns)

@@ -77,13 +77,16 @@ class ManifestView:
         return f"{self.statistic}_estimate" in table.column_names
 
     def estimator(self, table: pa.Table) -> str:
-        """Return which of a cell's numbers is shown: "estimate", "smoothed" or "raw".
+        """Return which of a cell's numbers is shown: "estimate", "smoothed", "raw" or "".
 
-        The estimate where there is one. The smoothed number where its intervals are narrower than
-        the bounds of the raw one, for half of the cells at least.
+        The estimate where there is one; "" where it has the name of the statistic, as under private
+        presence. The smoothed number where its intervals are narrower than the bounds of the raw
+        one, for half of the cells at least.
         """
         if self.has_posterior(table):
             return "estimate"
+        if f"{self.statistic}_raw" not in table.column_names:
+            return ""
         if f"{self.statistic}_smoothed" not in table.column_names or self.constant:
             return "raw"
         widths = self._distances(table, "smoothed")
@@ -99,6 +102,12 @@ class ManifestView:
         key = self.estimator(table)
         return self._column(table, "bound95") if key == "raw" else self._distances(table, key)
 
+    def grades(self, table: pa.Table) -> list[str]:
+        """Return the quality of the number shown of each cell: its own, or that of the cell."""
+        own = f"{self.statistic}_quality"
+        name = own if own in table.column_names else "quality"
+        return [str(grade) for grade in table[name].to_pylist()]
+
     def shown_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the limits of each cell's true number that belong to the number shown."""
         if self.estimator(table) == "smoothed":
@@ -111,7 +120,8 @@ class ManifestView:
         return np.maximum(number - low, high - number)
 
     def _column(self, table: pa.Table, key: str) -> NDArray[np.float64]:
-        return np.asarray(table[f"{self.statistic}_{key}"].to_numpy(), dtype=np.float64)
+        name = f"{self.statistic}_{key}" if key else self.statistic
+        return np.asarray(table[name].to_numpy(), dtype=np.float64)
 
     def bound_limits(self, table: pa.Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the limits of each cell's true number, by its posterior or its bound.
@@ -121,7 +131,7 @@ class ManifestView:
         low, high = self._column(table, "low"), self._column(table, "high")
         # Without smoothing, the table has the limits by the bound already.
         is_smoothed = f"{self.statistic}_smoothed" in table.column_names
-        if self.has_posterior(table) or not is_smoothed:
+        if self.estimator(table) in ("", "estimate") or not is_smoothed:
             return low, high
         raw, bound = self._column(table, "raw"), self._column(table, "bound95")
         lowest, highest = self.limits
@@ -130,6 +140,13 @@ class ManifestView:
             np.where(low <= lowest, lowest, np.maximum(raw - bound, lowest)),
             np.where(high >= highest, highest, np.minimum(raw + bound, highest)),
         )
+
+    def cell_names(self, table: pa.Table) -> list[str]:
+        """Return the hexagon or the labels of each cell."""
+        labels = self.label_columns or ("cell",)
+        columns = ("hexagon",) if "hexagon" in table.column_names else labels
+        texts = [[str(text) for text in table[name].to_pylist()] for name in columns]
+        return [" \u00b7 ".join(parts) for parts in zip(*texts, strict=True)]
 
     @property
     def repeats(self) -> str:

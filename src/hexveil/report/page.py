@@ -8,6 +8,7 @@ data are embedded in script elements as JSON.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
 from hexveil.report.palette import colour_rules
-from hexveil.report.payload import payload, scale_marks, script_json
+from hexveil.report.payload import frame_data, label_texts, scale_marks, script_json
+from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import render_template
 
 if TYPE_CHECKING:
@@ -31,17 +33,24 @@ if TYPE_CHECKING:
 
     from hexveil.report.interval_chart import Chart
 
+    Json = dict[str, Any]
+    ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
+
 _COUNTS = ("cell", "users", "records")
 _NUMBERS = ("raw", "bound95", "low", "high", "quality")
 _OF_MAP = ("cells.js", "canvas.js", "map.js", "readout.js")
 """Scripts that a page without a map does not need."""
+MOMENTS = "page"
+"""Folder of the templates with the sentences of a page of averages and variances, which shows the
+first statistic alone."""
 
 
 def render(
     table: pa.Table,
     manifest: Mapping[str, Any],
     *,
-    context: dict[str, Any] | None = None,
+    columns: ColumnTables | None = None,
+    context: Json | None = None,
     geography: bool = True,
     description: Mapping[str, Any] | None = None,
     files: Sequence[str] = (),
@@ -51,9 +60,12 @@ def render(
     Parameters
     ----------
     table : pyarrow.Table
-        The released table, a row per cell: released numbers and public facts only.
+        The released table, a row per cell: released numbers and public facts only. Of several value
+        columns the cells of all of them.
     manifest : mapping
         The manifest of the same release, which may have a title and a subtitle for the page.
+    columns : mapping of str to (pyarrow.Table, mapping), optional
+        Released table and manifest of each of several value columns.
     context : dict, optional
         Public GeoJSON to draw in thin lines beneath the map, as `read_context` returns it.
     geography : bool
@@ -72,22 +84,94 @@ def render(
     -----
     Equal input gives equal text; there is no time stamp.
     """
-    view = ManifestView.from_manifest(manifest)
-    _check(table, view)
-    estimator = view.estimator(table)
-    labels = json.loads(render_template("page/labels.json", {}))
-    interval = labels.pop("interval_half_width")
-    if estimator != "raw":
-        labels["bound"] = interval
-    data = payload(table, view, context=context, geography=geography) | {"text": labels}
-    values = page_text.template_values(table, view) | {
-        "qualities": page_text.qualities(table, view),
+    tables: ColumnTables = columns or {"": (table, manifest)}
+    words = _words(manifest, columns)
+    page_columns = _shown_columns(table, tables, words)
+    leading, view = page_columns[0], page_columns[0].views[0]
+    has_choice = words != MOMENTS and (len(leading.views) > 1 or words != "presence")
+    data = _data(page_columns, has_choice=has_choice)
+    data |= frame_data(table, view, data["columns"]["quality"], context, geography=geography)
+    data["columns"] = label_texts(table, view) | data["columns"]
+    if columns:
+        data["value_columns"] = _value_columns(page_columns)
+    data["text"] = page_labels()
+    interval = data["text"].pop("interval_half_width")
+    estimator = view.estimator(leading.table)
+    if words != MOMENTS or estimator != "raw":
+        data["text"]["bound"] = interval
+    if columns and leading.is_private:
+        data["text"]["absent_cell"] = data["text"]["closed_cell"]
+    values = page_text.template_values(table, manifest, page_columns) | {
+        "words": words,
         "estimator": estimator,
-        "words": "page",
+        "one_number": [
+            f"{column}: {text}" if column else text
+            for column, (_, stated) in tables.items()
+            for text in describe_one_number(stated)
+        ],
     }
-    origin, chart = describe_origin(table, manifest), interval_chart(table, view)
+    if words == MOMENTS:
+        values |= page_text.moment_values(table, view)
+    if has_choice:
+        values |= page_text.choice_values(manifest, page_columns)
+    if columns:
+        values["value_columns"] = page_text.column_values(manifest, page_columns)
+    # Bars of one column among several: the map, or the table, shows the others.
+    origin, chart = describe_origin(table, manifest), interval_chart(leading.table, view)
     values |= frame_values(origin, manifest, data, chart, context, description, files)
     return render_template("report.html", values)
+
+
+def _words(manifest: Mapping[str, Any], columns: ColumnTables | None) -> str:
+    """Return the folder of the templates with the sentences of a page."""
+    if columns:
+        return "columns"
+    if manifest.get("model") == "presence":
+        return "presence"
+    return "distribution" if manifest.get("kind") == "distributions" else MOMENTS
+
+
+def _shown_columns(table: pa.Table, tables: ColumnTables, words: str) -> list[ShownColumn]:
+    """Return the value columns that a page shows, checked."""
+    if words == MOMENTS:
+        _check(table, ManifestView.from_manifest(tables[""][1]))
+    cells = table["cell"].to_pylist()
+    page_columns = [ShownColumn.of(*released, cells, len(tables)) for released in tables.values()]
+    return (
+        [replace(column, views=column.views[:1]) for column in page_columns]
+        if words == MOMENTS
+        else page_columns
+    )
+
+
+def _data(page_columns: Sequence[ShownColumn], *, has_choice: bool) -> Json:
+    """Return the scripts' data of numbers: of the first statistic, and of those to choose from."""
+    leading = page_columns[0]
+    choices = [column.choices() for column in page_columns] if has_choice else []
+    default = choices[0][0] if choices else leading.describe(leading.views[0])
+    data = {name: default[name] for name in ("value", "colour")} | leading.count_words()
+    data["columns"] = default["columns"] | leading.counts()
+    if choices:
+        data |= {
+            "choices": [choice for group in choices for choice in group],
+            "bins": leading.bins(0),
+        }
+    return data
+
+
+def _value_columns(page_columns: Sequence[ShownColumn]) -> list[Json]:
+    """Return the counts and bins of each of several value columns."""
+    described, offset = [], 0
+    for column in page_columns:
+        described.append({"counts": column.counts(), "bins": column.bins(offset)})
+        offset += len(column.views)
+    return described
+
+
+def page_labels() -> dict[str, str]:
+    """Return the words of the page's scripts."""
+    labels: dict[str, str] = json.loads(render_template("page/labels.json", {}))
+    return labels
 
 
 def frame_values(
@@ -99,7 +183,7 @@ def frame_values(
     description: Mapping[str, Any] | None,
     files: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the values that the pages of both privacy models share: all but their sentences.
+    """Return the values that all pages share: all but their sentences.
 
     Parameters
     ----------
@@ -122,7 +206,6 @@ def frame_values(
         "origin": origin,
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
-        "one_number": describe_one_number(manifest),
         "description": structured_data(description) if description else "",
         "chart": chart,
         "marks": marks,

@@ -17,79 +17,169 @@ from hexveil.base.rational import to_fraction
 from hexveil.model.public_metadata import UNITS
 from hexveil.report import clipping_text
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
-from hexveil.report.manifest_view import format_roughly, format_rounded_up, noun, with_unit
-from hexveil.report.promise_wording import exact_counts, in_common, presence
+from hexveil.report.manifest_view import (
+    format_heading,
+    format_roughly,
+    format_rounded_up,
+    noun,
+    with_unit,
+)
+from hexveil.report.payload import QUALITIES
+from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common, presence
+from hexveil.report.shown_column import heading_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
     from hexveil.report.manifest_view import ManifestView
+    from hexveil.report.shown_column import ShownColumn
 
 _SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
-_PARTS = ("guarantee", "plan", "dataset", "bounds", "grid")
 _LOSSES = ("max", "p99", "p90", "median", "mean")
 
 
-def template_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
-    """Return everything that the sentences of the page name.
+def template_values(
+    table: pa.Table, manifest: Mapping[str, Any], page_columns: Sequence[ShownColumn]
+) -> dict[str, Any]:
+    """Return everything that the sentences of every page name.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        With the cells of the page.
+    manifest : mapping
+        Of the whole release.
+    page_columns : sequence of ShownColumn
+        Its value columns; facts that the whole does not state are those of the first.
 
     Raises
     ------
     InputError
         If the manifest's privacy unit is not known.
     """
+    leading, view = page_columns[0], page_columns[0].views[0]
     if view.unit not in UNITS:
         raise InputError(
             f"the manifest's privacy unit must be one of {', '.join(UNITS)}, got {view.unit!r}."
         )
-    manifest = view.manifest
+    stated, plan, names = (
+        {**leading.manifest, **manifest},
+        leading.manifest["plan"],
+        table.schema.names,
+    )
+    grades, half = leading.grades(view), leading.numbers(view)[1]
+    half, closed = half[np.isfinite(half)], grades.count("closed")
     return {
         "view": view,
         # A fact that a manifest leaves out is empty text, and its row is not shown.
-        **{section: defaultdict(str, manifest[section]) for section in _PARTS},
-        "software": manifest.get("software") or {},
+        **{name: defaultdict(str, stated[name]) for name in ("guarantee", "dataset", "bounds")},
+        "plan": plan,
+        "grid": leading.manifest["grid"],
+        "software": stated.get("software") or {},
         "statistics": list(map(noun, view.statistics)),
-        "nothing_read": view.constant,
         "presence": presence(),
         "exact_counts": exact_counts(),
         "in_common": in_common(),
+        "meaning_of_delta": delta_in_words(leading.manifest),
+        "is_private": leading.is_private,
+        "has_weights": "weight" in leading.table.column_names,
+        "has_shapes": "bins" in plan,
+        "has_absent": any((column.rows < 0).any() for column in page_columns),
+        "cells": table.num_rows,
+        "closed_cells": closed,
+        "open_cells": table.num_rows - closed,
+        # Fewer cells have no differences that grades could follow.
+        "by_map": table.num_rows - closed >= (3 if leading.is_private else 2),
+        "hexagons": len(table["hexagon"].unique()) if "hexagon" in names else 0,
+        "median_bound": view.amount_up(float(np.median(half))) if half.size else "",
+        "qualities": _qualities(
+            page_columns, grades, (manifest.get("plan") or {}).get("privacy_steps") or ()
+        ),
+        **_predictions(plan.get("prediction") or {}, view),
+        **_loss_values(manifest.get("losses") or {}),
+    }
+
+
+def choice_values(
+    manifest: Mapping[str, Any], page_columns: Sequence[ShownColumn]
+) -> dict[str, Any]:
+    """Return everything that the page's template needs of the choice among statistics."""
+    leading, view = page_columns[0], page_columns[0].views[0]
+    return {
+        "choices": [heading_of(view) for view in leading.views],
+        "bins_from": leading.bins_from,
+        "has_all_statistics": all(column.has_all for column in page_columns),
+        "whole_heading": manifest.get("heading") or format_heading(view.statistics, view.value),
+    }
+
+
+def column_values(
+    manifest: Mapping[str, Any], page_columns: Sequence[ShownColumn]
+) -> list[dict[str, Any]]:
+    """Return the facts about each of several value columns, with their numbers formatted."""
+    return [
+        {
+            "name": stated["column"],
+            "unit": stated["value_unit"],
+            "folder": stated["folder"],
+            "cells": stated["cells"],
+            # Counted facts: declared ones have no such numbers.
+            **{name: f"{stated[name]:,}" for name in ("users", "records") if name in stated},
+            "epsilon": format_rounded_up(float(stated["epsilon"]), 4),
+            "bounds": column.manifest["bounds"],
+        }
+        for stated, column in zip(manifest["columns"], page_columns, strict=True)
+    ]
+
+
+def _qualities(
+    page_columns: Sequence[ShownColumn], grades: Sequence[str], steps: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return each quality grade that the legend explains, with its number of cells."""
+    # Only ranges can cut cells off: otherwise the legend would explain a grade that no cell has.
+    has_range = clipping_text.get_strategy(steps) is not None or any(
+        clipping_text.CUT_OFF in column.grades(view)
+        for column in page_columns
+        for view in column.views
+    )
+    return [
+        {"name": name, "number": number, "cells": grades.count(name)}
+        for number, name in enumerate(QUALITIES)
+        if has_range or name != clipping_text.CUT_OFF
+    ]
+
+
+def _predictions(prediction: Mapping[str, float], view: ManifestView) -> dict[str, str]:
+    """Return the predicted errors of averages or medians, and of weights; "" without any."""
+    error = prediction.get("mean_error", prediction.get("quantile_error"))
+    weight = prediction.get("weight_error", prediction.get("count_error"))
+    return {
+        "expected_error": "" if error is None else with_unit(f"{error:.2g}", view.value_unit),
+        "weight_error": "" if weight is None else f"{weight:.3g}",
+    }
+
+
+def moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
+    """Return everything else that the sentences about averages and variances name."""
+    manifest = view.manifest
+    grades = view.grades(table)
+    return {
+        **{section: defaultdict(str, manifest[section]) for section in ("plan", "grid")},
+        "nothing_read": view.constant,
         "epsilon_spent": _epsilon(manifest["guarantee"].get("epsilon_spent")),
         "naive_epsilon": _epsilon(manifest["guarantee"].get("l0_epsilon")),
-        **_counts(table, view),
+        "cut_off_cells": grades.count(clipping_text.CUT_OFF),
+        "predicts_errors": clipping_text.get_step(view.steps, "cell_stages") is not None,
+        "useful_cells": manifest["plan"].get("cells_better_than_constant"),
+        "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
+        "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
         **_clipping(view),
         **_errors(table, view),
         **_accuracy(table, view),
         **_optimality(view),
-        **loss_values(manifest.get("losses") or {}),
         "smoothing": _smoothing(view),
-    }
-
-
-def qualities(table: pa.Table, view: ManifestView) -> list[dict[str, Any]]:
-    """Return each quality grade with its number of cells."""
-    grades = table[f"{view.statistic}_quality"].to_pylist()
-    # Only private ranges can cut cells off: otherwise the legend would explain a grade that no
-    # cell can have.
-    names = ["good", "caution", clipping_text.CUT_OFF, "noise"]
-    if clipping_text.get_strategy(view.steps) is None:
-        names.remove(clipping_text.CUT_OFF)
-    return [{"name": name, "cells": grades.count(name)} for name in names]
-
-
-def _counts(table: pa.Table, view: ManifestView) -> dict[str, Any]:
-    """Return the numbers of cells, of hexagons, and of cells that are cut off."""
-    grades = table[f"{view.statistic}_quality"].to_pylist()
-    mapped = "hexagon" in table.column_names
-    return {
-        "cells": table.num_rows,
-        "hexagons": len(set(table["hexagon"].to_pylist())) if mapped else 0,
-        "cut_off_cells": grades.count(clipping_text.CUT_OFF),
-        "predicts_errors": clipping_text.get_step(view.steps, "cell_stages") is not None,
-        "useful_cells": view.manifest["plan"].get("cells_better_than_constant"),
-        "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
-        "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
     }
 
 
@@ -118,7 +208,6 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "error_model": "predicted" if has_stages or strategy else "bound",
         "lower_bound_text": f"{view.lower:g}",
         "upper_bound_text": with_unit(f"{view.upper:g}", view.value_unit),
-        "median_bound": view.amount_up(float(np.median(bound))),
         "median_raw_bound": view.amount_up(float(np.median(_column(table, view, "bound95")))),
         "largest_bound": view.amount_up(float(bound.max())),
         "noise_scale": _quantiles(table, view, "scale"),
@@ -196,7 +285,7 @@ def _smoothing(view: ManifestView) -> dict[str, Any]:
     }
 
 
-def loss_values(losses: Mapping[str, Any]) -> dict[str, Any]:
+def _loss_values(losses: Mapping[str, Any]) -> dict[str, Any]:
     """Return quantiles of the units' losses, rounded up, and the numbers of units."""
     return {
         "losses": {

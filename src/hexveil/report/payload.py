@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.report.background import background, encode
-from hexveil.report.cell_differences import ComparableNumbers
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.geography.projection import Ring, centred_projection, unwrapped_rings
 from hexveil.report.palette import palette
@@ -45,29 +44,6 @@ def script_json(value: object) -> str:
     return text
 
 
-def payload(
-    table: pa.Table,
-    view: ManifestView,
-    *,
-    context: dict[str, Any] | None = None,
-    geography: bool = True,
-) -> dict[str, Any]:
-    """Return everything the page's scripts need, as plain JSON values."""
-    shown = shown_statistic(table, view)
-    return {
-        **shown,
-        "columns": {**label_texts(table, view), **shown["columns"]},
-        **count_columns(view),
-        **frame_data(table, view, shown["columns"]["quality"], context, geography=geography),
-    }
-
-
-def count_columns(view: ManifestView) -> dict[str, Any]:
-    """Return the columns of exact counts, and the line of the card that names them."""
-    users = extra_column("users", f"{view.unit.capitalize()}s")
-    return {"extras": [users, extra_column("records", "Records", spare=True)], "lines": ["counts"]}
-
-
 def frame_data(
     table: pa.Table,
     view: ManifestView,
@@ -91,59 +67,6 @@ def frame_data(
         "labels": list(view.label_columns),
         "unit": view.unit,
         "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
-    }
-
-
-def shown_statistic(table: pa.Table, view: ManifestView) -> dict[str, Any]:
-    """Return the numbers, digits and colours of the statistic shown."""
-    numbers = (view.shown_numbers(table), view.half_widths(table), *view.shown_limits(table))
-    compared = ComparableNumbers.of(table, view) if "hexagon" in table.column_names else None
-    grades = table[f"{view.statistic}_quality"].to_pylist()
-    described = describe_numbers(view, numbers, grades, compared)
-    for name in ("users", "records"):
-        described["columns"][name] = [int(n) for n in table[name].to_pylist()]
-    return described
-
-
-def describe_numbers(
-    view: ManifestView,
-    numbers: Sequence[NDArray[np.float64]],
-    grades: Sequence[str],
-    compared: ComparableNumbers | None = None,
-) -> dict[str, Any]:
-    """Return everything that the page's scripts need of the statistic of a view.
-
-    Parameters
-    ----------
-    view : ManifestView
-    numbers : sequence of ndarray of float, shape (n_cells,)
-        Number of each cell, half of its interval, and the interval's ends; NaN where there is none.
-    grades : sequence of str
-        Quality of each cell.
-    compared : ComparableNumbers, optional
-        The same numbers for differences between cells, of a page with a map.
-    """
-    value, half, low, high = numbers
-    limits = [limit if math.isfinite(limit) else None for limit in view.limits]
-    decimals = view.decimals
-    ends = colour_ends(value, grades)
-    return {
-        "columns": {
-            "value": round_numbers(value, decimals, np.rint),
-            "bound": round_numbers(half, decimals, np.ceil),
-            "low": round_numbers(low, decimals, np.floor),
-            "high": round_numbers(high, decimals, np.ceil),
-            "quality": [GRADES.index(grade) for grade in grades],
-            **({} if compared is None else compared.columns()),
-        },
-        "value": {
-            "name": view.noun.capitalize(),
-            "unit": view.unit_text,
-            "decimals": decimals,
-            "limits": limits,
-            **({} if compared is None else compared.rule()),
-        },
-        "colour": {"low": ends[0], "high": ends[1]},
     }
 
 

@@ -16,17 +16,20 @@ falls in the rush hours, more in the centre than at the edge; cars differ, and r
 
 import datetime as dt
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from hexveil.base import atomic_files
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.errors import InputError, StorageError
+from hexveil.simulation import writing
+from hexveil.simulation.writing import Writer
 
 LATITUDE, LONGITUDE, ZONE = 21.2, 74.9, "Asia/Kolkata"
 """Of the city's centre, and of its clock: UTC+05:30 all year."""
@@ -44,9 +47,21 @@ SCHEMA = pa.schema(
         ("speed", pa.float64()),
     ]
 )
-ENDINGS = (".parquet", ".csv")
 _CITY, _HABITS, _DAY = range(3)
 """What a stream of random numbers is for; the first part of its key."""
+
+
+@contextmanager
+def _plain(path: Path, schema: pa.Schema, kind: Any) -> Iterator[Writer]:  # noqa: ANN401  pyarrow's
+    """Yield a writer of the columns as they are."""
+    with kind(path, schema) as writer:
+        yield writer.write_batch
+
+
+WRITERS = {
+    ".parquet": partial(_plain, kind=pyarrow.parquet.ParquetWriter),
+    ".csv": partial(_plain, kind=pyarrow.csv.CSVWriter),
+}
 
 
 @dataclass(frozen=True)
@@ -103,18 +118,10 @@ class CarCity:
     start: str | dt.date = "2024-01-01"
 
     def __post_init__(self) -> None:
-        limits = (("cars", 1, MOST_CARS), ("days", 1, MOST_DAYS), ("seed", 0, 2**63 - 1))
-        for name, low, high in limits:
-            given = getattr(self, name)
-            if isinstance(given, bool) or not isinstance(given, int) or not low <= given <= high:
-                raise InputError(f"{name} must be a whole number from {low} to {high:,}.")
-        if not isinstance(self.start, dt.date):
-            try:
-                object.__setattr__(self, "start", dt.date.fromisoformat(self.start))
-            except ValueError:
-                raise InputError(
-                    f"start must be a date such as 2024-01-01, got {self.start!r}."
-                ) from None
+        for name, most in (("cars", MOST_CARS), ("days", MOST_DAYS), ("seed", 2**63 - 1)):
+            writing.check_integer(name, getattr(self, name), int(name != "seed"), most)
+        # The class is frozen, and callers may write a date as text.
+        object.__setattr__(self, "start", writing.to_date(self.start))
 
     @property
     def n_batches(self) -> int:
@@ -130,7 +137,7 @@ class CarCity:
     def _batch(self, day: int, begin: int) -> pa.RecordBatch:
         n_cars = min(BLOCK, self.cars - begin)
         habits = CarHabits.drawn(n_cars, self._stream(_HABITS, begin))
-        date = dt.date.fromisoformat(str(self.start)) + dt.timedelta(days=day)
+        date = writing.to_date(self.start) + dt.timedelta(days=day)
         rng = self._stream(_DAY, day, begin)
         fixes = Journeys.drawn(habits, rng, is_weekend=date.weekday() >= 5).fixes()
         speed = fixes.speeds(habits, quarter_levels(self._stream(_CITY)), rng)
@@ -158,28 +165,15 @@ class CarCity:
         StorageError
             If the file cannot be written; then nothing of it stays.
         """
-        if path.suffix not in ENDINGS:
-            raise InputError(
-                f"{path.name}: the name of the file must end in one of .parquet, .csv."
-            )
-        if path.is_dir():
-            raise InputError(f"{path} is a folder; name a file.")
-        if not path.parent.is_dir():
-            raise InputError(f"there is no folder {path.parent}; make it, or name another.")
         of_cars = np.zeros(self.cars, dtype=np.int64)
-        kind = pa.parquet.ParquetWriter if path.suffix == ".parquet" else pa.csv.CSVWriter
-        try:
-            with atomic_files.file(path) as temporary, kind(temporary, SCHEMA) as writer:
-                for number, batch in enumerate(self.batches(), start=1):
-                    writer.write_batch(batch)
-                    name, count = _counts(batch)
-                    of_cars[name] += count
-                    progress(number)
-        except OSError as error:
-            raise StorageError(
-                f"{path} cannot be written ({atomic_files.reason(error)}); make room or name "
-                "another file."
-            ) from None
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            for batch in self.batches():
+                name, count = _counts(batch)
+                of_cars[name] += count
+                yield batch
+
+        writing.write(path, (SCHEMA, counted()), progress, WRITERS)
         return _statistics(of_cars)
 
     def _stream(self, purpose: int, *key: int) -> np.random.Generator:

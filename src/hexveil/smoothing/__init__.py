@@ -15,7 +15,7 @@ from hexveil.smoothing.cell_groupings import (
     group_labels,
     group_user_counts,
 )
-from hexveil.smoothing.interval_widening import ClippingRange, skewness_bias
+from hexveil.smoothing.posterior import ClippingRange, skewness_bias
 from hexveil.smoothing.shrinkage import Smoothed, smooth
 
 __all__ = [

@@ -22,13 +22,9 @@ import numpy as np
 
 from hexveil.base.arrays import Bools, Floats
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.cell_priors import CellPosterior
-from hexveil.smoothing.clipping_model.clipped_observations import (
-    UserMeanLaw,
-    UserMeanSpread,
-    model_look,
-)
+from hexveil.smoothing.cell_priors import CellPosterior
+from hexveil.smoothing.clipped_posterior import model_look
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanLaw, UserMeanSpread
 
 GAIN = 0.35
 """Part of the error that a second range must save."""

@@ -23,10 +23,12 @@ from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
-from hexveil.smoothing.group_effects import Design
-from hexveil.smoothing.interval_widening import ClippingRange, half_distinguishable_factor
-from hexveil.smoothing.posterior import posterior_quantiles
-from hexveil.smoothing.variance_components import FittedModel, fit_model
+from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
+from hexveil.smoothing.posterior import (
+    ClippingRange,
+    half_distinguishable_factor,
+    posterior_quantiles,
+)
 
 TYPICAL_BIAS_SHARE = 1.0 / 3.0
 """Standard deviation of a bias as a share of its worst case, where nothing better is given."""

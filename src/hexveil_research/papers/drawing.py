@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from hexveil.simulation import figure_style
-from hexveil.simulation.error_chart import RED
+from hexveil.simulation.figure_style import RED
 from hexveil.simulation.private_study_output import STAMP
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ import pyarrow.parquet
 
 from hexveil import Occupancy
 from hexveil.base.errors import InputError
-from hexveil.simulation.cell_selection import read_counts, select_cell
-from hexveil.simulation.private_study_output import pair_means
+from hexveil.simulation.private_study_output import pair_means, read_counts, select_cell
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats, Ints
     from hexveil.records.dataset import Dataset
-    from hexveil.simulation.cell_selection import CellSelector
+    from hexveil.simulation.private_study_output import CellSelector
 
     Bounds = tuple[Fraction, Fraction]
 
@@ -88,7 +87,7 @@ def of_counts(counts: str | Path | NDArray[np.int64] | Occupancy) -> StudyData:
     Parameters
     ----------
     counts : path, array_like of int or Occupancy
-        A file as `hexveil.simulation.cell_selection.read_counts` reads it has one cell. A CSV or
+        A file as `private_study_output.read_counts` reads it has one cell. A CSV or
         Parquet file with the columns cell, user and n has several.
 
     Examples

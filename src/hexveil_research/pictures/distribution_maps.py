@@ -19,7 +19,7 @@ import hexveil as hv
 from hexveil.base import hexagons
 from hexveil.model.areas import Polygon
 from hexveil.model.statistic_terms import Histogram, column_names
-from hexveil.report.notebook import graded_hexagons
+from hexveil.report.notebook import axes_drawing
 from hexveil.report.payload import ticks
 from hexveil.simulation import figure_style
 from hexveil_research.pictures import maps, releases
@@ -141,7 +141,7 @@ def draw(
         for axes, name in zip(panels.T, SCALES, strict=False):
             axes[0].set_title(TITLES[name], fontsize=maps.SIZE)
             bar = figure.colorbar(
-                graded_hexagons.colour_scale(SCALES[name]),
+                axes_drawing.colour_scale(SCALES[name]),
                 ax=list(axes),
                 location="bottom",
                 aspect=30,
@@ -158,7 +158,7 @@ def draw(
 
 def _map(axes: Axes, content: Content, name: str, streets: Mapping[str, Any]) -> None:
     places = [int(one, 16) for one in content.table["hexagon"].to_pylist()]
-    graded_hexagons.add_hexagons(
+    axes_drawing.add_hexagons(
         axes,
         [hexagons.outline(place) for place in places],
         values=content.column(name),

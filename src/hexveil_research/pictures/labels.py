@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.report.notebook import graded_hexagons
+from hexveil.report.notebook import axes_drawing
 from hexveil.report.palette import colours_of
 from hexveil.report.payload import ticks
 from hexveil.simulation import figure_style
@@ -52,7 +52,7 @@ def draw(picture: Picture, table: pa.Table) -> Figure:
         axes.xaxis.tick_top()
         axes.spines[:].set_visible(False)
         bar = figure.colorbar(
-            graded_hexagons.colour_scale(picture.ends),
+            axes_drawing.colour_scale(picture.ends),
             ax=axes,
             location="bottom",
             aspect=40,

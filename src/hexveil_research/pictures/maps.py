@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hexveil.base import hexagons
-from hexveil.report.notebook import graded_hexagons
+from hexveil.report.notebook import axes_drawing
 from hexveil.report.payload import ticks
 from hexveil.simulation import figure_style
 
@@ -52,13 +52,13 @@ def draw(picture: Picture, contents: Sequence[MapContent], streets: Mapping[str,
 
     with figure_style.style():
         grades = {grade for content in contents for grade in content.quality}
-        entries = graded_hexagons.legend_entries(sorted(grades))
+        entries = axes_drawing.legend_entries(sorted(grades))
         tall = max(_shape(content.hexagons) for content in contents) * WIDTH / len(contents)
         height = tall + AROUND + LINE * len(entries.get("labels", ()))
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         panels = figure.subplots(1, len(contents), squeeze=False)
         for axes, content in zip(panels.flat, contents, strict=True):
-            graded_hexagons.add_hexagons(
+            axes_drawing.add_hexagons(
                 axes,
                 [hexagons.outline(place) for place in content.hexagons],
                 values=content.values,
@@ -132,7 +132,7 @@ def lines_of(streets: Mapping[str, Any]) -> list[list[list[float]]]:
 
 def _scale(figure: Figure, picture: Picture) -> None:
     bar = figure.colorbar(
-        graded_hexagons.colour_scale(picture.ends),
+        axes_drawing.colour_scale(picture.ends),
         ax=figure.axes,
         location="bottom",
         shrink=0.9,

@@ -29,9 +29,9 @@ from hexveil.mechanisms.contract import (
 )
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign
-from hexveil.smoothing.clipping_model.clipped_posterior import fit
+from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges
+from hexveil.smoothing.user_mean_law import CellDesign
 from scripted_noise import ScriptedNoise
 from stage_laws import moves_of
 

@@ -8,7 +8,7 @@ from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import CellWindow
+from hexveil.mechanisms.presence.contribution import CellWindow, value_votes
 from hexveil.mechanisms.presence.pooled_ranges import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
@@ -18,7 +18,6 @@ from hexveil.mechanisms.presence.pooled_ranges import (
     refined_edges,
     within_reach,
 )
-from hexveil.mechanisms.presence.unit_votes import value_votes
 from hexveil.model.private_pairs import PrivatePairs
 
 QUIET = Laplace(1.0)

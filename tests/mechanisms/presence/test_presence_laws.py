@@ -18,7 +18,6 @@ from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.presence import (
     contribution,
     presence_allocation,
-    unit_votes,
 )
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
@@ -104,7 +103,7 @@ def test_votes_for_the_cap_by_pair_are_found(monkeypatch):
 
     form = ThreeStages(**SHARES, cap=PrivateCap(share=Fraction("0.1")))
     assert is_sound(form, TWO_UNITS, step=60)
-    monkeypatch.setattr(unit_votes, "_votes_of_totals", by_pair)
+    monkeypatch.setattr(contribution, "_votes_of_totals", by_pair)
     assert not is_sound(form, TWO_UNITS, step=60)
 
 
@@ -236,7 +235,7 @@ FAULTS = {
         ),
     ),
     "votes of a unit for each of its pairs": (
-        unit_votes, "_even_votes", lambda old: lambda pairs: np.full_like(pairs.cell, PARTS),
+        contribution, "_even_votes", lambda old: lambda pairs: np.full_like(pairs.cell, PARTS),
     ),
     "coarse map for nothing": (
         presence_allocation.PresenceAllocation, "losses",

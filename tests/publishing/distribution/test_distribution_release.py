@@ -26,8 +26,7 @@ from hexveil.planning.distribution.distribution_components import (
 from hexveil.planning.goal import goal
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.publishing import receipt
-from hexveil.publishing.derived.cell_numbers import numbers_to_compare
-from hexveil.publishing.derived.release_source import open_source
+from hexveil.publishing.derived.release_source import numbers_to_compare, open_sources
 from hexveil.publishing.distribution import distribution_decoding
 from hexveil.publishing.distribution.distribution_decoding import decode_distribution
 from hexveil.publishing.dossier import dossier
@@ -311,11 +310,11 @@ def test_the_dossier_names_all_components(folder):
 def test_derived_numbers_know_how_means_were_clipped(made):
     """Means beside quantiles under a private range are not taken for proven ones."""
     steps = made.manifest["moments"]["plan"]["privacy_steps"]
-    source = open_source(made)
+    source = open_sources(made)[""]
     assert bool(source.strategy) == any(step["step"] == "clipping_range" for step in steps)
     hidden = {"moments": {"plan": {"privacy_steps": [{"step": "clipping_range"}]}}}
     ranged = replace(made, manifest=made.manifest | hidden)
-    assert open_source(ranged).strategy == "range"
+    assert open_sources(ranged)[""].strategy == "range"
     changes = numbers_to_compare(source, "p50")
     assert changes.basis == "model"
     assert np.array_equal(changes.number, made["p50"])

@@ -18,8 +18,8 @@ from hexveil.publishing import folder as folders
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.presence.presence_table import grade_counts, grade_estimates
 from hexveil.publishing.verification.presence_checks import (
-    check_presence_numbers,
-    check_presence_table,
+    check_declared_statements,
+    check_presence,
 )
 from hexveil.publishing.verification.verify import find_problems
 from hexveil.report.promise_wording import probability_factor, promise
@@ -137,7 +137,7 @@ SHAPE_TABLES = {
     "a weight": ("weight", first_open(lambda x: x + 1), "weight does not follow"),
     "a median": ("p50", first_open(lambda _: 100.0), "above one of a higher level"),
     "an end": ("p85_low", first_open(lambda _: 101.0), "p85_low, p85"),
-    "a share": ("share_at_least_40", first_open(lambda _: 1.5), "fall with their thresholds"),
+    "a share": ("share_at_least_40", first_open(lambda _: 1.5), "above that of a higher one"),
     "a bin": ("histogram_05", first_open(lambda x: x + 0.1), "do not add up to 1"),
     "a grade": ("quality", first_open(lambda x: "good" if x != "good" else "noise"), "quality"),
     "another grade": ("p85_quality", first_open(lambda _: "closed"), "p85_quality is not"),
@@ -181,7 +181,7 @@ def test_a_changed_distribution_is_found(made, name):
     """Statistics of a cell are those of one distribution, and those that are not are named."""
     column, change, message = SHAPE_TABLES[name]
     table = changed(made[4].table, column, change)
-    found = list(check_presence_numbers(table, made[4].manifest))
+    found = list(check_presence(table, made[4].manifest))
     assert any(message in one for one in found), found
 
 
@@ -191,11 +191,11 @@ def test_changed_numbers_of_units_beside_others_are_found(made, tmp_path):
     for released in made[6:]:
         for name, (column, change, message) in COUNTED_TABLES.items():
             table = changed(released.table, column, change)
-            found = list(check_presence_numbers(table, released.manifest))
+            found = list(check_presence(table, released.manifest))
             assert any(message in one for one in found), (name, found)
         manifest = copy.deepcopy(released.manifest)
         manifest["plan"]["cell_cap"] = 1
-        assert any("their own" in one for one in check_presence_numbers(released.table, manifest))
+        assert any("their own" in one for one in check_presence(released.table, manifest))
     folder = made[6].write(tmp_path / "map")
     page = html.unescape(re.sub(r"<[^>]*>", " ", (folder / "report.html").read_text()))
     for text in ((folder / "README.txt").read_text(), page):
@@ -216,7 +216,7 @@ def test_changed_numbers_of_units_beside_others_are_found(made, tmp_path):
 def test_statistics_of_a_strangers_manifest_are_named(made, plan, message):
     """A manifest with statistics that are none, or not those of the table, is no crash."""
     manifest = made[4].manifest | {"plan": made[4].manifest["plan"] | plan}
-    assert any(message in one for one in check_presence_table(made[4].table, manifest))
+    assert any(message in one for one in check_declared_statements(manifest))
 
 
 def test_left_out_cells_are_found(made, tmp_path):

@@ -21,7 +21,7 @@ from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
 )
-from hexveil.publishing.presence import presence_release
+from hexveil.publishing import pipeline
 from hexveil.publishing.presence.request_identity import identify, request_name
 from presence_laws import release_pairs
 
@@ -95,7 +95,7 @@ def simulated():
 
 def test_numbers_are_near_the_truth(tmp_path, monkeypatch):
     """Averages in value units lie near those of the records, inside the stated intervals."""
-    monkeypatch.setattr(presence_release, "VettedNoise", simulated)
+    monkeypatch.setattr(pipeline, "VettedNoise", simulated)
     # Under a cap units may weigh less than one.
     request = replace(REQUESTS["three stages"], cap=NO_CAP)
     table = release_pairs(
@@ -111,7 +111,7 @@ def test_numbers_are_near_the_truth(tmp_path, monkeypatch):
 
 def test_numbers_of_units_beside_averages_are_near_the_truth(tmp_path, monkeypatch):
     """Each of three cells has 1,200 of 1,800 units or so; a cell without any is not counted."""
-    monkeypatch.setattr(presence_release, "VettedNoise", simulated)
+    monkeypatch.setattr(pipeline, "VettedNoise", simulated)
     ledger = ledger_of(tmp_path)
     request = REQUESTS["counted"]
     made = release_pairs(records(), request, source="May", ledger=ledger).table.to_pydict()
@@ -125,7 +125,7 @@ def test_numbers_of_units_beside_averages_are_near_the_truth(tmp_path, monkeypat
 
 def test_distributions_are_near_the_truth(tmp_path, monkeypatch):
     """Medians, 85 % quantiles and shares of a cell lie near those of its records, and agree."""
-    monkeypatch.setattr(presence_release, "VettedNoise", simulated)
+    monkeypatch.setattr(pipeline, "VettedNoise", simulated)
     request = replace(REQUESTS["shapes"], cap=NO_CAP, epsilon=Fraction(4))
     ledger = ledger_of(tmp_path, budget="4")
     made = release_pairs(records(), request, source="May", ledger=ledger).table.to_pydict()
@@ -174,7 +174,7 @@ def test_an_account_is_pinned_to_one_model(tmp_path):
 def test_a_release_goes_on_after_a_crash(tmp_path, monkeypatch):
     """Stages that were stored are not drawn again: the release ends with the same numbers."""
     ledger = ledger_of(tmp_path)
-    door = presence_release.VettedNoise
+    door = pipeline.VettedNoise
 
     class Failing(door):
         drawn = 0
@@ -185,12 +185,12 @@ def test_a_release_goes_on_after_a_crash(tmp_path, monkeypatch):
                 raise KeyboardInterrupt
             return super().laplace(values, scales)
 
-    monkeypatch.setattr(presence_release, "VettedNoise", Failing)
+    monkeypatch.setattr(pipeline, "VettedNoise", Failing)
     with pytest.raises(KeyboardInterrupt):
         release_pairs(records(), REQUESTS["one shot"], source="May", ledger=ledger)
     (before,) = ledger.entries()
     assert set(before.stages) == {"wide values", "values"}
-    monkeypatch.setattr(presence_release, "VettedNoise", door)
+    monkeypatch.setattr(pipeline, "VettedNoise", door)
     # The stage in which it stopped was begun: its draw counts as lost, and the loss is booked anew.
     with pytest.raises(BudgetError):
         release_pairs(records(), REQUESTS["one shot"], source="May", ledger=ledger)

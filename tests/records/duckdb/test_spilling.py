@@ -19,8 +19,7 @@ from hexveil.model.pair_bins import PairBins
 from hexveil.planning import plan
 from hexveil.planning.serialization.plan_codec import encode
 from hexveil.publishing import release
-from hexveil.records.duckdb import refusals
-from hexveil.records.duckdb.packing import packed_records
+from hexveil.records.duckdb import fast_path, refusals
 from hexveil.records.duckdb.spilling import block_files, blocked_pairs
 from hexveil.records.duckdb.spilling.block_files import ColumnFile, write_bins, write_pairs
 from hexveil.records.read import read
@@ -83,9 +82,9 @@ def binned(pairs, bins):
 def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, monkeypatch, way):
     """By the engine's grouping and from packed records; a user of no selected cell is left out."""
     if way != "engine":
-        monkeypatch.setattr(packed_records, "MIN_RECORDS", 0)
+        monkeypatch.setattr(fast_path, "MIN_RECORDS", 0)
     if way == "too many to pack":
-        monkeypatch.setattr(packed_records, "_BYTES_OF_PAIR", 10**12)
+        monkeypatch.setattr(fast_path, "BYTES_OF_PAIR", 10**12)
     monkeypatch.setattr(blocked_pairs, "ROOM_OF_BINS", 1)
     found = reading(records, statistics="p50")
     with pytest.MonkeyPatch.context() as patch:

@@ -9,7 +9,7 @@ from hexveil.accounting.noise_law import Laplace
 from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.count_map import unit_counts
-from hexveil.publishing.presence import presence_release
+from hexveil.publishing import pipeline
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
@@ -62,7 +62,7 @@ def test_spark_adds_up_what_one_machine_does(spark, tmp_path, monkeypatch, stati
     from hexveil.records.spark import private_blocks  # noqa: PLC0415  only where Spark is
 
     monkeypatch.setattr(private_blocks, "BLOCK_PAIRS", 200)
-    monkeypatch.setattr(presence_release, "VettedNoise", Middle)
+    monkeypatch.setattr(pipeline, "VettedNoise", Middle)
     days = hv.Select(dates=("2026-01-01", "2026-01-02"))
     options = OPTIONS | {"privacy_unit": "user-day", "select": days, "statistics": statistics}
     here = hv.read(records(), **options)

@@ -14,7 +14,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import ColumnError
-from hexveil.publishing.presence import presence_release
+from hexveil.publishing import pipeline
 from hexveil.records.sql import sums_query
 from records.engines import PANDAS
 from records.spark.test_private_blocks import Middle
@@ -120,7 +120,7 @@ def told(dataset):
 
 def released(dataset, folder, patch):
     """Return the rows of a release whose noise is nothing, and what is left of the budget."""
-    patch.setattr(presence_release, "VettedNoise", Middle)
+    patch.setattr(pipeline, "VettedNoise", Middle)
     # The mean alone has few stages, and each is a job of Spark.
     plan = hv.plan(dataset, epsilon=3, fleet=900, statistics="mean", advise=False)
     assert sum(own.epsilon for own in plan.plans.values()) == 3

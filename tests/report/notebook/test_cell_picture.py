@@ -13,13 +13,12 @@ from hexveil.report.manifest_view import ManifestView
 from hexveil.report.notebook.cell_picture import (
     MAX_BARS,
     MAX_LISTED,
-    PlottedColumn,
     picture_of,
     select_slot,
 )
 from hexveil.report.payload import colour_ends
 
-RAW = PlottedColumn("mean_raw", "mean", "raw")
+RAW = "mean_raw"
 
 
 def view_of(release):
@@ -76,8 +75,10 @@ def test_without_a_name_the_slot_of_most_records_is_drawn(city):
     totals = {}
     for row in city.table.to_pylist():
         totals[row["slot"]] = totals.get(row["slot"], 0) + row["records"]
-    assert select_slot(city.table, None) == max(totals, key=totals.get)
-    assert select_slot(city.table.drop_columns(["slot", "slot_end"]), None) is None
+    records = city.table["records"].to_numpy()
+    assert select_slot(city.table, None, records) == max(totals, key=totals.get)
+    bare = city.table.drop_columns(["slot", "slot_end"])
+    assert select_slot(bare, None, records) is None
 
 
 def test_an_unknown_slot_is_refused(city):
@@ -88,9 +89,9 @@ def test_an_unknown_slot_is_refused(city):
         picture_of(city.table, view_of(city), RAW, "noon")
     many = pa.table({"slot": [f"s{i:02d}" for i in range(20)], "records": [1] * 20})
     with pytest.raises(InputError, match=f"'s11' and {20 - MAX_LISTED} more"):
-        select_slot(many, "?")
+        select_slot(many, "?", np.ones(20))
     with pytest.raises(InputError, match="has no timeslots; leave slot out"):
-        select_slot(many.drop_columns(["slot"]), "s01")
+        select_slot(many.drop_columns(["slot"]), "s01", np.ones(20))
 
 
 def test_smoothed_numbers_have_the_interval_of_the_model(city):
@@ -100,7 +101,7 @@ def test_smoothed_numbers_have_the_interval_of_the_model(city):
     for name, value in (("mean_low", moved - 0.5), ("mean_high", moved + 0.5)):
         at = table.column_names.index(name)
         table = table.set_column(at, name, pa.array(np.clip(value, 0, 65)))
-    smoothed = picture_of(table, view_of(city), PlottedColumn("mean_smoothed", "mean", "smoothed"))
+    smoothed = picture_of(table, view_of(city), "mean_smoothed")
     assert (smoothed.high - smoothed.low).max() <= 1 + 1e-9
     raw = picture_of(table, view_of(city), RAW)
     assert ((raw.low <= raw.value) & (raw.value <= raw.high)).all()
@@ -109,7 +110,7 @@ def test_smoothed_numbers_have_the_interval_of_the_model(city):
 
 def test_counts_have_neither_interval_nor_grade(city):
     """Public counts are exact: nothing is hatched, and their scale is their own."""
-    picture = picture_of(city.table, view_of(city), PlottedColumn("records"))
+    picture = picture_of(city.table, view_of(city), "records")
     assert not picture.has_intervals
     assert set(picture.quality) == {"good"}
     assert picture.label == "records"
@@ -120,7 +121,7 @@ def test_counts_have_neither_interval_nor_grade(city):
 def test_text_is_not_drawn(city):
     """A column without numbers is refused by name."""
     with pytest.raises(InputError, match="column 'mean_quality' has none"):
-        picture_of(city.table, view_of(city), PlottedColumn("mean_quality", "mean", "quality"))
+        picture_of(city.table, view_of(city), "mean_quality")
 
 
 def test_labels_begin_with_the_largest_number(city):

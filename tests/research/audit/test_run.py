@@ -180,7 +180,7 @@ def test_the_vetted_path_has_power_too(name, twin):
 def test_scores_that_are_not_doubled_are_caught(module, case, monkeypatch):
     """If the code forgot that WRAPAROUND moves two array means, its audit would fail."""
     monkeypatch.setattr(
-        f"hexveil.mechanisms.single_cell.private_range.{module}.selection_scale",
+        f"hexveil.mechanisms.single_cell.{module}.selection_scale",
         lambda _, part: selection_scale(1, part),
     )
     (slipped,) = [one for one in suite() if one.name.endswith(case)]

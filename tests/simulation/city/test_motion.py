@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.simulation.city import City, fleet, motion
-from hexveil.simulation.city.routes import DOWN, HOME_FROM_FIRST, HOME_FROM_LAST, OUT, UP
+from hexveil.simulation.city.streets import DOWN, HOME_FROM_FIRST, HOME_FROM_LAST, OUT, UP
 
 USERS = 60
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from examples import examples
-from hexveil.simulation.city import fleet, routes, streets
+from hexveil.simulation.city import fleet, streets
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def laid():
 @pytest.fixture(scope="module")
 def network(laid):
     """Return its routes."""
-    return routes.draw(laid, 300, np.random.default_rng(6))
+    return streets.draw(laid, 300, np.random.default_rng(6))
 
 
 def test_streets_are_one_piece(laid):
@@ -65,10 +65,10 @@ def test_any_city_has_routes_that_can_be_driven(users, seed):
     """Each route's two ways have legs, lead to and fro, and lie on the streets they name."""
     generator = np.random.default_rng(seed)
     laid = streets.lay(users, generator)
-    network = routes.draw(laid, users, generator)
+    network = streets.draw(laid, users, generator)
     legs = network.legs
-    assert (legs.count[:, : routes.DOWN + 1] > 0).all()
-    assert (legs.count[:, routes.UP] == legs.count[:, routes.DOWN]).all()
+    assert (legs.count[:, : streets.DOWN + 1] > 0).all()
+    assert (legs.count[:, streets.UP] == legs.count[:, streets.DOWN]).all()
     assert legs.count.sum() == legs.x.size
     assert network.share.sum() == pytest.approx(1)
     ends = np.append(legs.first.ravel(), legs.x.size)
@@ -86,10 +86,10 @@ def test_routes_share_streets_and_end_at_home(laid, network):
     """Ways from and to the depot have no stops; ways of the line have one in most streets."""
     legs = network.legs
     for route in range(network.share.size):
-        for way in range(routes.WAYS):
+        for way in range(streets.WAYS):
             part = slice(legs.first[route, way], legs.first[route, way] + legs.count[route, way])
             stops = legs.stop[part]
-            if way > routes.DOWN:
+            if way > streets.DOWN:
                 assert (stops == -1).all()
             else:
                 assert (stops >= 0).sum() >= 0.6 * len(set(legs.street[part].tolist()))
@@ -118,4 +118,4 @@ def test_plates_and_labels_are_different_for_all():
     plates = {fleet.plate(user) for user in users}
     assert len(plates) == len(users)
     assert {len(plate) for plate in plates} == {10}
-    assert len({fleet.label(user, user % routes.MOST_DEPOTS) for user in users}) == len(users)
+    assert len({fleet.label(user, user % streets.MOST_DEPOTS) for user in users}) == len(users)

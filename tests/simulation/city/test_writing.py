@@ -9,7 +9,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.simulation.city import City, writing
+from hexveil.simulation import writing
+from hexveil.simulation.city import City, feed
 
 SMALL = City(users=40, days=2, seed=8, interval=120)
 KINDS = ("parquet", "csv", "json", "ndjson", "jsonl")
@@ -153,7 +154,7 @@ def test_empty_days_are_written(tmp_path, kind):
 def test_no_records_at_all_are_a_file(tmp_path):
     """Without any batch a file is empty, not broken."""
     for kind in KINDS:
-        assert writing.write(tmp_path / f"none.{kind}", [], no_progress) == 0
+        assert writing.write(tmp_path / f"none.{kind}", (feed.SCHEMA, []), no_progress) == 0
     assert json.loads((tmp_path / "none.json").read_text()) == []
     assert pq.read_table(tmp_path / "none.parquet").schema.names == list(NAMES)
 
@@ -169,7 +170,7 @@ def test_failing_midway_leaves_what_was_there(tmp_path, kind):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(StorageError, match="No space left on device"):
-        writing.write(path, batches(), no_progress)
+        writing.write(path, (feed.SCHEMA, batches()), no_progress)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["before"]
 
 
@@ -186,4 +187,4 @@ def test_paths_that_cannot_be_files_are_refused(tmp_path, name, message):
     """Before any work, and in one sentence."""
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match=message):
-        writing.write(tmp_path / name, iter([pa.nulls(1)]), no_progress)
+        writing.write(tmp_path / name, (feed.SCHEMA, iter([pa.nulls(1)])), no_progress)

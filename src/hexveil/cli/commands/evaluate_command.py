@@ -28,14 +28,14 @@ from hexveil.config.loading import LIMITS
 from hexveil.mechanisms import REGISTRY
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.records.progress import show_progress
-from hexveil.simulation import error_chart, figure_style, private_study_output, value_distributions
-from hexveil.simulation.cell_selection import (
+from hexveil.simulation import figure_style, private_study_output, value_distributions
+from hexveil.simulation.evaluation import evaluate as compare
+from hexveil.simulation.private_study_output import (
     read_counts,
     select_cell,
     select_cell_by_text,
     some_cells,
 )
-from hexveil.simulation.evaluation import evaluate as compare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ def write(results: Results, out: Path, simulated: str) -> list[Path]:
         )
         title = f"{study.cell}, {source}"
         files[f"{stem}.csv"] = _csv(table)
-        pictures = error_chart.images(table, title=title, value_unit=study.value_unit)
+        pictures = figure_style.chart_images(table, title=title, value_unit=study.value_unit)
         files |= {f"{stem}.{kind}": content for kind, content in pictures.items()}
     private = private_study_output.is_private(results[0][1])
     return private_study_output.write_files(out, files, private=private)

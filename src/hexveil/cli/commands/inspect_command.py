@@ -12,7 +12,7 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting, grid_text
 from hexveil.config import Run, arguments
-from hexveil.planning.feasibility.common_grid import choose_common_grids, common_grids
+from hexveil.planning.feasibility.advice import choose_common_grids, common_grids
 from hexveil.planning.feasibility.proposals import Choice
 from hexveil.records.read import read
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.planning.feasibility.common_grid import CommonGrid
+    from hexveil.planning.feasibility.advice import CommonGrid
     from hexveil.planning.feasibility.proposals import RunAdvice
 
 COMPARED_AT = "1"
@@ -145,7 +145,7 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
             ]
             for column in columns
         }
-        units = {column: own.facts.value_unit for column, own in columns.items()}
+        units = {column: column_plan.facts.value_unit for column, column_plan in columns.items()}
         common = ["", *grid_text.common_lines(proposals, units, epsilon)]
     if options.as_json:
         formatting.show(list, lambda: planned.plan_json() | content, as_json=True)
@@ -180,8 +180,8 @@ def private_lines(run: Run, options: declarations.InspectOptions) -> list[str]:
     # A heading only where there are several.
     return [
         line
-        for own in runs
-        for line in ([str(own.columns.value)] * (len(runs) > 1) + _check_column(own))
+        for column_run in runs
+        for line in ([str(column_run.columns.value)] * (len(runs) > 1) + _check_column(column_run))
     ]
 
 

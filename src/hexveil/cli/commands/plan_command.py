@@ -149,19 +149,21 @@ def _show_parts(run: Run, plan: Any, options: declarations.PlanOptions, files: F
     """Print a plan of distributions, or of several value columns, with other plans beside it."""
     facts, compares = plan.facts, options.compare
     columns: Mapping[str, Any] = getattr(plan, "plans", {})
-    compared = {column: _compare(own) for column, own in columns.items() if compares}
-    ways = _compare_estimators(plan) if compares and not columns else ()
+    compared = {
+        column: _compare(column_plan) for column, column_plan in columns.items() if compares
+    }
+    estimators = _compare_estimators(plan) if compares and not columns else ()
     if options.as_json:
         content = shared_steps.plan_json(plan) | _common_json(run, facts, files)
         for column, comparison in compared.items():
             content["columns"][column] |= _comparison_json(comparison)
-        if ways:
-            content["estimators"] = [asdict(way) for way in ways]
+        if estimators:
+            content["estimators"] = [asdict(estimator) for estimator in estimators]
         formatting.show(list, lambda: content, as_json=True)
         return
     warning = shared_steps.describe_infeasibility(plan)
     lines = [*price_lines(plan, facts), *map_lines(plan, warning=warning)]
-    lines += estimator_lines(ways, facts.value_unit) if ways else []
+    lines += estimator_lines(estimators, facts.value_unit) if estimators else []
     typer.echo("\n".join(lines))
     for column, comparison in compared.items():
         typer.echo(f"\n{column}, at its own loss or targets:")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base import atomic_files
-from hexveil.base.errors import InputError, StorageError
+from hexveil.base.errors import InputError
 from hexveil.base.work_share import tell_share
 from hexveil.cli.declarations import Vehicles
 from hexveil.cli.output import formatting
@@ -62,7 +62,7 @@ def simulate(options: declarations.SimulateOptions) -> None:
     with show_progress(SIMULATING):
         records = city.write(out, progress=partial(tell_share, SIMULATING))
     if streets is not None:
-        write_streets(city, streets)
+        atomic_files.write_named(streets, json.dumps(city.streets_geojson()).encode())
     summary = report(city, records, out, streets)
     formatting.show(lambda: lines(summary), lambda: summary, as_json=options.as_json)
 
@@ -118,16 +118,6 @@ def check_streets(path: Path, out: Path) -> None:
         raise InputError(f"{path} is a folder; name a file.")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent}; create it, or name another.")
-
-
-def write_streets(city: City, path: Path) -> None:
-    """Write the streets to a file, in place of any of that name."""
-    try:
-        atomic_files.write(path, json.dumps(city.streets_geojson()).encode())
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be written ({atomic_files.reason(error)}); name another file."
-        ) from None
 
 
 def report(city: City, records: int, out: Path, streets: Path | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Contents of a demonstration, and what is said of its map: from noisy and public numbers only."""
+"""Contents of a demonstration, and a summary of its map: from noisy and public numbers only."""
 
 from __future__ import annotations
 

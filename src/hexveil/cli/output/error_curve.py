@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base import atomic_files
-from hexveil.base.errors import InputError, StorageError
+from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
@@ -65,60 +65,34 @@ def check(file: Path) -> None:
 def write(plan: Plan | DistributionPlan, file: Path) -> list[Path]:
     """Write the figure as PNG and SVG and return both files."""
     unit = "" if plan.facts is None else plan.facts.value_unit
-    made = images(plan, unit) if isinstance(plan, Plan) else share_images(plan)
-    return [_write(file.with_suffix(f".{kind}"), image) for kind, image in made.items()]
+    drawn = images(plan, unit) if isinstance(plan, Plan) else share_images(plan)
+    return [
+        atomic_files.write_named(file.with_suffix(f".{kind}"), image)
+        for kind, image in drawn.items()
+    ]
 
 
 def share_images(plan: DistributionPlan) -> dict[str, bytes]:
     """Return the figure's bytes by kind: price against the error of a share of records."""
-    with figure_style.style():
-        from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
-
-        figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-        axes = figure.subplots()
-        ways = _INDICATOR if plan.estimator == "indicator" else {}
-        for (estimator, name), colour, dashes in zip(
-            (_ESTIMATORS | ways).items(), figure_style.COLOURS, figure_style.DASHES, strict=False
-        ):
-            losses, errors = zip(*share_points(plan, estimator), strict=True)
-            axes.plot(losses, errors, color=colour, linestyle=dashes, linewidth=1.8, label=name)
-        point = (float(plan.epsilon), plan.expected_error["share"])
-        axes.plot(*point, "o", color="black", markersize=7, zorder=4, label="this plan")
-        axes.set(
-            xlabel="Epsilon (loss of the most exposed unit)",
-            ylabel="Predicted error of a share of records",
-            xscale="log",
-            yscale="log",
-        )
-        axes.axhline(USELESS_ERROR, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2)
-        axes.annotate(
-            "as much as cells differ",
-            (1.0, USELESS_ERROR),
-            xycoords=("axes fraction", "data"),
-            xytext=(-4, 3),
-            textcoords="offset points",
-            ha="right",
-            color="0.35",
-        )
-        for side in ("x", "y"):
-            figure_style.logarithmic(axes, side)
-        figure_style.plain_axes(axes)
-        axes.legend(frameon=False, loc="lower left", handlelength=3)
-        return figure_style.images(figure)
+    estimators = _ESTIMATORS | (_INDICATOR if plan.estimator == "indicator" else {})
+    lines = {name: share_points(plan, estimator) for estimator, name in estimators.items()}
+    marked = (float(plan.epsilon), float(plan.expected_error["share"]))
+    level = USELESS_ERROR, "as much as cells differ"
+    return _images(lines, marked, "Predicted error of a share of records", level)
 
 
 def share_points(plan: DistributionPlan, estimator: Estimator) -> Points:
     """Return prices, and the error of a share of records at each; ε is divided as in the plan."""
-    own = plan.requested_epsilon
+    share_epsilon = plan.requested_epsilon
     if plan.moment_plan is not None:
-        own -= plan.moment_plan.requested_epsilon
+        share_epsilon -= plan.moment_plan.requested_epsilon
     curve = []
     scales = np.geomspace(1.0 / AROUND, AROUND, SHARE_POINTS).round(6).tolist()
     for times in parts_of_work(DRAWING, scales):
         scale = to_fraction(times, "times")
         shares_alone = replace(plan, moments=())
-        made = alternative(shares_alone, estimator=estimator, epsilon=own * scale)
-        curve.append((float(plan.requested_epsilon * scale), made.expected_error["share"]))
+        drawn = alternative(shares_alone, estimator=estimator, epsilon=share_epsilon * scale)
+        curve.append((float(plan.requested_epsilon * scale), drawn.expected_error["share"]))
     return curve
 
 
@@ -128,11 +102,41 @@ def images(plan: Plan, unit: str) -> dict[str, bytes]:
         name: points(planned(plan))
         for name, planned in parts_of_work(DRAWING, tuple(_LINES.items()))
     }
+    marked = (float(plan.epsilon), objective_error(plan, plan)) if plan.epsilon else None
+    return _images(lines, marked, _label(plan, unit), _level(plan))
+
+
+def _images(
+    lines: dict[str, Points],
+    marked: tuple[float, float] | None,
+    label: str,
+    level: tuple[float, str] | None,
+) -> dict[str, bytes]:
+    """Return the figure of some curves, with the plan marked and the error to beat as a line."""
     with figure_style.style():
         from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
 
         figure = Figure(figsize=(7.2, 4.6), layout="constrained")
-        draw(figure.subplots(), plan, lines, unit)
+        axes = figure.subplots()
+        for (name, line), colour, dashes in zip(
+            lines.items(), figure_style.COLOURS, figure_style.DASHES, strict=False
+        ):
+            if line:
+                losses, errors = zip(*line, strict=True)
+                look = {"color": colour, "linestyle": dashes, "linewidth": 1.8}
+                axes.plot(losses, errors, label=name, **look)
+        if marked is not None:
+            axes.plot(*marked, "o", color="black", markersize=7, zorder=4, label="this plan")
+        else:
+            axes.plot([], [], " ", label="this plan: constants, at no loss")
+        axes.set(xlabel="Epsilon (loss of the most exposed unit)", ylabel=label)
+        axes.set(xscale="log", yscale="log")
+        if level is not None:
+            _reference_line(axes, *level, lines)
+        for side in ("x", "y"):
+            figure_style.logarithmic(axes, side)
+        figure_style.plain_axes(axes)
+        axes.legend(frameon=False, loc="lower left", handlelength=3)
         return figure_style.images(figure)
 
 
@@ -206,37 +210,17 @@ def objective_error(scaled: Plan, requested: Plan) -> float:
     return float(errors.max() if requested.request.objective == "max" else errors.mean())
 
 
-def draw(axes: Axes, plan: Plan, lines: dict[str, Points], unit: str) -> None:
-    """Draw the curves, the selected point and the reference line."""
-    for (name, line), colour, dashes in zip(
-        lines.items(), figure_style.COLOURS, figure_style.DASHES, strict=False
-    ):
-        if line:
-            losses, errors = zip(*line, strict=True)
-            axes.plot(losses, errors, color=colour, linestyle=dashes, linewidth=1.8, label=name)
-    epsilon = float(plan.epsilon)
-    if epsilon:
-        point = (epsilon, objective_error(plan, plan))
-        axes.plot(*point, "o", color="black", markersize=7, zorder=4, label="this plan")
-    else:
-        axes.plot([], [], " ", label="this plan: constants, at no loss")
-    axes.set(xlabel="Epsilon (loss of the most exposed unit)", ylabel=_label(plan, unit))
-    axes.set(xscale="log", yscale="log")
-    _reference_line(axes, plan, lines)
-    for side in ("x", "y"):
-        figure_style.logarithmic(axes, side)
-    figure_style.plain_axes(axes)
-    axes.legend(frameon=False, loc="lower left", handlelength=3)
-
-
-def _reference_line(axes: Axes, plan: Plan, lines: dict[str, Points]) -> None:
-    """Draw the error to beat: the targets, or one number for all cells."""
+def _level(plan: Plan) -> tuple[float, str] | None:
+    """Return the error to beat: the targets, or one number for all cells."""
     if _by_target(plan):
-        level, label = 1.0, "the targets"
-    elif tuple(plan.error_models) == ("mean",):
-        level, label = plan.baseline_error, "one number for all cells (assumed)"
-    else:
-        return
+        return 1.0, "the targets"
+    if tuple(plan.error_models) == ("mean",):
+        return plan.baseline_error, "one number for all cells (assumed)"
+    return None
+
+
+def _reference_line(axes: Axes, level: float, label: str, lines: dict[str, Points]) -> None:
+    """Draw the error to beat."""
     axes.axhline(level, color="0.45", linestyle=(0, (1, 1.5)), linewidth=1.2)
     right = _has_room_right(axes, level, lines)
     axes.annotate(
@@ -269,10 +253,3 @@ def _label(plan: Plan, unit: str) -> str:
     if plan.request.error == "sum":
         return f"{over} planning error, mean plus variance"
     return f"{over} planning error, relative to a constant's"
-
-
-def _write(path: Path, content: bytes) -> Path:
-    try:
-        return atomic_files.write(path, content)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written ({atomic_files.reason(error)}).") from None

@@ -15,7 +15,7 @@ from hexveil.model.cells import Cells, OneCell
 from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from hexveil.ledger import Spend
     from hexveil.model.cells import Labels
@@ -33,6 +33,28 @@ def show(
 ) -> None:
     """Print lines for people, or data for programs; only one of them is made."""
     typer.echo(json.dumps(content(), indent=2) if as_json else "\n".join(lines()))
+
+
+def print_table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], left: Container[str], *, between: int = 2
+) -> None:
+    """Print a table; the columns named in `left` begin at their left edge, the others end right."""
+    from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="", padding=(0, between, 0, 0))
+    for head in heads:
+        table.add_column(head, justify="left" if head in left else "right")
+    for row in rows:
+        table.add_row(*row)
+    # Names come from the records: they must not be read as markup.
+    Console(width=terminal_width(), highlight=False, markup=False).print(table)
+
+
+def print_paragraphs(*texts: str) -> None:
+    """Print paragraphs without a label."""
+    for text in texts:
+        typer.echo("\n".join(wrapped("", text, indent=0)))
 
 
 def factor(loss: float) -> str:

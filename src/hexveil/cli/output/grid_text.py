@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Labels
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity, GridAssessment
-    from hexveil.planning.feasibility.common_grid import CommonGrid
+    from hexveil.planning.feasibility.advice import CommonGrid
     from hexveil.planning.feasibility.proposals import RunAdvice
 
     Changes = dict[Key, object]
@@ -87,25 +87,17 @@ def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
 
 def show_table(table: Capacity, value_unit: str, *, sentence: bool = True) -> None:
     """Print the error of each grid for a fleet, and the proposed grid unless told otherwise."""
-    from rich.console import Console  # noqa: PLC0415  only loaded where it is shown
-    from rich.table import Table  # noqa: PLC0415
-
     several = len({offer.privacy_unit for offer in table.offers}) > 1
     labels = any(offer.labels is not None for offer in table.offers)
-    between = 1 if several else 2
-    printed = Table(box=None, pad_edge=False, header_style="", padding=(0, between, 0, 0))
     places = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
-    for name in ["Unit"] * several + places:
-        printed.add_column(name, justify="left" if name in ("Unit", "Labels") else "right")
-    for name in ("Cells", "Users", "Floor", "Error", "Baseline"):
-        printed.add_column(name, justify="right")
-    for name in ("Usable", "Below half"):
-        printed.add_column(name)
-    for offer in table.offers:
-        row = _row(offer, proposed=sentence and offer is table.proposed)
-        printed.add_row(*([offer.privacy_unit, *row] if several else row))
-    # Labels come from the records: they must not be read as markup.
-    Console(width=formatting.terminal_width(), highlight=False, markup=False).print(printed)
+    heads = ["Unit"] * several + places
+    heads += ["Cells", "Users", "Floor", "Error", "Baseline", "Usable", "Below half"]
+    rows = [
+        [offer.privacy_unit] * several + _row(offer, proposed=sentence and offer is table.proposed)
+        for offer in table.offers
+    ]
+    left = ("Unit", "Labels", "Usable", "Below half")
+    formatting.print_table(heads, rows, left, between=1 if several else 2)
     unit = f" in {value_unit}" if value_unit else ""
     legend = (
         f"{'' if labels else _PLACES}Floor: least noise{unit} of any plan without clipping. Error: "
@@ -113,7 +105,7 @@ def show_table(table: Capacity, value_unit: str, *, sentence: bool = True) -> No
         "the error is below the baseline. Below half: it is below half the baseline, or the "
         "epsilon at which it would be."
     )
-    typer.echo("\n".join(formatting.wrapped("", legend, indent=0)))
+    formatting.print_paragraphs(legend)
     if sentence:
         typer.echo("\n".join(formatting.wrapped("Grid", formatting.capital(table.sentence))))
 
@@ -362,7 +354,7 @@ def _declared_row(plan: Any) -> tuple[str, ...]:  # noqa: ANN401  of private pre
 
 
 def declared_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  of one value column
-    """Return a declared grid and what is expected of it as JSON data."""
+    """Return a declared grid and its prediction as JSON data."""
     grid = plan.facts.cells.grid
     return {
         "resolution": grid.resolution,
@@ -376,7 +368,7 @@ def declared_json(plan: Any) -> dict[str, Any]:  # noqa: ANN401  of one value co
 
 
 def declared_columns_json(plans: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a declared grid and what is expected of each value column as JSON data."""
+    """Return a declared grid and the prediction of each value column as JSON data."""
     facts = next(iter(plans.values())).facts
     grid = facts.cells.grid
     places = grid if isinstance(grid, Cells) else None

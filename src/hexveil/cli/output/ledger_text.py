@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
 from hexveil.ledger.promises import booked_epsilon
-from hexveil.publishing.presence.request_identity import PRIVATE
+from hexveil.publishing.pinned_unit import PRIVATE
 
 if TYPE_CHECKING:
     from fractions import Fraction

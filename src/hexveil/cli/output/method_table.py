@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from hexveil.cli.output import formatting
 from hexveil.planning.cell_mechanisms import CellMechanisms
@@ -43,41 +41,32 @@ def measure(plan: Plan, unit: str) -> str:
 
 def show(lines: list[ComparisonRow], error: str) -> None:
     """Print the methods as a table; `error` describes the errors."""
-    typer.echo("\nThis request by every method:")
-    _print_table(lines, "Method")
-    troubles = [f"{_name(line)} is not possible: {line.trouble}" for line in lines if line.trouble]
     meaning = (
         "Naive: the price of the same noise if cells are counted. Worst, average, median over "
         f"cells: {error}. Reduced: users whose contribution is reduced. Useful: cells expected to "
         "beat a single number for all. Lower bound: no plan of the joint plan's class goes below "
         "it; with the gap to this plan."
     )
-    for paragraph in (*troubles, *_forms(lines), meaning):
-        typer.echo("\n".join(formatting.wrapped("", paragraph, indent=0)))
+    _show("This request by every method:", "Method", lines, *_forms(lines), meaning)
 
 
 def show_ranges(lines: list[ComparisonRow]) -> None:
     """Print the clipping ranges as a table; nothing if there are none to compare."""
-    if not lines:
-        return
-    typer.echo("\nThis request in every clipping range:")
-    _print_table(lines, "Clipping range")
-    troubles = [f"{_name(line)} is not possible: {line.trouble}" for line in lines if line.trouble]
     meaning = (
         "Errors in private ranges are predictions from counts and a stated prior; those in the "
         "bounds are worst cases."
     )
-    for paragraph in (*troubles, meaning):
-        typer.echo("\n".join(formatting.wrapped("", paragraph, indent=0)))
+    if lines:
+        _show("This request in every clipping range:", "Clipping range", lines, meaning)
 
 
-def _print_table(lines: list[ComparisonRow], head: str) -> None:
-    table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
-    for name in (head, *COLUMNS[1:]):
-        table.add_column(name, justify="left" if name in (head, "Lower bound") else "right")
-    for line in lines:
-        table.add_row(*_cells(line))
-    Console(width=formatting.terminal_width(), highlight=False, markup=False).print(table)
+def _show(title: str, head: str, lines: list[ComparisonRow], *legend: str) -> None:
+    """Print a line per row below a title, then which are not possible, and the legend."""
+    typer.echo(f"\n{title}")
+    heads = (head, *COLUMNS[1:])
+    formatting.print_table(heads, map(_cells, lines), (head, "Lower bound"))
+    troubles = [f"{_name(line)} is not possible: {line.trouble}" for line in lines if line.trouble]
+    formatting.print_paragraphs(*troubles, *legend)
 
 
 def _name(line: ComparisonRow) -> str:
@@ -146,16 +135,11 @@ def show_mechanisms(rows: list[MechanismRow], unit: str, *, one_cell_each: bool)
         Whether no user is in two cells: then every cell's loss is epsilon itself.
     """
     names = MECHANISM_COLUMNS if one_cell_each else MECHANISM_COLUMNS + MAP_COLUMNS
-    table = Table(box=None, pad_edge=False, header_style="", padding=(0, 2, 0, 0))
-    for name in names:
-        table.add_column(name, justify="left" if name == "Mechanism" else "right")
-    for row in rows:
-        table.add_row(*_mechanism_cells(row)[: len(names)])
     typer.echo('\nEach cell by itself (method "per-cell") by every mechanism:')
-    Console(width=formatting.terminal_width(), highlight=False, markup=False).print(table)
+    cells = [_mechanism_cells(row)[: len(names)] for row in rows]
+    formatting.print_table(names, cells, ("Mechanism",))
     troubles = [f"{row.mechanism} is not compared: {row.trouble}" for row in rows if row.trouble]
-    for paragraph in (*troubles, _legend(unit, one_cell_each=one_cell_each)):
-        typer.echo("\n".join(formatting.wrapped("", paragraph, indent=0)))
+    formatting.print_paragraphs(*troubles, _legend(unit, one_cell_each=one_cell_each))
 
 
 def _mechanism_cells(row: MechanismRow) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a plan of any kind is expected to give: errors, ranges and warnings, as lines of text."""
+"""Expected errors, ranges and warnings of a plan of any kind, as lines of text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def map_lines(
     coarse: Plan | None = None,
     warning: str | None = None,
 ) -> list[str]:
-    """Return lines about what the map is expected to be, and a warning.
+    """Return lines about the expected accuracy of the map, and a warning.
 
     Parameters
     ----------
@@ -63,9 +63,11 @@ def map_lines(
         gain = None if plan.delta_gain is None else plan.delta_gain.sentence
     elif not hasattr(plan, "plans"):
         lines, gain = _distribution_lines(plan), describe_delta_gain(plan)
-    elif any(hasattr(own, "prediction") for own in plan.plans.values()):
+    elif any(hasattr(column_plan, "prediction") for column_plan in plan.plans.values()):
         lines = [
-            line for name, own in plan.plans.items() for line in _paper_lines(own, f"{name}: ")
+            line
+            for name, column_plan in plan.plans.items()
+            for line in _paper_lines(column_plan, f"{name}: ")
         ]
     else:
         lines = _column_lines(plan)
@@ -94,8 +96,8 @@ def _distribution_lines(plan: Any) -> list[str]:  # noqa: ANN401
 def _column_lines(plan: Any) -> list[str]:  # noqa: ANN401
     """Return lines about the statistics and the expected errors of each value column."""
     lines = formatting.wrapped("Statistics", f"{', '.join(map(noun, plan.statistics))}.")
-    for column, own in plan.plans.items():
-        errors = _average_errors(own, plan.facts.columns[column].value_unit)
+    for column, column_plan in plan.plans.items():
+        errors = _average_errors(column_plan, plan.facts.columns[column].value_unit)
         lines += formatting.wrapped("Expected error", f"{column}: {errors}.")
     return lines
 
@@ -169,9 +171,10 @@ def _paper_lines(plan: Any, about: str = "") -> list[str]:  # noqa: ANN401
 def _paper_map_lines(plan: Any, of_map: Any, about: str) -> list[str]:  # noqa: ANN401
     """Return the expected accuracy of averages or distributions."""
     measure = f" {plan.facts.value_unit}" if plan.facts.value_unit else ""
-    is_shape = of_map.share_error is not None
-    named = "medians" if is_shape else "averages"
-    shares = f"shares by {100 * of_map.share_error:.2g} percentage points; " if is_shape else ""
+    named, shares = "averages", ""
+    if of_map.share_error is not None:
+        named = "medians"
+        shares = f"shares by {100 * of_map.share_error:.2g} percentage points; "
     lines = formatting.wrapped(
         "On paper",
         f"{about}{named} of open cells are expected to be off by {of_map.error:.2g}{measure} "
@@ -181,7 +184,7 @@ def _paper_map_lines(plan: Any, of_map: Any, about: str) -> list[str]:  # noqa: 
         f"{of_map.open_cells:,.0f} cells are expected to be open, with "
         f"{of_map.open_traffic:.0%} of the traffic.",
     )
-    if is_shape:
+    if of_map.share_error is not None:
         compared = formatting.compared_errors(plan.statistic_errors, plan.facts.value_unit)
         lines += formatting.wrapped("Beside one number", about + compared)
     return lines

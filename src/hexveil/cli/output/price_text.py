@@ -45,8 +45,8 @@ def price_lines(plan: Any, facts: AnyFacts) -> list[str]:  # noqa: ANN401  a pla
     if isinstance(facts, ColumnFacts):
         cells = [
             line
-            for column, own in facts.columns.items()
-            for line in _cell_lines(column, " cells", own)
+            for column, column_facts in facts.columns.items()
+            for line in _cell_lines(column, " cells", column_facts)
         ]
     else:
         cells = _cell_lines("Cells", "", facts)
@@ -68,7 +68,7 @@ def _cell_lines(label: str, noun: str, facts: PublicMetadata) -> list[str]:
 
 
 def _price_line(plan: Any, unit: str, scope: str, end: str, protect: Any = "values") -> list[str]:  # noqa: ANN401
-    """Return the price with what it promises."""
+    """Return the price with its promise."""
     stated = promise(unit, plan.epsilon, protect=protect, delta=plan.delta)
     price = formatting.price(float(plan.epsilon))
     return formatting.wrapped("Price", f"{price} (epsilon){_at(plan)}{scope}. {stated}{end}")
@@ -148,7 +148,10 @@ def _declared_lines(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[s
         plans, together, declared = plan.plans, " for all value columns together", facts.leading
         parts = _part_lines(plan, plan.column_epsilons())
     assert isinstance(declared, DeclaredFacts)  # noqa: S101  of one column
-    grid, fleets = declared.grid, {name: own.request.fleet for name, own in plans.items()}
+    grid, fleets = (
+        declared.grid,
+        {name: column_plan.request.fleet for name, column_plan in plans.items()},
+    )
     if len(set(fleets.values())) == 1:
         fleets = {"": next(iter(fleets.values()))}
     tested = "declared to be in use" if grid.is_in_use else "some may be closed"

@@ -3,7 +3,7 @@
 The counterpart of `PerCellAllocation`, with the same stages, rows and estimates. Each question goes
 to blocks of whole cells, which make the plans of their cells anew (`block_plans`). What returns is
 a figure per cell; per stage one whole number of each sum, or the scores of each choice; and users'
-losses, summed over each block in whole parts (`accounting/loss_parts.py`): exact, wherever blocks
+losses, summed over each block in whole parts (`accounting/moves.py`): exact, wherever blocks
 begin, and those of pairs at hand.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.

@@ -69,10 +69,9 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import DONE, Decoded
 from hexveil.mechanisms.weighted.weighted_mean import check_room
-from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
-from hexveil.smoothing.clipping_model.clipped_posterior import fit
+from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import select_ranges
+from hexveil.smoothing.user_mean_law import ClippedLook, UserMeanSpread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,8 +86,8 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.smoothing.clipping_model.cell_looks import CellDesign
     from hexveil.smoothing.range_selection import SelectedRanges
+    from hexveil.smoothing.user_mean_law import CellDesign
 
 
 # ---- injected by the planner ----

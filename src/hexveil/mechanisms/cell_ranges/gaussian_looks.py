@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         Stage,
     )
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
-    from hexveil.smoothing.clipping_model.cell_looks import ClippedLook
+    from hexveil.smoothing.user_mean_law import ClippedLook
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import NoisyTotals, PrivateSums, Separate
-from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, weigh
+from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, PricedWeights, weigh
 from hexveil.model.pair_bins import PairBins
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.distribution.priced_weights import PricedWeights
     from hexveil.model.occupancy import Arrays, Occupancy, Pairs, WholeGroup
 
 

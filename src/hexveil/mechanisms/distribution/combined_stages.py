@@ -25,7 +25,17 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import DONE, Outputs, PrivateSums
+from hexveil.mechanisms.contract import (
+    DONE,
+    GaussianNoise,
+    Measured,
+    NoiseRequest,
+    Outputs,
+    PrivateSums,
+    SensitivityReport,
+    Stage,
+    StagedPlan,
+)
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.sensitivity_report import SquaresReport
 
@@ -33,14 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import (
-        GaussianNoise,
-        Measured,
-        NoiseRequest,
-        SensitivityReport,
-        Stage,
-        StagedPlan,
-    )
 
 SEPARATOR = ": "
 

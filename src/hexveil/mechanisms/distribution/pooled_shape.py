@@ -35,18 +35,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.promise import PARTS, promised
+from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs, Stage
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, cell_bins, pooled_bins
 from hexveil.mechanisms.distribution.priced_weights import PricedWeights
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
     from hexveil.model.occupancy import Occupancy
 
 

@@ -17,18 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.moves import add_up, losses, squares
+from hexveil.accounting.moves import Currency, add_up, losses, squares
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.sensitivity_report import LaplaceNoise, is_gaussian_sound
+from hexveil.mechanisms.sensitivity_report import (
+    GaussianNoise,
+    LaplaceNoise,
+    NoiseRequest,
+    is_gaussian_sound,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexveil.accounting.moves import Currency
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.sensitivity_report import GaussianNoise, NoiseRequest
     from hexveil.model.occupancy import Occupancy, Pairs
 
 

@@ -30,7 +30,7 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     quantiles,
     tilt,
 )
-from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, half_bin
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.distribution.combined_stages import Component
     from hexveil.mechanisms.distribution.pooled_shape import PooledShape
     from hexveil.model.public_metadata import FineBins, ValueLattice
-    from hexveil.model.statistic_terms import Term
 
 MEAN = "mean"
 MEAN_ABS_NORMAL = 0.7979
@@ -99,7 +98,7 @@ class ShapeStatistics:
         return np.where(self.is_share[:, None], (0.0, 1.0), bounds)
 
     def to_bin_ends(self, low: Floats, high: Floats, place: Ints) -> tuple[Floats, Floats]:
-        """Return intervals of which those of quantiles reach to the ends of bins.
+        """Return intervals; those of quantiles reach to the ends of bins.
 
         Nothing is measured of where values lie within a bin: all may be one number.
 
@@ -178,7 +177,7 @@ def drawn_statistics(
     fit: TiltFit,
     adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None = None,
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the statistics of tilted shapes, and what draws of their tilts say of them.
+    """Return the statistics of tilted shapes, with intervals from draws of their tilts.
 
     Parameters
     ----------

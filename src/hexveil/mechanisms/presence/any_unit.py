@@ -21,17 +21,25 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from hexveil.accounting.moves import ULP, losses, quotient
-from hexveil.accounting.promise import PARTS
+from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, NoisyTotals, PrivateSums
+from hexveil.mechanisms.contract import (
+    DONE,
+    GaussianNoise,
+    LaplaceNoise,
+    NoiseRequest,
+    NoisyTotals,
+    Outputs,
+    PrivateSums,
+    Stage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from fractions import Fraction
 
     from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, Stage
     from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 
 N_ACCOUNTS = 1
@@ -130,10 +138,13 @@ def any_unit_stage(
 class AnyUnitPlan:
     """Base of plans that promise as much to any unit, present or not: a `StagedPlan`."""
 
+    epsilon: Fraction
+    delta: Fraction
+
     @property
     def promise(self) -> Promise:
         """The loss of any unit; each stage has a share of it."""
-        raise NotImplementedError
+        return promised(self.epsilon, self.delta)
 
     def losses(self) -> Floats:
         """Return the loss of any unit, shape (1,), in ε or as a square of μ, rounded up: booked."""

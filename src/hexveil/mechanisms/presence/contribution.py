@@ -30,6 +30,15 @@ The stages that release a map (`weight_map`) have these sums: every cell of the 
 noise, whether records lie in it or not. Prices, centres, ranges and cap were declared or released
 before, so stages compose adaptively: their losses add up (`mechanisms.contract`).
 
+**Votes** for where values lie, and for a cap on records. A unit votes with its positions relative
+to public centres: evenly over its pairs, or by its weights at public prices. For the private cap on
+units it votes once, with its priced records by octaves; the quantile is that of the law of the
+noisy bins (`pooled_law`), evenly within an octave.
+Sensitivity: the votes of a unit add up to at most P: floor(P / K) for each of K pairs, or weights
+limited by their sum; or P in one bin, if it has priced records in open cells. They follow from its
+own records alone.
+Loss: that of the histogram (`pooled_histogram`).
+
 Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
 cells, 2 w_c y_c <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds
 the records of more.
@@ -37,7 +46,7 @@ the records of more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,12 +54,17 @@ import numpy as np
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import any_unit_stage
+from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap
+from hexveil.mechanisms.private_quantile import ListedPoints
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoisyTotals
+    from hexveil.mechanisms.contract import NoisyTotals, Outputs
+    from hexveil.mechanisms.presence.presence_design import UserCap
     from hexveil.model.private_pairs import PrivatePairs
 
 
@@ -233,3 +247,86 @@ def weight_map(name: str, window: CellWindow, span_quanta: int, law: NoiseLaw) -
     """Return the stage of A of each cell, then B of each cell."""
     halves = partial(window.halves, span_quanta=span_quanta, norm=norm_of(law))
     return any_unit_stage(name, 2 * window.prices.size, law, halves)
+
+
+# ---- votes ----
+
+
+def value_votes(
+    name: str, span_quanta: int, edges: Ints, law: NoiseLaw, around: tuple[Ints, Ints] | None = None
+) -> NoisyTotals:
+    """Return the stage of votes for where units' means lie, in parts of the span.
+
+    Votes are even; or, `around` centres of cells, at prices by which a unit votes as it weighs.
+    """
+    points = ListedPoints(edges)
+    votes = partial(_votes, span_quanta=span_quanta, points=points, around=around)
+    return any_unit_stage(name, points.size + 1, law, votes)
+
+
+def _votes(
+    pairs: PrivatePairs, *, span_quanta: int, points: ListedPoints, around: tuple[Ints, Ints] | None
+) -> Ints:
+    """Return the votes of some units by place. PRIVATE."""
+    values, votes = positions(pairs, span_quanta), _even_votes(pairs)
+    if around is not None:
+        centres, prices = around
+        values, votes = values - centres[pairs.cell], unit_weights(pairs, prices, cap=0)
+    # Exact: every partial sum is a whole number below 2^53.
+    return np.bincount(points.places(values), votes, points.size + 1).astype(np.int64)
+
+
+def _even_votes(pairs: PrivatePairs) -> Ints:
+    """Return each unit's votes, spread evenly over its pairs. PRIVATE."""
+    return np.asarray(PARTS // pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell))))
+
+
+USER_CAP = "user cap"
+LEAST_OCTAVE, OCTAVES = -6, 26
+"""Caps lie from 2^-6 to 2^20 records of a typical price."""
+
+
+def _votes_of_totals(
+    pairs: PrivatePairs, *, prices: Ints, norm: Norm, points: ListedPoints
+) -> Ints:
+    """Return the votes of some units by place, those without priced records have none. PRIVATE."""
+    totals = norm.sizes(pairs, priced_records(pairs, prices))
+    return PARTS * np.bincount(points.places(totals[totals > 0]), minlength=points.size + 1)
+
+
+def cap_stage(cap: UserCap, promise: Promise, prices: Ints, law: NoiseLaw) -> NoisyTotals | None:
+    """Return the stage of a private cap, which decides it in priced records; None of other caps.
+
+    The noise and the norm are of the map that is capped; its whole promise has the cap's share.
+    """
+    if not isinstance(cap, PrivateCap):
+        return None
+    noise, quantile = promise.part(cap.share).noise(), float(cap.quantile)
+    octaves = LEAST_OCTAVE + np.arange(OCTAVES + 1, dtype=np.float64)
+    caps = np.maximum(np.rint(middle_price(prices) * 2.0**octaves), 1.0).astype(np.int64)
+
+    def decide(votes: Ints) -> Ints:
+        # In octaves: half of what lies within one is below the root of two of its lower end.
+        octave = PooledLaw.of(np.arange(OCTAVES + 1.0), votes, noise).quantile(quantile)
+        records = middle_price(prices) * 2.0 ** (LEAST_OCTAVE + octave)
+        return np.array([max(round(records), 1)], dtype=np.int64)
+
+    points = ListedPoints(caps[1:-1])
+    votes = partial(_votes_of_totals, prices=prices, norm=norm_of(law), points=points)
+    stage = any_unit_stage(USER_CAP, OCTAVES, noise, votes)
+    return replace(stage, decide=decide, n_decided=1)
+
+
+def capped_records(
+    cap: UserCap, stage: NoisyTotals | None, outputs: Outputs, typical_price: int
+) -> int:
+    """Return the cap of a map, in priced records; 0 without one."""
+    if stage is not None:
+        return int(stage.decisions(outputs)[0])
+    return cap.records * typical_price if isinstance(cap, DeclaredCap) else 0
+
+
+def middle_price(prices: Ints) -> int:
+    """Return the middle price of the open cells, `MAX_PRICE` if there are none."""
+    positive = np.sort(prices[prices > 0])
+    return int(positive[positive.size // 2]) if positive.size else MAX_PRICE

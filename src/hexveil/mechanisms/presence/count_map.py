@@ -34,11 +34,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.promise import PARTS, Promise, of_amount, promised
+from hexveil.accounting.promise import PARTS, Promise, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
-from hexveil.mechanisms.presence.contribution import norm_of
+from hexveil.mechanisms.presence.contribution import Norm, norm_of
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
-    from hexveil.mechanisms.presence.contribution import Norm
     from hexveil.mechanisms.presence.presence_decoding import PresenceMap
     from hexveil.mechanisms.presence.shape_decoding import ShapeMap
     from hexveil.model.private_pairs import PrivatePairs
@@ -122,11 +121,6 @@ class CountAllocation(AnyUnitPlan):
             raise InputError(f"a cap on cells runs from 1 to {MAX_CELL_CAP:,}.")
 
     @property
-    def promise(self) -> Promise:
-        """The loss; each stage has a share of it."""
-        return promised(self.epsilon, self.delta)
-
-    @property
     def law(self) -> NoiseLaw:
         """Noise of every cell."""
         return self.promise.noise(self.cell_cap)
@@ -137,12 +131,21 @@ class CountAllocation(AnyUnitPlan):
 
     def decode(self, outputs: Outputs) -> UnitCountMap:
         """Return numbers of units; empty cells open with the declared expected number."""
-        noisy = outputs[COUNT_MAP][0]
-        is_open = np.full(self.n_cells, fill_value=True)
-        if self.false_openings is not None:
-            tail = min(self.false_openings / self.n_cells, 0.5)
-            is_open = noisy >= self.law.quantile(tail)
+        noisy, least = outputs[COUNT_MAP][0], self._threshold
+        is_open = np.full(self.n_cells, fill_value=True) if least is None else noisy >= least
         return decode_counts(noisy, self.law, is_open)
+
+    kind = "counts"
+
+    def open_from(self, outputs: Outputs) -> float | None:  # noqa: ARG002  see ShapeAllocation
+        """Return the noisy number from which a cell is open, in units; None without a test."""
+        return None if self._threshold is None else self._threshold / PARTS
+
+    @property
+    def _threshold(self) -> float | None:
+        if self.false_openings is None:
+            return None
+        return self.law.quantile(min(self.false_openings / self.n_cells, 0.5))
 
 
 def decode_counts(noisy: Ints, law: NoiseLaw, is_open: NDArray[np.bool_]) -> UnitCountMap:
@@ -195,7 +198,7 @@ class CountedAllocation(AnyUnitPlan):
             raise InputError("numbers of units and the statistics beside them have one delta.")
 
     @property
-    def delta(self) -> Fraction:
+    def delta(self) -> Fraction:  # type: ignore[override]  # of both parts
         """δ of the promise, 0 of a pure one."""
         return self.statistics.delta
 

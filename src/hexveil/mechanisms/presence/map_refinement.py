@@ -45,13 +45,12 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.base.work_share import ESTIMATES, parts_of_work
-from hexveil.mechanisms.presence.contribution import MAX_PRICE
+from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.presence.contribution import CellWindow
 
 MAX_SHRINKAGE_STEPS = 60
 MIN_CELLS = 3

@@ -28,10 +28,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.promise import PARTS, Promise, promised
+from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan
-from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow, norm_of, weight_map
+from hexveil.mechanisms.presence.contribution import (
+    MAX_PRICE,
+    CellWindow,
+    cap_stage,
+    capped_records,
+    value_votes,
+    weight_map,
+)
 from hexveil.mechanisms.presence.map_refinement import MapRefinement, NoisyLevels
 from hexveil.mechanisms.presence.pooled_ranges import (
     RESIDUAL_EDGES,
@@ -53,7 +60,6 @@ from hexveil.mechanisms.presence.presence_design import (
     PrivateCap,
     ThreeStages,
 )
-from hexveil.mechanisms.presence.unit_votes import cap_stage, value_votes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,11 +109,6 @@ class PresenceAllocation(AnyUnitPlan):
             self.histogram_law(name)
 
     @property
-    def promise(self) -> Promise:
-        """The loss; each stage has a share of it."""
-        return promised(self.epsilon, self.delta)
-
-    @property
     def law(self) -> NoiseLaw:
         """Noise of the map that is published."""
         return self.promise.part(self.form.map_share).noise()
@@ -119,6 +120,15 @@ class PresenceAllocation(AnyUnitPlan):
             return None
         return self.law.opening_threshold(self.n_cells, self.false_openings)
 
+    @property
+    def kind(self) -> str:
+        """Form of the map in words."""
+        return "one shot" if isinstance(self.form, OneShot) else "three stages"
+
+    def open_from(self, outputs: Outputs) -> float | None:  # noqa: ARG002  see ShapeAllocation
+        """Return the noisy weight from which a cell is open, in units; None without a test."""
+        return None if self.threshold is None else self.threshold / PARTS
+
     def fine_window(self, outputs: Outputs) -> CellWindow:
         """Return prices, ranges and cap of the map that is published."""
         if isinstance(self.form, OneShot):
@@ -126,7 +136,7 @@ class PresenceAllocation(AnyUnitPlan):
             return self._first_window(outputs, cap)
         prices = self._coarse_row(outputs)[2]
         low, high = np.split(self._residuals(outputs, self.form).decisions(outputs), 2)
-        return CellWindow(prices, low, high, self._cap(outputs, self.form))
+        return CellWindow(prices, low, high, self._cap(outputs))
 
     def centres(self, outputs: Outputs) -> Ints:
         """Return the centre of each cell's range, in parts of the span."""
@@ -185,8 +195,8 @@ class PresenceAllocation(AnyUnitPlan):
         if isinstance(self.form, ThreeStages):
             yield self._coarse_map(earlier, self.form)
             yield self._residuals(earlier, self.form)
-            if isinstance(self.form.cap, PrivateCap):
-                yield self._user_cap(earlier, self.form.cap)
+            if (cap := self._user_cap(earlier)) is not None:
+                yield cap
         yield weight_map(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
 
     def coarse_law(self, form: ThreeStages) -> NoiseLaw:
@@ -292,18 +302,14 @@ class PresenceAllocation(AnyUnitPlan):
         edges, around = within_reach(centres, prices), (centres, prices)
         return self._histogram(RESIDUALS, edges, decide, 2 * self.n_cells, around)
 
-    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> NoisyTotals:
-        prices, noise = self._coarse_row(earlier)[2], self.promise.part(cap.share).noise()
-        return cap_stage(prices, norm_of(self.law), noise, cap.quantile)
+    def _user_cap(self, earlier: Outputs) -> NoisyTotals | None:
+        return cap_stage(self.form.cap, self.promise, self._coarse_row(earlier)[2], self.law)
 
-    def _cap(self, outputs: Outputs, form: ThreeStages) -> int:
+    def _cap(self, outputs: Outputs) -> int:
         """Return the cap of the fine map, in priced records."""
-        if isinstance(form.cap, PrivateCap):
-            return int(self._user_cap(outputs, form.cap).decisions(outputs)[0])
-        if isinstance(form.cap, DeclaredCap):
-            noisy, _, prices = self._coarse_row(outputs)
-            return form.cap.records * _mean_price(noisy, prices)
-        return 0
+        noisy, _, prices = self._coarse_row(outputs)
+        price = _mean_price(noisy, prices)
+        return capped_records(self.form.cap, self._user_cap(outputs), outputs, price)
 
 
 def _mean_price(noisy: Ints, prices: Ints) -> int:

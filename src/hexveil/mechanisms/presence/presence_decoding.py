@@ -212,7 +212,7 @@ def _averages(
 def cut_off_error(
     cut: BeyondRange, weight: Floats, law: NoiseLaw
 ) -> tuple[tuple[Floats, Floats], Floats]:
-    """Return by how much intervals are wider below and above but for noise, and what is expected.
+    """Return the width of intervals below and above but for noise, and the expected error.
 
     Parameters
     ----------

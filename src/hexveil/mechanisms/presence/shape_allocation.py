@@ -16,8 +16,8 @@ Loss of all: ε, or (ε, δ) with noise of Gaussian law, for any unit, present o
 the stages add up to 1, whatever the outputs are (`accounting.promise`), by adaptive composition
 (`hexveil.mechanisms.contract`).
 
-Each stage but the cap (`unit_votes`) has weights of bins, a unit's distribution in each cell as one
-contribution. A unit enters a cell with its weight w_c of `contribution`, within P = 2^20 over all
+Each stage but the cap has weights of bins, a unit's distribution in each cell as one contribution.
+A unit enters a cell with its weight w_c of `contribution`, within P = 2^20 over all
 cells in the norm of the noise's law (`noise_law`), divided over B bins by its own records there.
 With n records, C_j of them in the bins up to j, C_0 = 0 and C_B = n:
 
@@ -52,15 +52,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.promise import PARTS, Promise, promised
+from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.distribution.binned_stage import apportion
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE, ShapeBins
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
-from hexveil.mechanisms.presence.contribution import L1, norm_of, unit_weights
+from hexveil.mechanisms.presence.contribution import (
+    L1,
+    Norm,
+    cap_stage,
+    capped_records,
+    middle_price,
+    norm_of,
+    unit_weights,
+)
 from hexveil.mechanisms.presence.map_refinement import prices_of_weights
-from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
-from hexveil.mechanisms.presence.unit_votes import cap_stage, middle_price
+from hexveil.mechanisms.presence.presence_design import NO_CAP, PrivateCap, UserCap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,7 +75,6 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
-    from hexveil.mechanisms.presence.contribution import Norm
     from hexveil.model.private_pairs import PrivatePairs
 
 COARSE_WEIGHTS = "coarse weights"
@@ -141,11 +147,6 @@ class ShapeAllocation(AnyUnitPlan):
     delta: Fraction = Fraction(0)
 
     @property
-    def promise(self) -> Promise:
-        """The loss; each stage has a share of it."""
-        return promised(self.epsilon, self.delta)
-
-    @property
     def n_bins(self) -> int:
         """Bins of a cell at most: so many are noised, whatever the pooled shape is."""
         return self.form.n_quantiles + len(self.threshold_edges)
@@ -176,6 +177,13 @@ class ShapeAllocation(AnyUnitPlan):
             return None
         tail, law = min(self.false_openings / self.n_cells, 0.5), self.law
         return int(np.ceil(law.scale * law.total_quantile(n_bins, tail)))
+
+    kind = "shapes"
+
+    def open_from(self, outputs: Outputs) -> float | None:
+        """Return the noisy weight from which a cell is open, in units; None without a test."""
+        threshold = self.threshold(self.n_used(outputs))
+        return None if threshold is None else threshold / PARTS
 
     # ---- what outputs say ----
 
@@ -217,10 +225,10 @@ class ShapeAllocation(AnyUnitPlan):
             yield self._narrow_bins(earlier)
         if self.form.coarse_share:
             yield self._coarse_weights(earlier)
-        if isinstance(self.form.cap, PrivateCap):
-            yield self._user_cap(earlier, self.form.cap)
-        place, prices, cap = self.cell_place(earlier), self.prices(earlier), self._cap(earlier)
-        yield _binned(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law, cap)
+        if (cap := self._user_cap(earlier)) is not None:
+            yield cap
+        place, prices, capped = self.cell_place(earlier), self.prices(earlier), self._cap(earlier)
+        yield _binned(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law, capped)
 
     def _pooled(
         self, name: str, place: Ints, n_bins: int, placed: Callable[[Ints], Ints]
@@ -267,17 +275,13 @@ class ShapeAllocation(AnyUnitPlan):
         stage = _binned(COARSE_WEIGHTS, self._ones, one_bin, shape, self.coarse_law)
         return replace(stage, decide=priced, n_decided=self.n_cells)
 
-    def _user_cap(self, earlier: Outputs, cap: PrivateCap) -> NoisyTotals:
-        noise = self.promise.part(cap.share).noise()
-        return cap_stage(self.prices(earlier), norm_of(self.law), noise, cap.quantile)
+    def _user_cap(self, earlier: Outputs) -> NoisyTotals | None:
+        return cap_stage(self.form.cap, self.promise, self.prices(earlier), self.law)
 
     def _cap(self, outputs: Outputs) -> int:
         """Return the cap of the bins of cells, in priced records."""
-        if isinstance(self.form.cap, PrivateCap):
-            return int(self._user_cap(outputs, self.form.cap).decisions(outputs)[0])
-        if isinstance(self.form.cap, DeclaredCap):
-            return self.form.cap.records * middle_price(self.prices(outputs))
-        return 0
+        price = middle_price(self.prices(outputs))
+        return capped_records(self.form.cap, self._user_cap(outputs), outputs, price)
 
 
 def _binned(

@@ -22,7 +22,11 @@ import numpy as np
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.shape_statistics import between_cells, drawn_statistics
+from hexveil.mechanisms.distribution.shape_statistics import (
+    ShapeStatistics,
+    between_cells,
+    drawn_statistics,
+)
 from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_bins
 from hexveil.mechanisms.presence.presence_decoding import lowest_weights
 
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
     from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 
 MISS = 0.05

@@ -41,7 +41,6 @@ from hexveil.mechanisms.contract import (
     Outputs,
     PredictedError,
     PrivateSums,
-    Reading,
     SensitivityReport,
     Separate,
     Values,
@@ -53,6 +52,7 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     ReleasedRange,
     check_int64,
 )
+from hexveil.mechanisms.single_cell.pseudo_user_means import RangeReading
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,41 +150,6 @@ class ClippedArrayMean(ClippedRangeMean):
             for range_width in distinct
         ]
         return np.asarray(np.array(largest)[index], dtype=np.float64)
-
-
-class RangeReading(Reading, Protocol):
-    """Integers that can be clipped to a range, and how far each user moves them. Public side.
-
-    Values are in parts of 1/grain of a quantum, from 0 to grain times `top`.
-    """
-
-    @property
-    def grain(self) -> int:
-        """Parts of a quantum."""
-
-    @property
-    def top(self) -> int:
-        """Largest value there can be, in quanta."""
-
-    @property
-    def size(self) -> int:
-        """Number of values."""
-
-    @property
-    def pieces(self) -> Ints:
-        """Number of values that each user has a part in."""
-
-    def user_sensitivity(self, width: int) -> Ints:
-        """Return each user's largest change of the sum of values clipped to a range.
-
-        Parameters
-        ----------
-        width : int
-            Of the range, in parts of a quantum.
-        """
-
-    def max_sensitivity(self, width: Ints) -> Ints:
-        """Return the largest change of any user for ranges of these widths."""
 
 
 class RangeOfOutputs(Protocol):

@@ -19,7 +19,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -125,6 +125,7 @@ class PseudoUserMeans:
     piece_size: Ints
     piece_array: Ints
     fill: Ints
+    grain: ClassVar[int] = GRAIN
 
     @classmethod
     def from_grouping(cls, groups: PseudoUsers, counts: Ints, span: int) -> "PseudoUserMeans":
@@ -133,11 +134,6 @@ class PseudoUserMeans:
         order = np.argsort(groups.piece_array, kind="stable")
         user, size = groups.piece_user[order], groups.piece_size[order]
         return cls(counts, span, user, size, groups.piece_array[order], groups.fill)
-
-    @property
-    def grain(self) -> int:
-        """G."""
-        return GRAIN
 
     @property
     def top(self) -> int:
@@ -175,13 +171,13 @@ class PseudoUserMeans:
         return np.asarray(-(-GRAIN * self.span * self.piece_size // self.fill[self.piece_array]))
 
     def user_sensitivity(self, width: int) -> Ints:
-        """Return each user's largest change of a clipped sum: see `RangeReading`."""
+        """Return each user's largest change of the sum of values clipped to a range so wide."""
         total = np.zeros(self.counts.size, dtype=np.int64)
         np.add.at(total, self.piece_user, np.minimum(width, self.reach))
         return total
 
     def max_sensitivity(self, width: Ints) -> Ints:
-        """Return the largest change of any user: see `RangeReading.max_sensitivity`."""
+        """Return the largest change of any user for ranges of these widths."""
         if self.pieces.max() == 1:  # min(width, reach) grows with the reach
             return np.asarray(np.minimum(width, self.reach.max()))
         # Trials find few different widths; each costs a pass over the users.
@@ -196,11 +192,7 @@ class UserSums:
 
     counts: Ints
     span: int
-
-    @property
-    def grain(self) -> int:
-        """Sums are whole quanta."""
-        return 1
+    grain: ClassVar[int] = 1
 
     @property
     def top(self) -> int:
@@ -227,9 +219,13 @@ class UserSums:
         return np.ones_like(self.counts)
 
     def user_sensitivity(self, width: int) -> Ints:
-        """Return each user's largest change of a clipped sum: see `RangeReading`."""
+        """Return each user's largest change of the sum of values clipped to a range so wide."""
         return np.minimum(width, self.span * self.counts)
 
     def max_sensitivity(self, width: Ints) -> Ints:
-        """Return the largest change of any user: see `RangeReading.max_sensitivity`."""
+        """Return the largest change of any user for ranges of these widths."""
         return np.minimum(width, self.top)
+
+
+RangeReading: TypeAlias = PseudoUserMeans | UserSums
+"""Integers from 0 to grain times `top`, in parts of a quantum, that can be clipped to a range."""

@@ -87,29 +87,31 @@ class QuantileMean(ClippedArrayMean):
     targets: tuple[int, int]
 
 
-@dataclass(frozen=True, repr=False)
 class _QuantileAveraging(CellMechanism):
-    """Options and allocation of both quantile mechanisms."""
+    """Options and allocation of both quantile mechanisms, whose fields they are."""
+
+    grouping: GroupingRule
+    cap: CapRule | int
+    split: Number
+    candidates: int
+
+    def __post_init__(self) -> None:
+        check_rules(self.grouping, self.cap)
+        check_split(to_fraction(self.split, "split"), "split")
+        check_candidates(self.candidates)
 
     @abstractmethod
     def targets(self, n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:
         """Return how many arrays are wanted at or below each end."""
 
-    def allocate_with(
-        self,
-        cell: CellProblem,
-        epsilon: Fraction,
-        groups_by: tuple[GroupingRule, CapRule | int],
-        split: Number,
-        candidates: int,
-    ) -> QuantileMean:
-        """Return the allocation of one cell for these options."""
-        groups = group_users(cell.counts, epsilon, *groups_by)
+    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> QuantileMean:
+        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
+        groups = group_users(cell.counts, epsilon, self.grouping, self.cap)
         arrays = PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
-        spent = epsilon * to_fraction(split, "split")
+        spent = epsilon * to_fraction(self.split, "split")
         targets = self.targets(groups.n_arrays, epsilon - spent)
         # More points than quanta would repeat, and give a point more weight than another.
-        points = EvenPoints(cell.span, min(candidates, cell.span), arrays.grain)
+        points = EvenPoints(cell.span, min(self.candidates, cell.span), arrays.grain)
         # Two choices, one per end; a user moves the cost of each by its number of arrays.
         scale = selection_scale(int(arrays.pieces.max()), spent / 2)
         costs = tuple(RankCost(target) for target in targets)
@@ -117,12 +119,6 @@ class _QuantileAveraging(CellMechanism):
         mean = RangeSum("mean", arrays, RangeBetweenPoints(points), epsilon - spent)
         divisor = arrays.grain * groups.n_arrays
         return QuantileMean(cell, epsilon, (ends, mean), epsilon - spent, divisor, groups, targets)
-
-
-def _check_options(grouping: str, cap: str | int, split: Number, candidates: int) -> None:
-    check_rules(grouping, cap)
-    check_split(to_fraction(split, "split"), "split")
-    check_candidates(candidates)
 
 
 @dataclass(frozen=True, repr=False)
@@ -166,17 +162,12 @@ class FixedQuantile(_QuantileAveraging):
     candidates: int = CANDIDATES
 
     def __post_init__(self) -> None:
-        _check_options(self.grouping, self.cap, self.split, self.candidates)
+        super().__post_init__()
         if not 0 <= to_fraction(self.low, "low") < to_fraction(self.high, "high") <= 1:
             raise InputError(
                 f"quantiles must run from the lower to the higher within 0 and 1, got "
                 f"{self.low} and {self.high}."
             )
-
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> QuantileMean:
-        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
-        groups_by = self.grouping, self.cap
-        return self.allocate_with(cell, epsilon, groups_by, self.split, self.candidates)
 
     def targets(self, n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:  # noqa: ARG002
         """Return the quantiles of K arrays, rounded, halves up."""
@@ -219,14 +210,6 @@ class OptimizedQuantile(_QuantileAveraging):
     cap: CapRule | int = "sqrt"
     split: Number = "0.5"
     candidates: int = CANDIDATES
-
-    def __post_init__(self) -> None:
-        _check_options(self.grouping, self.cap, self.split, self.candidates)
-
-    def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> QuantileMean:
-        """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
-        groups_by = self.grouping, self.cap
-        return self.allocate_with(cell, epsilon, groups_by, self.split, self.candidates)
 
     def targets(self, n_arrays: int, mean_epsilon: Fraction) -> tuple[int, int]:
         """Return the ranks r and K - r."""

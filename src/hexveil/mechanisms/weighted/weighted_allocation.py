@@ -29,7 +29,7 @@ from hexveil.mechanisms.contract import (
 )
 from hexveil.mechanisms.estimates import widened
 from hexveil.mechanisms.sensitivity_report import noise_of_law
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign
+from hexveil.smoothing.user_mean_law import CellDesign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -62,7 +62,7 @@ from hexveil.planning.clipping_range.user_weights import (
     find_user_weights,
     max_bias,
 )
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign
+from hexveil.smoothing.user_mean_law import CellDesign
 
 if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import to_positive_fraction
-from hexveil.model.statistic_terms import has_distribution
+from hexveil.base.rational import Number, to_positive_fraction
+from hexveil.model.statistic_terms import Estimator, has_distribution
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_options import MomentOptions, check_edition
 from hexveil.planning.plan_moments import plan_moments
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from fractions import Fraction
 
-    from hexveil.base.rational import Number
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.model.statistic_terms import Estimator
     from hexveil.planning.columns.column_plan import SingleColumnPlan
 
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from hexveil.accounting.promise import summed
+from hexveil.accounting.promise import Promise, summed
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.model.column_facts import ColumnFacts
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.parts_booking import PartsBooking
 from hexveil.planning.plan import Plan
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
-    from hexveil.accounting.promise import Promise
     from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
 
@@ -95,7 +93,7 @@ class PlansByColumn(PartsBooking):
 
     @property
     def epsilon_limit(self) -> Fraction:
-        """Largest loss of a unit that was asked for; with target errors what they cost."""
+        """Largest loss of a unit that was asked for; with target errors the cost of these."""
         return self.epsilon if self.requested_epsilon is None else self.requested_epsilon
 
     def __repr__(self) -> str:

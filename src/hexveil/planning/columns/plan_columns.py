@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import to_delta
-from hexveil.accounting.promise import check_units, promised
+from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
-from hexveil.base.rational import to_positive_fraction
-from hexveil.planning.columns.column_options import baseline_errors
+from hexveil.base.rational import Number, to_positive_fraction
+from hexveil.planning.columns.column_options import ColumnOptions, baseline_errors
 from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans, SingleColumnPlan
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.plan_distribution import KINDS
@@ -27,11 +27,8 @@ from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hexveil.accounting.promise import Promise
-    from hexveil.base.rational import Number
     from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.columns.column_options import ColumnOptions
     from hexveil.planning.presence.presence_request import FleetDeclaration
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.distribution.combined_stages import Component
+from hexveil.mechanisms.distribution.combined_stages import BinScores, Component
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.priced_weights import (
     PricedWeights,
@@ -36,7 +36,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     IndicatorScores,
     PooledRankScores,
 )
-from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.distribution.combined_stages import BinScores
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.model.statistic_terms import Share
     from hexveil.planning.plan import Plan
 
@@ -109,13 +107,13 @@ class IndicatorPlan:
         """Predicted error of a share of records, on average over cells."""
         return float(np.mean(self.plan.error))
 
-    def level_error(self, asked: AskedDistribution) -> float:  # noqa: ARG002  see RankPlan
+    def level_error(self, request: AskedDistribution) -> float:  # noqa: ARG002  see RankPlan
         """Return the same: there is no shape to read a quantile off."""
         return self.share_error
 
-    def stages(self, asked: AskedDistribution) -> list[Component]:
+    def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
-        (above,) = asked.edges > asked.threshold_edges[:, None]
+        (above,) = request.edges > request.threshold_edges[:, None]
         scores = IndicatorScores(above if self.share.is_above else ~above)
         return [_scored(self.plan, scores)]
 
@@ -150,18 +148,18 @@ class RankPlan:
         """Predicted error of a share of records, on average over cells."""
         return RANK_TO_SHARE * float(np.mean(self.plan.error))
 
-    def level_error(self, asked: AskedDistribution) -> float:
+    def level_error(self, request: AskedDistribution) -> float:
         """Return the predicted error of the cumulative share at a quantile, on average over cells.
 
         Beside the cell's own error that of the pooled shape, by which quantiles are read off: of
         its bins half lie below the middle.
         """
-        return math.hypot(self.share_error, asked.shape(self.shape_epsilon).level_error)
+        return math.hypot(self.share_error, request.shape(self.shape_epsilon).level_error)
 
-    def stages(self, asked: AskedDistribution) -> list[Component]:
+    def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
-        shape = Component(SHAPE, asked.shape(self.shape_epsilon))
-        points = AskedPoints(asked.levels, asked.edges > asked.threshold_edges[:, None])
+        shape = Component(SHAPE, request.shape(self.shape_epsilon))
+        points = AskedPoints(request.levels, request.edges > request.threshold_edges[:, None])
         return [shape, _scored(self.plan, PooledRankScores(shape, points))]
 
 
@@ -191,14 +189,14 @@ class BinPlan:
         """Predicted error of a share of records, on average over cells."""
         return self.priced.error
 
-    def level_error(self, asked: AskedDistribution) -> float:
+    def level_error(self, request: AskedDistribution) -> float:
         """Return the predicted error of the cumulative share at a quantile: see `RankPlan`."""
-        return math.hypot(self.share_error, asked.shape(self.shape_epsilon).level_error)
+        return math.hypot(self.share_error, request.shape(self.shape_epsilon).level_error)
 
-    def stages(self, asked: AskedDistribution) -> list[Component]:
+    def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
-        shape, priced = asked.shape(self.shape_epsilon), self.priced
-        edges, epsilon = asked.threshold_edges, self.bin_epsilon
+        shape, priced = request.shape(self.shape_epsilon), self.priced
+        edges, epsilon = request.threshold_edges, self.bin_epsilon
         return [Component(SHAPE, BinnedMap(shape, priced.prices, priced.floor, edges, epsilon))]
 
 

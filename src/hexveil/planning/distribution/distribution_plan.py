@@ -23,7 +23,7 @@ from hexveil.accounting.promise import check_units, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.model.statistic_terms import Quantile, Share, parse_statistics
+from hexveil.model.statistic_terms import Estimator, Quantile, Share, Term, parse_statistics
 from hexveil.planning.distribution.distribution_components import (
     MOMENTS,
     SCORE_LATTICE,
@@ -34,7 +34,7 @@ from hexveil.planning.distribution.distribution_components import (
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 from hexveil.planning.parts_booking import PartsBooking
-from hexveil.planning.plan_moments import public_side
+from hexveil.planning.plan_moments import HasPublicMetadata, public_side
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization.codec import plan_folder
 
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.model.statistic_terms import Estimator, Term
     from hexveil.planning.plan import Plan
-    from hexveil.planning.plan_moments import HasPublicMetadata
 
 
 SHAPE_SHARE = Fraction(3, 20)
@@ -166,7 +164,7 @@ class DistributionPlan(PartsBooking):
         return self.component.score_plan
 
     @property
-    def _asked(self) -> AskedDistribution:
+    def _request(self) -> AskedDistribution:
         """Facts and points that the component's stages follow from."""
         facts = self.facts
         assert facts.bins is not None  # noqa: S101  see plan_distribution
@@ -197,7 +195,7 @@ class DistributionPlan(PartsBooking):
             judged.append(StatisticError(name, support.mean_error, support.baseline_error))
         median = float(self.facts.lattice.span) / PRIOR_SHARE
         shares = self.component.share_error
-        levels = self.component.level_error(self._asked)
+        levels = self.component.level_error(self._request)
         return (*judged, *shape_errors(self.terms, shares, levels, USELESS_ERROR, median))
 
     @property
@@ -308,7 +306,7 @@ class DistributionPlan(PartsBooking):
 
     def allocation(self) -> CombinedStages:
         """Return the stages of all components."""
-        components = self.component.stages(self._asked)
+        components = self.component.stages(self._request)
         if self.moment_plan is not None:
             moments = allocation_of(self.moment_plan, self.facts.lattice)
             components = [Component(MOMENTS, moments), *components]

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import to_delta
-from hexveil.accounting.promise import check_units, promised
+from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
-from hexveil.base.rational import to_positive_fraction
+from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, check_room
 from hexveil.model.statistic_terms import (
     Estimator,
     Share,
+    Term,
     fine_bins,
     on_lattice,
     parse_statistics,
@@ -31,18 +32,14 @@ from hexveil.planning.distribution.distribution_components import (
 )
 from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPlan
 from hexveil.planning.moment_options import MomentOptions
-from hexveil.planning.plan_moments import plan_moments, public_side
+from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments, public_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.accounting.promise import Promise
-    from hexveil.base.rational import Number
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.model.statistic_terms import Term
     from hexveil.planning.plan import Plan
-    from hexveil.planning.plan_moments import HasPublicMetadata
 
 KINDS = ("moments", "distribution")
 

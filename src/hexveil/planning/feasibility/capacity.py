@@ -19,7 +19,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.base.work_share import SEARCH, parts_of_work, share_of_work
-from hexveil.model.cells import Cells
+from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.feasibility.advice import epsilon_needed
 from hexveil.planning.feasibility.grid_assessment import (
@@ -41,17 +41,15 @@ from hexveil.planning.feasibility.grids import (
 from hexveil.planning.feasibility.prediction import UNDER, ErrorPredictor
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments
-from hexveil.planning.request import WithinEpsilon
+from hexveil.planning.request import Method, Objective, WithinEpsilon
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.model.cells import Labels
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.plan import Plan
-    from hexveil.planning.request import Method, Objective
 
 Losses = Literal["all", "planned", "cheapest", "none"]
 """Grids for which losses that would do are searched: all, those that are not certainly too fine,
@@ -243,7 +241,7 @@ def capacity(  # noqa: PLR0913  a public door
 
 
 def assess_grids(
-    made: Plan,
+    plan: Plan,
     *,
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
@@ -253,7 +251,7 @@ def assess_grids(
 
     Parameters
     ----------
-    made : Plan
+    plan : Plan
         Of a data set; its targets, if it has any, become what they cost.
     privacy_units : sequence of str, optional
         Default: the data set's privacy unit.
@@ -267,14 +265,14 @@ def assess_grids(
     InputError
         If the data set cannot be counted on them.
     """
-    facts = made.facts
+    facts = plan.facts
     if facts is None:
         raise InputError("grids are compared for a data set, not for a bare occupancy.")
-    if not isinstance(made.request.limit, WithinEpsilon):
-        made = replace(made, request=made.request.within(made.requested_epsilon))
+    if not isinstance(plan.request.limit, WithinEpsilon):
+        plan = replace(plan, request=plan.request.within(plan.requested_epsilon))
     has_grids = grids is not None
     if grids is None:
-        grids = grids_to_try(facts, most_cells=most_cells_of(made))
+        grids = grids_to_try(facts, most_cells=most_cells_of(plan))
     units = (facts.privacy_unit,) if privacy_units is None else tuple(privacy_units)
     unknown = next((unit for unit in units if unit not in get_args(Unit)), None)
     if unknown is not None:
@@ -284,28 +282,28 @@ def assess_grids(
     all_parts = len(units) + (1 if losses == "cheapest" else 0)
     offers: list[GridAssessment] = []
     for place, unit in enumerate(units):
-        work = partial(_assessed, made, unit, losses)
+        work = partial(_assessed, plan, unit, losses)
         part = place / all_parts, (place + 1) / all_parts
         offers += on_each_grid(facts, grids, unit, work, every=has_grids, part=part)
     if losses == "cheapest":
         with share_of_work(OTHER_GRIDS, len(units) / all_parts, 1.0, SEARCH):
-            offers = _with_cheapest(made, facts, offers)
-    return Capacity(tuple(offers), float(made.requested_epsilon), facts.privacy_unit)
+            offers = _with_cheapest(plan, facts, offers)
+    return Capacity(tuple(offers), float(plan.requested_epsilon), facts.privacy_unit)
 
 
 def _assessed(
-    made: Plan, unit: Unit, losses: Losses, grid: Cells | Labels, facts: PublicMetadata | None
+    plan: Plan, unit: Unit, losses: Losses, grid: Cells | Labels, facts: PublicMetadata | None
 ) -> GridAssessment:
     """Return the assessment of one grid, with the losses that are looked for."""
     if facts is None:
-        return GridAssessment(grid, unit, baseline_error=made.support.baseline_error, better=0)
-    offer = assess(made, facts)
+        return GridAssessment(grid, unit, baseline_error=plan.support.baseline_error, better=0)
+    offer = assess(plan, facts)
     if losses in ("none", "cheapest") or (losses == "planned" and not offer.planned):
         return offer
-    predictor, miss = ErrorPredictor(made, facts), offer.baseline_error
+    predictor, miss = ErrorPredictor(plan, facts), offer.baseline_error
     if predictor.is_planned and losses == "all" and offer.predicted_error >= miss:
         # What the plan itself names, not another search with another last digit.
-        needed = _near(made, epsilon_needed(made))
+        needed = _near(plan, epsilon_needed(plan))
     else:
         needed = near_loss(predictor, offer, miss) if losses == "all" else None
     halved = near_loss(predictor, offer, miss / 2.0)
@@ -313,7 +311,7 @@ def _assessed(
 
 
 def _with_cheapest(
-    made: Plan, facts: PublicMetadata, offers: Sequence[GridAssessment]
+    plan: Plan, facts: PublicMetadata, offers: Sequence[GridAssessment]
 ) -> list[GridAssessment]:
     """Return the offers with the loss that halves the error where that loss is least, or near.
 
@@ -335,7 +333,7 @@ def _with_cheapest(
             continue
         metadata = next(counted(facts, (offers[number].grid,), facts.privacy_unit))
         assert metadata is not None  # noqa: S101  the grid has cells
-        predictor, error = ErrorPredictor(made, metadata), offers[number].baseline_error / 2.0
+        predictor, error = ErrorPredictor(plan, metadata), offers[number].baseline_error / 2.0
         if least < math.inf and predictor.predict(Fraction(least)).mean_error > error * UNDER:
             continue
         needed = near_loss(predictor, offers[number], error)
@@ -344,7 +342,7 @@ def _with_cheapest(
     return found
 
 
-def _near(made: Plan, epsilon: float | None) -> float | None:
+def _near(plan: Plan, epsilon: float | None) -> float | None:
     """Return a loss unless it is none, or far away."""
-    far = MAX_EPSILON_RATIO * float(made.requested_epsilon)
+    far = MAX_EPSILON_RATIO * float(plan.requested_epsilon)
     return None if epsilon is None or epsilon > far else epsilon

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.hexagons import across
-from hexveil.model.cells import Cells, slot_seconds
+from hexveil.model.cells import Cells, Labels, slot_seconds
 from hexveil.planning.feasibility.grids import MIN_CELLS, MIN_HEXAGONS
 from hexveil.planning.feasibility.prediction import ErrorPredictor, prediction_of
 from hexveil.theory import noise_floor
@@ -33,7 +33,6 @@ from hexveil.theory import noise_floor
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hexveil.model.cells import Labels
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
     from hexveil.planning.plan import Plan
@@ -182,18 +181,18 @@ def fineness(grid: Cells | Labels) -> tuple[float, ...]:
     return float(grid.resolution), -seconds
 
 
-def assess(made: Plan, facts: PublicMetadata, *, min_users: int = 1) -> GridAssessment:
+def assess(plan: Plan, facts: PublicMetadata, *, min_users: int = 1) -> GridAssessment:
     """Return the assessment of a plan's request on public facts, without losses that would do.
 
     Parameters
     ----------
-    made : Plan
+    plan : Plan
     facts : PublicMetadata
         Counted on the grid that is assessed.
     min_users : int
         With which they were selected.
     """
-    predictor, requested = ErrorPredictor(made, facts), made.requested_epsilon
+    predictor, requested = ErrorPredictor(plan, facts), plan.requested_epsilon
     offer = GridAssessment(
         facts.cells.grid,
         facts.privacy_unit,
@@ -211,7 +210,7 @@ def assess(made: Plan, facts: PublicMetadata, *, min_users: int = 1) -> GridAsse
     # Above the constant already by the bound: planning could only confirm it.
     if not (predictor.is_planned or offer.predicted_error < offer.baseline_error):
         return offer
-    prediction = prediction_of(made) if predictor.is_planned else predictor.predict(requested)
+    prediction = prediction_of(plan) if predictor.is_planned else predictor.predict(requested)
     return with_prediction(offer, prediction)
 
 

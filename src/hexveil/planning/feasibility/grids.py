@@ -106,10 +106,10 @@ def grids_to_try(
     return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in timeslots)
 
 
-def most_cells_of(made: Plan) -> float:
+def most_cells_of(plan: Plan) -> float:
     """Return with how many cells a map of a plan's request may be usable at most, about."""
-    baseline_share = made.baseline_error / float(made.upper.max() - made.lower.min())
-    return NARROWEST * float(made.requested_epsilon) * made.occupancy.n_users * baseline_share
+    baseline_share = plan.baseline_error / float(plan.upper.max() - plan.lower.min())
+    return NARROWEST * float(plan.requested_epsilon) * plan.occupancy.n_users * baseline_share
 
 
 def resolutions_to_try(facts: PublicMetadata, grid: Cells, most_cells: float) -> list[int]:

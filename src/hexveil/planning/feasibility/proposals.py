@@ -18,7 +18,7 @@ import numpy as np
 from hexveil.model.cells import OneCell
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.feasibility.advice import epsilon_needed
-from hexveil.planning.feasibility.grid_assessment import assess, with_prediction
+from hexveil.planning.feasibility.grid_assessment import GridAssessment, assess, with_prediction
 from hexveil.planning.feasibility.grids import (
     MIN_CELLS,
     MIN_HEXAGONS,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.plan import Plan
 
 Choice = Literal["finest", "balanced", "accurate"]
@@ -75,7 +74,7 @@ class RunAdvice:
     weaker: tuple[GridAssessment, ...] = ()
 
 
-def propose_runs(made: Plan, *, min_users: int = 1, weaker_units: Sequence[Unit] = ()) -> RunAdvice:
+def propose_runs(plan: Plan, *, min_users: int = 1, weaker_units: Sequence[Unit] = ()) -> RunAdvice:
     """Return the proposed runs for a plan's request, from public metadata.
 
     Nothing is spent. Errors are predicted for each grid around the plan's own and each of a few
@@ -83,7 +82,7 @@ def propose_runs(made: Plan, *, min_users: int = 1, weaker_units: Sequence[Unit]
 
     Parameters
     ----------
-    made : Plan
+    plan : Plan
         Of a data set whose records can be counted again.
     min_users : int
         Smallest number of users with which the data set was read; smaller ones are not tried.
@@ -95,29 +94,29 @@ def propose_runs(made: Plan, *, min_users: int = 1, weaker_units: Sequence[Unit]
     InputError
         If the data set cannot be counted on other grids.
     """
-    facts = made.facts
+    facts = plan.facts
     assert facts is not None  # noqa: S101  runs are proposed for data sets
     if isinstance(facts.cells.grid, OneCell):
         return RunAdvice({}, None, None, None)
-    offers = list(_search(made, facts, facts.privacy_unit, min_users, MIN_USERS_FACTORS))
+    offers = list(_search(plan, facts, facts.privacy_unit, min_users, MIN_USERS_FACTORS))
     usable = [offer for offer, _ in offers if offer.is_usable]
-    nearest, needed = (None, None) if usable else _nearest(made, facts, offers)
+    nearest, needed = (None, None) if usable else _nearest(plan, facts, offers)
     proposals = choose(usable)
     enough = max(map(_removed_error, usable), default=0.0) * WEAKER_GAIN
     weaker = []
     for unit in weaker_units:
         # A map of fewer cells cannot remove as much: it is not even predicted.
-        tried = _search(made, facts, unit, min_users, (1,), min_cells=math.floor(enough) + 1)
+        tried = _search(plan, facts, unit, min_users, (1,), min_cells=math.floor(enough) + 1)
         best = choose([offer for offer, _ in tried if offer.is_usable])
         # A weaker promise is named only if it buys a much better map.
         if best and _removed_error(best["balanced"]) > enough:
             weaker.append(best["balanced"])
-    share = dominant_share(made)
+    share = dominant_share(plan)
     return RunAdvice(proposals, nearest, needed, share, tuple(weaker))
 
 
 def _nearest(
-    made: Plan, facts: PublicMetadata, offers: Sequence[tuple[GridAssessment, float]]
+    plan: Plan, facts: PublicMetadata, offers: Sequence[tuple[GridAssessment, float]]
 ) -> tuple[GridAssessment | None, float | None]:
     """Return the map that would be usable at the least loss, and that loss.
 
@@ -129,16 +128,16 @@ def _nearest(
         metadata = next(counted(facts, (offer.grid,), offer.privacy_unit))
         kept = None if metadata is None else with_min_users(metadata, offer.min_users)
         assert kept is not None  # noqa: S101  the run has cells
-        predictor = ErrorPredictor(made, kept)
+        predictor = ErrorPredictor(plan, kept)
         # For the plan's own grid the number that the plan itself names.
         needed = (
-            epsilon_needed(made)
+            epsilon_needed(plan)
             if predictor.is_planned
             else predictor.epsilon_needed(offer.baseline_error)
         )
         seen = offer
         if not seen.planned:
-            seen = with_prediction(offer, predictor.predict(made.requested_epsilon))
+            seen = with_prediction(offer, predictor.predict(plan.requested_epsilon))
         found.append((math.inf if needed is None else needed, seen))
         del predictor, metadata, kept  # with the pairs of its grid
     if not found:
@@ -148,7 +147,7 @@ def _nearest(
 
 
 def _search(
-    made: Plan,
+    plan: Plan,
     facts: PublicMetadata,
     unit: Unit,
     min_users: int,
@@ -157,10 +156,10 @@ def _search(
     min_cells: int = 1,
 ) -> Iterator[tuple[GridAssessment, float]]:
     """Yield the runs of all grids for one privacy unit, and a loss below which none is usable."""
-    grids = grids_to_try(facts, most_cells=most_cells_of(made))
+    grids = grids_to_try(facts, most_cells=most_cells_of(plan))
 
     def offers(_: object, metadata: PublicMetadata | None) -> list[tuple[GridAssessment, float]]:
-        return list(_offers(made, _proposable(metadata, min_cells), min_users, factors))
+        return list(_offers(plan, _proposable(metadata, min_cells), min_users, factors))
 
     for of_grid in on_each_grid(facts, grids, unit, offers, every=False):
         yield from of_grid
@@ -207,7 +206,7 @@ def _proposable(metadata: PublicMetadata | None, min_cells: int) -> PublicMetada
 
 
 def _offers(
-    made: Plan, metadata: PublicMetadata | None, min_users: int, factors: Sequence[int]
+    plan: Plan, metadata: PublicMetadata | None, min_users: int, factors: Sequence[int]
 ) -> Iterator[tuple[GridAssessment, float]]:
     """Yield the run on a grid for each smallest number of users that leaves other cells."""
     if metadata is None:
@@ -218,8 +217,8 @@ def _offers(
         kept = with_min_users(metadata, least)
         if kept is not None and kept.occupancy.n_cells not in seen:
             seen.add(kept.occupancy.n_cells)
-            offer = assess(made, kept, min_users=least)
-            yield offer, ErrorPredictor(made, kept).epsilon_lower_bound(offer.baseline_error)
+            offer = assess(plan, kept, min_users=least)
+            yield offer, ErrorPredictor(plan, kept).epsilon_lower_bound(offer.baseline_error)
 
 
 def with_min_users(metadata: PublicMetadata, min_users: int) -> PublicMetadata | None:
@@ -247,9 +246,9 @@ def _subset(metadata: PublicMetadata, cells: object, pairs: object) -> PublicMet
     return replace(metadata, occupancy=smaller, cells=metadata.cells.take(rows), recount=None)
 
 
-def dominant_share(made: Plan) -> float | None:
+def dominant_share(plan: Plan) -> float | None:
     """Return the share of records of one user without whom the error is much smaller, or None."""
-    facts = made.facts
+    facts = plan.facts
     assert facts is not None  # noqa: S101  runs are proposed for data sets
     records = facts.occupancy.records_per_user
     largest = int(np.argmax(records))
@@ -260,9 +259,9 @@ def dominant_share(made: Plan) -> float | None:
     others = occupancy.user != largest
     cells = np.bincount(occupancy.cell[others], minlength=occupancy.n_cells) > 0
     without = _subset(facts, cells, others)
-    epsilon = made.requested_epsilon
-    error = ErrorPredictor(made, facts).predict(epsilon).mean_error
-    less = ErrorPredictor(made, without).predict(epsilon).mean_error
+    epsilon = plan.requested_epsilon
+    error = ErrorPredictor(plan, facts).predict(epsilon).mean_error
+    less = ErrorPredictor(plan, without).predict(epsilon).mean_error
     return share if less < DOMINANT_GAIN * error else None
 
 

@@ -17,19 +17,17 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from hexveil.accounting.error_model import PRIOR_SHARE, gaussian_noise_floor
+from hexveil.accounting.error_model import PRIOR_SHARE, ErrorModel, gaussian_noise_floor
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
-from hexveil.model.statistic_terms import Histogram, Quantile, Share, term_of
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, term_of
 from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.statistic_terms import Term
 
 
 @dataclass(frozen=True)

@@ -208,9 +208,6 @@ def _answer(
     Of all cells, or of some runs of them. Smoothing concerns the losses alone.
     """
     occupancy = exposure.occupancy.local()
-    rank = np.empty(occupancy.n_users, dtype=np.int64)
-    # Stable, so that equal prices have one order on every machine.
-    rank[np.argsort(multiplier, kind="stable")] = np.arange(occupancy.n_users)
     total, losses = 0.0, np.zeros(occupancy.n_users)
     for cells in _blocks(occupancy.start) if runs is None else runs:
         start = occupancy.start[cells.start : cells.stop + 1]
@@ -218,7 +215,7 @@ def _answer(
         user, share = occupancy.user[rows], exposure.share[rows]
         price, moved = multiplier[user], np.zeros(user.size)
         if (weight := weights.mean[cells]).any():
-            order = start, _by_rank(rank[user], start)
+            order = start, _by_price(price, start)
             smallest, x = _least(weight, price, share, order, "mean", smoothing)
             total += smallest
             moved += x
@@ -240,27 +237,9 @@ def _blocks(start: NDArray[np.int64]) -> Iterator[slice]:
         yield slice(begin, end)
 
 
-def _by_rank(rank: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the pairs of each cell in the order of their users' ranks.
-
-    A pair's cell, rank and number stand in one whole number: those are sorted many times as fast
-    as two columns.
-    """
-    numbers = int(rank.size).bit_length()
-    ranks = int(rank.max()).bit_length()
-    if numbers + ranks + int(start.size).bit_length() > 63:
-        return _by_price(rank, start)
-    key = np.repeat(np.arange(start.size - 1), np.diff(start)) << ranks
-    key |= rank
-    key <<= numbers
-    key |= np.arange(rank.size)
-    key.sort()
-    key &= (1 << numbers) - 1
-    return key
-
-
-def _by_price(price: Floats | NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
+def _by_price(price: Floats, start: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the pairs of each cell in the order of their prices, equal ones as they stand."""
+    # Stable, so that equal prices have one order on every machine.
     order = np.empty(price.size, dtype=np.int64)
     for begin, end in pairwise(start.tolist()):
         order[begin:end] = np.argsort(price[begin:end], kind="stable")

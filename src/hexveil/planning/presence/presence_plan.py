@@ -24,11 +24,16 @@ from typing import TYPE_CHECKING, Any
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
-from hexveil.base.rational import decimal_text, to_positive_fraction
+from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
-from hexveil.planning.presence.presence_prediction import predict, predict_counts, predict_map
+from hexveil.planning.presence.presence_prediction import (
+    PresencePrediction,
+    predict,
+    predict_counts,
+    predict_map,
+)
 from hexveil.planning.presence.presence_request import (
     ALONE,
     PURE,
@@ -42,11 +47,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from hexveil.base.rational import Number
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
-    from hexveil.planning.presence.presence_prediction import PresencePrediction
 
 KINDS = ("moments", "distribution", USERS)
 """Kinds of statistics that have a weight in the division of ε."""

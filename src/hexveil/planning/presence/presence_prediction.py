@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.promise import PARTS
-from hexveil.base.rational import to_positive_fraction
+from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import (
     CAPPED_WEIGHT,
@@ -54,7 +54,6 @@ from hexveil.planning.feasibility.utility_test import StatisticError, shape_erro
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.base.rational import Number
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
     from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
     from hexveil.planning.presence.presence_request import PresenceRequest

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hexveil.accounting.promise import check_units, promised
+from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
@@ -34,15 +34,13 @@ from hexveil.mechanisms.presence.presence_design import (
     histogram_share,
 )
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
-from hexveil.model.statistic_terms import Share
+from hexveil.model.statistic_terms import Share, Term
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.accounting.promise import Promise
     from hexveil.model.declared_grid import DeclaredGrid
     from hexveil.model.public_metadata import FineBins, ValueLattice
-    from hexveil.model.statistic_terms import Term
 
 USERS = "users"
 """Numbers of units."""

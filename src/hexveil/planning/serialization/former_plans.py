@@ -19,15 +19,13 @@ from hexveil.planning.distribution.distribution_components import score_metadata
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan_moments import plan_moments
-from hexveil.planning.serialization.codec import MAGIC, Codec, damaged, unpack_bytes
-from hexveil.planning.serialization.plan_codec import CODERS
+from hexveil.planning.serialization.codec import MAGIC, Arrays, Codec, Words, damaged, unpack_bytes
+from hexveil.planning.serialization.plan_codec import CODERS, AnyPlan
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from hexveil.planning.plan import Plan
-    from hexveil.planning.serialization.codec import Arrays, Words
-    from hexveil.planning.serialization.plan_codec import AnyPlan
 
 COLUMNS = b"hexveil plan of value columns\n"
 DISTRIBUTION = b"hexveil plan of distributions\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +41,15 @@ from hexveil.planning.serialization.codec import (
     MAGIC,
     NAMES,
     STAND_INS,
+    Arrays,
     Codec,
     Coder,
+    Path,
+    Words,
     damaged,
     pack_bytes,
     unpack_bytes,
 )
-
-if TYPE_CHECKING:
-    from hexveil.planning.serialization.codec import Arrays, Path, Words
 
 AnyPlan: TypeAlias = Plan | DistributionPlan | ColumnPlans
 DECIDED: dict[type, tuple[str, ...]] = {

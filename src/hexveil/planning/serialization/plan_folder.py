@@ -41,6 +41,7 @@ from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import former_plans, plan_tables
 from hexveil.planning.serialization.codec import FORMAT, FORMER_FORMAT, Codec, Coder
+from hexveil.planning.serialization.codec import Path as Place
 from hexveil.planning.serialization.plan_codec import CODERS, AnyPlan
 from hexveil.planning.serialization.plan_tables import CELLS, PAIRS, TABLES, USERS, WORDS, numbers
 
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.serialization.codec import Arrays, Words
-    from hexveil.planning.serialization.codec import Path as Place
 
     Tables = dict[str, pa.Table]
     Source = PublicMetadata | ColumnFacts | Occupancy | None
@@ -122,7 +122,7 @@ def _coders(pack: Any, unpack: Any = None) -> dict[type, Coder]:  # noqa: ANN401
 
 
 def _given(plan: AnyPlan) -> dict[Place, Any]:
-    """Return fields that plan.json lacks: the records, whose counts are in the tables."""
+    """Return fields that plan.json lacks: the records; their counts are in the tables."""
     if isinstance(plan, Plan):
         labels = None if plan.facts is None else plan.facts.cells.labels
         return _given_records(plan.occupancy, labels)

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.model.occupancy import LocalOccupancy
+from hexveil.model.occupancy import LocalOccupancy, Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from hexveil.model.occupancy import Occupancy
     from hexveil.planning.plan import Plan
     from hexveil.planning.serialization.codec import Arrays, Words
 

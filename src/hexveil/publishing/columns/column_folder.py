@@ -167,8 +167,8 @@ def render_columns_page(
     """
     description = json.loads(descriptions[metadata_files.SCHEMA_ORG])
     files = sorted({*names} - {PAGE, receipt.NAME, signing.NAME})
-    return report.render_columns(
-        table, statements, columns, description=description, files=files, **drawn
+    return report.render(
+        table, statements, columns=columns, description=description, files=files, **drawn
     )
 
 

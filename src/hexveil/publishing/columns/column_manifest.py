@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.columns.column_plan import DeclaredColumnPlans, targets_of
+from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans, targets_of
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
+    booking_sections,
     epsilon_text,
     guarantee_section,
     loss_section,
-    schema,
     software_versions,
-    square_section,
 )
 from hexveil.publishing.presence.presence_manifest import MODEL as PRESENCE
-from hexveil.publishing.presence.presence_manifest import presence_schema
 from hexveil.report.promise_wording import one_of_columns
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
 KIND = "columns"
 """Value of `kind` in these manifests."""
-_EPSILON = {"type": "string", "pattern": "^[0-9]{1,400}(\\.[0-9]{1,400})?$"}
 
 
 def build_columns_manifest(
@@ -76,7 +73,7 @@ def build_columns_manifest(
                 dict.fromkeys(identity.get("source", "not named") for identity in identities)
             ),
         },
-        "guarantee": {**({"protect": PRESENCE} if is_private else {}), **guarantee},
+        "guarantee": guarantee,
         "statistics": list(plan.statistics),
         "columns": [
             {
@@ -89,16 +86,8 @@ def build_columns_manifest(
             }
             for column, column_facts in facts.columns.items()
         ],
-        **(
-            {}
-            if is_private
-            else {
-                "losses": loss_section(plan.losses())
-                | square_section(plan.booked_losses, plan.delta)
-            }
-        ),
-        "request": request,
-        "ledger": None if ledger is None else dict(ledger),
+        **({"losses": loss_section(plan)} if isinstance(plan, ColumnPlans) else {}),
+        **booking_sections((request, ledger)),
     }
 
 
@@ -132,67 +121,3 @@ def as_one_of_columns(manifest: Json, plan: PlansByColumn) -> Json:
 def together_section(columns: Sequence[str], epsilon: Fraction) -> Json:
     """Return the section of a column's manifest about the release that it belongs to."""
     return {"columns": list(columns), "epsilon_spent": decimal_text(epsilon)}
-
-
-def columns_schema(model: object = None) -> Json:
-    """Return the JSON Schema of a manifest of this kind, composed of that of every manifest.
-
-    Parameters
-    ----------
-    model : str, optional
-        "presence" under private presence.
-    """
-    of_moments = schema()
-    sections = of_moments["properties"]
-    text, count = {"type": "string"}, {"type": "integer", "minimum": 0}
-    guarantee = sections["guarantee"] | {
-        "required": [name for name in sections["guarantee"]["required"] if name != "l0_epsilon"]
-    }
-    is_private = model == PRESENCE
-    counts = ("cells",) if is_private else ("users", "records", "cells")
-    if is_private:
-        guarantee = presence_schema()["properties"]["guarantee"]
-    column = {
-        "column": text,
-        "folder": {"type": "string", "pattern": "^[A-Za-z0-9_]{1,80}$"},
-        "value_unit": text,
-        "epsilon": _EPSILON,
-        **dict.fromkeys(counts, count),
-    }
-    targets = sections["plan"]["properties"]["request"]["properties"]["targets"]
-    kinds = [_object(column | {"weight": text}), _object(column | {"targets": targets})]
-    dataset = {
-        "name": text,
-        "version": {"type": ["string", "null"]},
-        "sources": {"type": "array", "items": text},
-    }
-    losses = [] if is_private else ["losses"]
-    same = ["schema_version", "software", "request", "ledger", *losses]
-    properties = {name: sections[name] for name in same} | {
-        "kind": {"const": KIND},
-        **({"model": {"const": PRESENCE}} if is_private else {}),
-        "title": sections["title"],
-        "subtitle": sections["subtitle"],
-        "catalogue": sections["catalogue"],
-        "dataset": _object(dataset),
-        "guarantee": guarantee,
-        "statistics": {"type": "array", "minItems": 1, "maxItems": 43, "items": text},
-        "columns": {"type": "array", "minItems": 2, "maxItems": 50, "items": {"anyOf": kinds}},
-    }
-    return {
-        "$schema": of_moments["$schema"],
-        "title": "Manifest of a hexveil release of several value columns",
-        "type": "object",
-        "properties": properties,
-        "required": sorted(properties.keys() - {"title", "subtitle", "catalogue"}),
-        "additionalProperties": False,
-    }
-
-
-def _object(properties: Json) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": sorted(properties),
-        "additionalProperties": False,
-    }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hexveil.planning.columns.column_plan import PlansByColumn
-    from hexveil.publishing.distribution.releasable_plans import ReleasablePlan
+    from hexveil.publishing.privacy_models import AnyPlan
     from hexveil.report.cell_differences import CellDifference
 
 
@@ -146,7 +146,7 @@ class ColumnReleases(Release):
 
 
 @contextmanager
-def with_column_costs(plan: ReleasablePlan) -> Iterator[None]:
+def with_column_costs(plan: AnyPlan) -> Iterator[None]:
     """Add the loss of each column within its target errors to the ledger's refusal of a booking.
 
     Where ε was divided among columns, all of them share one limit, and the refusal stays as it is.

@@ -51,13 +51,20 @@ class Change(ReadOnlyArrays):
     change, low, high : ndarray of float, shape (n_pairs,)
         Second number minus first, and its 95 percent interval.
     p_value : ndarray of float, shape (n_pairs,)
-        Of the hypothesis that the true number did not change.
+        Of the hypothesis that the true number did not change, and that both cells are used.
     """
 
     change: Floats
     low: Floats
     high: Floats
     p_value: Floats
+
+    def within(self, width: float) -> Change:
+        """Return the changes that numbers within a range of this width can have."""
+        change, low, high = (
+            np.clip(bound, -width, width) for bound in (self.change, self.low, self.high)
+        )
+        return Change(change, low, high, self.p_value)
 
 
 def find_changes(before: CellNumbers, after: CellNumbers) -> Change:
@@ -80,6 +87,8 @@ def find_changes(before: CellNumbers, after: CellNumbers) -> Change:
     excess = np.maximum(np.where(is_up, change - bias_low, -change - bias_high), 0.0)
     loose = bounded_tail(excess, np.where(is_up, noise_low, noise_high))
     p_value = np.where(is_single, pair_tail(excess, scales[0], scales[1]), loose)
+    # Both cells must be told to be used, too: see open_cells.py.
+    p_value = np.maximum(p_value, np.maximum(before.empty, after.empty))
     return Change(change, change - noise_low - bias_low, change + noise_high + bias_high, p_value)
 
 

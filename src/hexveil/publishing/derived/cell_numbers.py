@@ -18,32 +18,32 @@ it: it adds up linearly. Three kinds of parts:
 
 Noise is Laplace, or under a δ Gaussian: then 95 percent bounds of independent numbers add up as the
 root of the sum of their squares, exactly.
+
+An average over cells weighs each by its records r_c, public in the model "values", with R their
+sum: Σ r_c y_c / R from noisy numbers y_c = m_c + noise_c + bias_c is off by Σ r_c noise_c / R, a
+sum of independent numbers whose bound is exact (laplace_sums.py), and by Σ r_c bias_c / R, at most
+Σ r_c |bias_c| / R, which does not average out. The interval adds both, so it covers the average of
+the records with probability at least 95 percent where both parts are proven. Noise that cells share
+adds up linearly: its bounds are averaged.
+
+Cells of maps with private presence (open_cells.py), and averages, have the same type.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hexveil.accounting.noise_law import law_at
-from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.manifest_view import ManifestView
+from hexveil.publishing.derived.laplace_sums import sum_bound
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Floats
-    from hexveil.publishing.derived.release_source import ReleaseSource
+    from hexveil.base.arrays import Floats, Ints
 
 
 Basis = Literal["proven", "model"]
-BOUND_PER_MEAN = 1.959964 * math.sqrt(math.pi / 2.0)
-"""The 95 percent bound of a centred normal number of mean absolute value 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +60,11 @@ class CellNumbers(ReadOnlyArrays):
         Largest bias, below and above.
     scale : ndarray of float, shape (n_cells,)
         Scale of the noise where it is one Laplace number; NaN elsewhere.
+    basis : "proven" or "model"
     is_gaussian : bool
         Whether all noise is Gaussian.
-    basis : "proven" or "model"
+    empty : ndarray of float, shape (n_cells,), or float
+        Chance that noise alone opened a cell of a map; 0 elsewhere.
     """
 
     number: Floats
@@ -73,92 +75,65 @@ class CellNumbers(ReadOnlyArrays):
     scale: Floats
     basis: Basis
     is_gaussian: bool = False
+    empty: Floats | float = 0.0
+
+    @classmethod
+    def of_interval(cls, number: Floats, low: Floats, high: Floats) -> CellNumbers:
+        """Return numbers whose intervals hold by a model, all of it as if it were noise."""
+        zero, unknown = np.zeros_like(number), np.full_like(number, np.nan)
+        below, above = np.maximum(number - low, 0.0), np.maximum(high - number, 0.0)
+        return cls(number, below, above, zero, zero, unknown, "model")
+
+    @property
+    def low(self) -> Floats:
+        """Lower ends of the intervals."""
+        return self.number - self.noise_low - self.bias_low
+
+    @property
+    def high(self) -> Floats:
+        """Upper ends of the intervals."""
+        return self.number + self.noise_high + self.bias_high
+
+    def take(self, rows: Ints) -> CellNumbers:
+        """Return the numbers of some cells."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        taken: dict[str, Any] = {
+            name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)
+        }
+        return replace(self, **taken)
 
 
-def numbers_to_compare(source: ReleaseSource, statistic: str) -> CellNumbers:
-    """Return the numbers of a statistic for differences of two releases; see the module.
+def average_cells(numbers: CellNumbers, records: Floats, group: Ints) -> CellNumbers:
+    """Return the record-weighted average of each group of cells; see the module.
 
-    Raises
-    ------
-    InputError
-        If the statistic was not released, or was released without an interval.
+    Parameters
+    ----------
+    numbers : CellNumbers
+    records : ndarray of float, shape (n_cells,)
+        Above 0.
+    group : ndarray of int64, shape (n_cells,)
+        Group of each cell, from 0 to n_groups - 1; each has a cell.
     """
-    table = source.table
-    view = replace(ManifestView.from_manifest(source.manifest), shown=statistic)
-    if view.has_posterior(table):
-        return _from_interval(table, f"{statistic}_estimate", view.bound_limits(table))
-    if f"{statistic}_scale" in table.column_names:
-        return _from_noise(source, statistic)
-    if f"{statistic}_low" in table.column_names:
-        # Not the ends in the table: where estimates were smoothed, those are about another number.
-        return _from_interval(table, f"{statistic}_raw", view.bound_limits(table))
-    raise InputError(
-        f"the release of {source.identity['dataset']} has no {statistic}; it has "
-        f"{', '.join(source.statistics)}."
-    )
+    weight = records / np.bincount(group, records)[group]
 
+    def averaged(column: Floats) -> Floats:
+        return np.asarray(np.bincount(group, weight * column), dtype=np.float64)
 
-def numbers_to_average(source: ReleaseSource) -> CellNumbers:
-    """Return the means of cells for weighted averages; see the module.
-
-    Raises
-    ------
-    InputError
-        If no mean was released.
-    """
-    if "mean_scale" not in source.table.column_names:
-        raise InputError(
-            "only averages can be averaged over cells, and the release of "
-            f"{source.identity['dataset']} has {', '.join(source.statistics)}; publish the "
-            "coarser grid instead."
-        )
-    return _from_noise(source, "mean")
-
-
-def _from_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
-    number, scale, bias, error, bound, low, high = (
-        _column(source.table, f"{statistic}_{key}")
-        for key in ("noisy", "scale", "bias", "error", "bound95", "low", "high")
-    )
-    is_gaussian = "delta" in source.manifest["guarantee"]
-    law = law_at(is_gaussian)
-    laplace = np.full_like(scale, np.nan) if is_gaussian else scale
-    if not source.strategy:
-        noise = law.limit95 * scale
-        return CellNumbers(
-            number, noise, noise, bias, bias, laplace, "proven", is_gaussian=is_gaussian
-        )
-    is_single = statistic == "mean"
-    noise = law.limit95 * scale if is_single else np.maximum(bound - bias, 0.0)
-    typical = BOUND_PER_MEAN * np.maximum(error - law.mean_absolute * scale, 0.0)
-    below, above = np.maximum(number - low, typical), np.maximum(high - number, typical)
-    if f"{statistic}_estimate" in source.table.column_names:
-        estimate, expected = (
-            _column(source.table, f"{statistic}_{key}") for key in ("estimate", "expected_error")
-        )
-        far = BOUND_PER_MEAN * expected
-        below = np.clip(number - estimate + far, typical, below)
-        above = np.clip(estimate - number + far, typical, above)
-    is_cut = np.array(source.table[f"{statistic}_quality"].to_pylist()) == CUT_OFF
+    order = np.argsort(group, kind="stable")
+    ends = np.cumsum(np.bincount(group))[:-1]
+    bounds = numbers.noise_low if numbers.is_gaussian else numbers.scale
+    parts = np.split((weight * bounds)[order], ends)
+    # Bounds of Gaussian numbers are multiples of deviations, whose squares add up.
+    of_sum = np.linalg.norm if numbers.is_gaussian else sum_bound
+    noise = np.array([of_sum(part) for part in parts])
     return CellNumbers(
-        number,
+        averaged(numbers.number),
         noise,
         noise,
-        np.where(is_cut, below, typical),
-        np.where(is_cut, above, typical),
-        laplace if is_single else np.full_like(scale, np.nan),
-        "model",
-        is_gaussian and is_single,
+        averaged(numbers.bias_low),
+        averaged(numbers.bias_high),
+        # A lone cell keeps its one Laplace number.
+        np.where(np.bincount(group) == 1, averaged(numbers.scale), np.nan),
+        numbers.basis,
+        numbers.is_gaussian,
     )
-
-
-def _from_interval(table: pa.Table, column: str, limits: tuple[Floats, Floats]) -> CellNumbers:
-    number, (low, high) = _column(table, column), limits
-    zero = np.zeros_like(number)
-    unknown = np.full_like(number, np.nan)
-    below, above = np.maximum(number - low, 0.0), np.maximum(high - number, 0.0)
-    return CellNumbers(number, below, above, zero, zero, unknown, "model")
-
-
-def _column(table: pa.Table, name: str) -> Floats:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)

@@ -19,7 +19,7 @@ from hexveil.model.cells import DAY
 from hexveil.publishing.derived.coarser_cells import slot_starts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
@@ -48,13 +48,30 @@ class CellPairs:
     only_after: int
 
 
-def check_comparable(before: ReleaseSource, after: ReleaseSource) -> None:
+_FACTS = (
+    ("dataset", "value_unit", "unit of measure"),
+    ("bounds", "lower", "lower bound"),
+    ("bounds", "upper", "upper bound"),
+    ("bounds", "quantum", "quantum"),
+    ("grid", "kind", "kind of cells"),
+    ("grid", "columns", "label columns"),
+    ("grid", "resolution", "resolution"),
+    ("grid", "timeslot", "timeslot"),
+    ("grid", "slot", "kind of slots"),
+    ("grid", "timezone", "time zone"),
+)
+"""Facts of a manifest that both releases have in common, with their names."""
+_REMEDY = "compare releases that agree in it."
+
+
+def check_comparable(before: ReleaseSource, after: ReleaseSource, statistic: str) -> None:
     """Refuse releases of another privacy model, bounds, quantum, unit of measure or cells.
 
     Raises
     ------
     InputError
-        If they differ in one of these; the message names both.
+        If they differ in one of these, or no cell of one is open; of numbers of units also if their
+        privacy units differ, or the cells in which a unit counts fully. The message names both.
     """
     if before.is_map != after.is_map:
         raise InputError(
@@ -62,28 +79,26 @@ def check_comparable(before: ReleaseSource, after: ReleaseSource) -> None:
             "averages of records and averages of units, with errors of other kinds; compare "
             "releases of one privacy model."
         )
-    for section, key, noun in (
-        ("dataset", "value_unit", "unit of measure"),
-        ("bounds", "lower", "lower bound"),
-        ("bounds", "upper", "upper bound"),
-        ("bounds", "quantum", "quantum"),
-        ("grid", "kind", "kind of cells"),
-        ("grid", "columns", "label columns"),
-        ("grid", "resolution", "resolution"),
-        ("grid", "timeslot", "timeslot"),
-        ("grid", "slot", "kind of slots"),
-        ("grid", "timezone", "time zone"),
-    ):
-        parts = [source.manifest[section].get(key) for source in (before, after)]
-        if parts[0] != parts[1]:
-            remedy = (
-                "roll both up to one grid first." if key in ("resolution", "timeslot") else
-                "compare releases that agree in it."
-            )  # fmt: skip
-            raise InputError(
-                f"the releases differ in their {noun}: {_text(parts[0])} and {_text(parts[1])}; "
-                f"{remedy}"
-            )
+    for section, key, noun in _FACTS:
+        stated = [source.manifest[section].get(key) for source in (before, after)]
+        is_grid = key in ("resolution", "timeslot")
+        remedy = "roll both up to one grid first." if is_grid else _REMEDY
+        _check_equal("the releases", noun, stated, remedy)
+    for source in (before, after):
+        check_open(source)
+    if statistic == "users" and before.is_map:
+        counts, manifests = "the numbers of units", (before.manifest, after.manifest)
+        units = [manifest["guarantee"]["privacy_unit"] for manifest in manifests]
+        _check_equal(counts, "privacy unit", units)
+        caps = [_cell_cap(manifest["plan"]) for manifest in manifests]
+        _check_equal(counts, "cells in which a unit counts fully (cells_per_unit)", caps)
+
+
+def _check_equal(subject: str, noun: str, facts: list[Any], remedy: str = _REMEDY) -> None:
+    if facts[0] != facts[1]:
+        raise InputError(
+            f"{subject} differ in their {noun}: {_text(facts[0])} and {_text(facts[1])}; {remedy}"
+        )
 
 
 def check_open(source: ReleaseSource) -> None:
@@ -95,36 +110,7 @@ def check_open(source: ReleaseSource) -> None:
         )
 
 
-def check_maps(before: ReleaseSource, after: ReleaseSource, statistic: str) -> None:
-    """Refuse maps without an open cell, and numbers of units that were not counted alike.
-
-    Raises
-    ------
-    InputError
-        If no cell of one is open, or, of numbers of units, if their privacy units differ, or the
-        cells in which a unit counts fully.
-    """
-    sources = (before, after)
-    for source in sources:
-        check_open(source)
-    if statistic != "users":
-        return
-    for noun, parts in (
-        ("privacy unit", [one.manifest["guarantee"]["privacy_unit"] for one in sources]),
-        (
-            "cells in which a unit counts fully (cells_per_unit)",
-            [_cell_cap(one) for one in sources],
-        ),
-    ):
-        if parts[0] != parts[1]:
-            raise InputError(
-                f"the numbers of units differ in their {noun}: {parts[0]} and {parts[1]}; compare "
-                "releases that agree in it."
-            )
-
-
-def _cell_cap(source: ReleaseSource) -> str:
-    plan = source.manifest["plan"]
+def _cell_cap(plan: Mapping[str, Any]) -> str:
     # Alone, numbers of units state their cap as the one on users.
     return f"{plan['cell_cap']} cells" if "cell_cap" in plan else str(plan["user_cap"])
 
@@ -223,7 +209,7 @@ def _aligned(before: pa.Table, after: pa.Table) -> tuple[int, list[Ints]]:
     return days, [times[0], times[1] - days * DAY]
 
 
-def _text(part: object) -> str:
-    if part is None or part == "":
+def _text(fact: object) -> str:
+    if fact is None or fact == "":
         return "none"
-    return ", ".join(map(str, part)) if isinstance(part, list) else str(part)
+    return ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)

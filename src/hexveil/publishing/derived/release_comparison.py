@@ -12,56 +12,51 @@ Post-processing of released numbers and public facts: it costs no privacy beyond
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
 from hexveil.model.statistic_terms import column_of
-from hexveil.publishing.derived.cell_changes import find_changes, find_discoveries
-from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_compare
+from hexveil.publishing.derived.cell_changes import Change, find_changes, find_discoveries
 from hexveil.publishing.derived.cell_pairs import (
+    CellPairs,
     check_comparable,
-    check_maps,
+    check_names,
     pair_cells,
+    place_columns,
 )
-from hexveil.publishing.derived.comparison_table import (
-    changes_table,
-    comparison_statement,
-    count_verdicts,
-    keep_within,
-    range_of,
+from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, of_columns
+from hexveil.publishing.derived.open_cells import map_numbers
+from hexveil.publishing.derived.release_source import (
+    ReleaseSource,
+    numbers_to_compare,
+    open_sources,
 )
-from hexveil.publishing.derived.derived_columns import (
-    DerivedColumns,
-    check_same_columns,
-    sources_by_column,
-)
-from hexveil.publishing.derived.derived_table import DerivedTable
-from hexveil.publishing.derived.presence.open_cells import (
-    empty_chances,
-    limits_of_statistic,
-    map_numbers,
-)
-from hexveil.publishing.derived.release_source import ReleaseSource, open_source
 from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.report.manifest_view import ManifestView, noun
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from hexveil.base.arrays import Bools
+    from hexveil.publishing.derived.cell_numbers import CellNumbers
     from hexveil.publishing.published_numbers import Release
 
     Comparable = Release | RolledUpRelease | DerivedColumns[RolledUpRelease] | str | Path
-    Opened = Release | RolledUpRelease | ReleaseSource | str | Path
 
 DEFAULT_RATE = 0.05
+HIGHER, LOWER, UNCLEAR = "higher", "lower", "cannot be told"
+"""Verdicts on a cell."""
+SIDES = ("before", "after")
+COUNTS = ("records", "weight")
+"""Columns of what cells are weighted by: under private presence weights take the place of records,
+and numbers of units have neither."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,7 +72,7 @@ class ReleaseComparison(DerivedTable):
     @property
     def verdicts(self) -> dict[str, int]:
         """Number of cells of each verdict."""
-        return count_verdicts(self.table)
+        return _count_verdicts(self.table)
 
     def __repr__(self) -> str:
         return f"ReleaseComparison(n_cells={len(self)}, {self.verdicts})"
@@ -125,14 +120,13 @@ def compare_releases(
             f"the false discovery rate must lie between 0 and 1, got {false_discovery_rate!r}; "
             "write for example 0.05."
         )
-    sides = [sources_by_column(release, key) for release in (before, after)]
-    options = _Options(statistic, slots, false_discovery_rate, key)
-    if sides == [None, None]:
-        return _compare_tables(cast("Opened", before), cast("Opened", after), options)
-    check_same_columns(*sides)
-    earlier, later = (side or {} for side in sides)
-    return DerivedColumns(
-        {column: _compare_tables(earlier[column], later[column], options) for column in earlier}
+    options = _Options(statistic, slots, false_discovery_rate)
+    earlier, later = (
+        _sources(release, key) for release in parts_of_work(FOLDER_CHECK, (before, after))
+    )
+    _check_same_columns(earlier, later)
+    return of_columns(
+        {column: _compare(earlier[column], later[column], options) for column in earlier}
     )
 
 
@@ -143,81 +137,84 @@ class _Options:
     statistic: str | None
     slots: tuple[str, str] | None
     false_discovery_rate: float
-    key: str | Path | None
 
 
-def _compare_tables(before: Opened, after: Opened, options: _Options) -> ReleaseComparison:
+def _sources(release: Comparable, key: str | Path | None) -> dict[str, ReleaseSource]:
+    """Return the release or roll-up of each value column; named "" where there is one alone."""
+    if isinstance(release, DerivedColumns):
+        return {column: one.source for column, one in release.tables.items()}
+    if isinstance(release, RolledUpRelease):
+        return {"": release.source}
+    return open_sources(release, key=key)
+
+
+def _check_same_columns(before: Mapping[str, object], after: Mapping[str, object]) -> None:
+    """Refuse two releases that do not have the same value columns."""
+    if ("" in before) != ("" in after):
+        columns = after if "" in before else before
+        raise InputError(
+            f"one side has the value columns {', '.join(columns)}, the other has one column alone; "
+            "name the folder of that column inside it, or pass one of its .releases."
+        )
+    if set(before) != set(after):
+        odd = min(set(before) ^ set(after))
+        raise InputError(
+            f"the value column {odd!r} is in one of the releases alone; compare column by column: "
+            "name the folder of one inside each."
+        )
+
+
+def _compare(before: ReleaseSource, after: ReleaseSource, options: _Options) -> ReleaseComparison:
     """Compare two releases of one value column; see `compare_releases`."""
-    slots, false_discovery_rate = options.slots, options.false_discovery_rate
-    opened = parts_of_work(FOLDER_CHECK, (before, after))
-    sources = [_open(release, options.key) for release in opened]
-    is_same = sources[0].identity["request"] == sources[1].identity["request"]
+    sources, slots = (before, after), options.slots
+    is_same = before.identity["request"] == after.identity["request"]
     if is_same and (slots is None or slots[0] == slots[1]):
         raise InputError(
             "both are the same release, or answer the same request: nothing but noise can differ; "
             "give two slots of it, or another release."
         )
-    check_comparable(*sources)
-    statistic = _statistic(before, sources[0], options)
-    if sources[0].is_map:
-        check_maps(sources[0], sources[1], statistic)
-    numbers = [_numbers(*pair, statistic) for pair in zip((before, after), sources, strict=True)]
-    pairs = pair_cells(sources[0].table, sources[1].table, slots)
-    paired = [_take(numbers[0], pairs.before), _take(numbers[1], pairs.after)]
+    default = before.rolled_up[0] if before.rolled_up else before.statistics[0]
+    statistic = column_of(options.statistic or default)
+    check_comparable(before, after, statistic)
+    numbers = [_numbers(source, statistic) for source in sources]
+    pairs = pair_cells(before.table, after.table, slots)
+    paired = [
+        side.take(rows) for side, rows in zip(numbers, (pairs.before, pairs.after), strict=True)
+    ]
     change = find_changes(*paired)
-    for release, source, rows in zip(
-        (before, after), sources, (pairs.before, pairs.after), strict=True
-    ):
-        if source.is_map and not isinstance(release, RolledUpRelease):
-            # Both cells must be told to be used, too: see presence/open_cells.py.
-            empty = empty_chances(source, statistic)[rows]
-            change = replace(change, p_value=np.maximum(change.p_value, empty))
     are_independent = all(side.basis == "proven" for side in numbers)
     is_found = find_discoveries(
-        change.p_value, false_discovery_rate, are_independent=are_independent
+        change.p_value, options.false_discovery_rate, are_independent=are_independent
     )
     is_exact = all(np.isfinite(side.scale).all() for side in paired)
     is_exact = is_exact or all(side.is_gaussian for side in paired)
     # Averages of roll-ups have sums of Laplace noise, whose bounds are joined by a rule and no
     # theorem, and so have releases of which one alone has a delta.
     basis = ("proven" if is_exact else "approximate") if are_independent else "model"
-    statement = comparison_statement(sources, statistic, pairs, slots) | {
-        "false_discovery_rate": false_discovery_rate,
+    limits = replace(ManifestView.from_manifest(before.manifest), shown=statistic).limits
+    table = _table(sources, pairs, paired, change.within(limits[1] - limits[0]), is_found, limits)
+    statement = _statement(sources, statistic, pairs, slots) | {
+        "false_discovery_rate": options.false_discovery_rate,
         "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",
         "basis": basis,
-        "covers": _covers(sources[0], statistic, basis),
+        "covers": _covers(before, statistic, basis),
         "not_covered": render_sentence("derived.txt", "comparison_not_covered"),
+        "verdicts": _count_verdicts(table),
     }
-    view = ManifestView.from_manifest(sources[0].manifest)
-    limit = (limits_of_statistic if sources[0].is_map else range_of)(view, statistic)
-    possible = keep_within(change, limit[1] - limit[0])
-    table = changes_table(sources, pairs, paired, possible, is_found, limit)
-    return ReleaseComparison(table, statement | {"verdicts": count_verdicts(table)})
+    return ReleaseComparison(table, statement)
 
 
-def _open(release: Opened, key: str | Path | None) -> ReleaseSource:
-    return release.source if isinstance(release, RolledUpRelease) else open_source(release, key=key)
-
-
-def _numbers(release: Opened, source: ReleaseSource, statistic: str) -> CellNumbers:
-    if not isinstance(release, RolledUpRelease):
+def _numbers(source: ReleaseSource, statistic: str) -> CellNumbers:
+    """Return the numbers of a release or of a roll-up, with the parts of their error."""
+    if source.rolled_up is None:
         return (map_numbers if source.is_map else numbers_to_compare)(source, statistic)
-    rolled_up = release.statement["statistic"]
+    rolled_up, numbers = source.rolled_up
     if statistic != rolled_up:
         raise InputError(
             f"a roll-up has {'averages' if rolled_up == 'mean' else rolled_up} and no {statistic}; "
             f"compare the statistic {rolled_up}."
         )
-    return release.numbers
-
-
-def _statistic(release: Opened, source: ReleaseSource, options: _Options) -> str:
-    """Return the prefix of the statistic that is compared: the one named, or the first."""
-    if options.statistic:
-        return column_of(options.statistic)
-    if isinstance(release, RolledUpRelease):
-        return str(release.statement["statistic"])
-    return column_of(source.statistics[0])
+    return numbers
 
 
 def _covers(source: ReleaseSource, statistic: str, basis: str) -> str:
@@ -229,10 +226,63 @@ def _covers(source: ReleaseSource, statistic: str, basis: str) -> str:
     return render_sentence("derived.txt", "comparison_covers", basis=basis)
 
 
-def _take(numbers: CellNumbers, rows: NDArray[np.int64]) -> CellNumbers:
-    columns = {
-        field.name: getattr(numbers, field.name)[rows]
-        for field in dataclasses.fields(numbers)
-        if isinstance(getattr(numbers, field.name), np.ndarray)
+def _table(
+    sources: tuple[ReleaseSource, ReleaseSource],
+    pairs: CellPairs,
+    numbers: list[CellNumbers],
+    change: Change,
+    is_found: Bools,
+    limits: tuple[float, float],
+) -> pa.Table:
+    """Return the row of each pair of cells: place, slots, numbers, change and verdict."""
+    tables = sources[0].table.take(pairs.before), sources[1].table.take(pairs.after)
+    names = tables[0].column_names
+    # Slots and counts of a side each, where there are any.
+    sided = [name for name in ("slot", *COUNTS) if name in names]
+    direction = np.where(change.change > 0.0, HIGHER, LOWER)
+    columns: dict[str, Any] = {
+        f"{name}_{side}": table[name]
+        for name in sided
+        for side, table in zip(SIDES, tables, strict=True)
     }
-    return dataclasses.replace(numbers, **columns)
+    for side, of_side in zip(SIDES, numbers, strict=True):
+        columns[side] = np.clip(of_side.number, *limits)
+    columns |= {
+        "change": change.change,
+        "change_low": change.low,
+        "change_high": change.high,
+        "p_value": change.p_value,
+        "verdict": np.where(is_found, direction, UNCLEAR).tolist(),
+    }
+    places = place_columns(tables[0])
+    check_names(places, columns)
+    return pa.table({name: tables[0][name] for name in places} | columns)
+
+
+def _statement(
+    sources: tuple[ReleaseSource, ReleaseSource],
+    statistic: str,
+    pairs: CellPairs,
+    slots: tuple[str, str] | None,
+) -> dict[str, Any]:
+    """Return both releases, the statistic, and how cells were paired, for `comparison.json`."""
+    manifest = sources[0].manifest
+    return ({"model": manifest["model"]} if sources[0].is_map else {}) | {
+        "kind": "comparison",
+        **{side: dict(source.identity) for side, source in zip(SIDES, sources, strict=True)},
+        **{name: dict(manifest[name]) for name in ("dataset", "bounds", "grid")},
+        "statistic": statistic,
+        "slots": None if slots is None else list(slots),
+        "days_between": pairs.days,
+        "cells": {
+            "compared": int(pairs.before.size),
+            "only_before": pairs.only_before,
+            "only_after": pairs.only_after,
+        },
+    }
+
+
+def _count_verdicts(table: pa.Table) -> dict[str, int]:
+    """Return the number of cells of each verdict."""
+    verdicts = table["verdict"].to_pylist()
+    return {verdict: verdicts.count(verdict) for verdict in (HIGHER, LOWER, UNCLEAR)}

@@ -1,21 +1,27 @@
-"""A release as the source of derived numbers: its table, its manifest, and its identity."""
+"""A release or a roll-up as the source of derived numbers: table, manifest, and identity."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from hexveil.accounting.noise_law import law_at
 from hexveil.base.errors import InputError
 from hexveil.publishing import receipt
 from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.places import without_places
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.presence.presence_table import OPEN
 from hexveil.publishing.published_numbers import Release
-from hexveil.publishing.verification.columns.column_checks import has_columns
 from hexveil.publishing.verification.loaded_release import load
+from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
 
 if TYPE_CHECKING:
@@ -23,28 +29,39 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from hexveil.base.arrays import Floats
+
+
+BOUND_PER_MEAN = 1.959964 * math.sqrt(math.pi / 2.0)
+"""The 95 percent bound of a centred normal number of mean absolute value 1."""
+_WITHOUT_RANGE = ("cells", "cell_stages")
+"""Private steps of releases within public bounds."""
+
 
 @dataclass(frozen=True, eq=False)
 class ReleaseSource:
-    """Released numbers, and the statement that says which release they are.
+    """Released numbers of one value column, and the statement that says which release they are.
 
     Attributes
     ----------
     table : pyarrow.Table
-        As released.
+        As released, of open cells alone, or of the coarser cells of a roll-up.
     manifest : mapping
-        Its manifest.
+        Its manifest, with the grid of `table`.
     identity : mapping
         Data set, request, position in the ledger, price, and the SHA-256 of the receipt if the
         release came from a folder.
     closed_cells : int
         Cells of a map with private presence that it publishes no number of.
+    rolled_up : tuple of str and CellNumbers, or None
+        Prefix of the statistic of a roll-up, and its numbers; None of a release.
     """
 
     table: pa.Table
     manifest: Mapping[str, Any]
     identity: Mapping[str, Any]
     closed_cells: int = 0
+    rolled_up: tuple[str, CellNumbers] | None = None
 
     @property
     def is_map(self) -> bool:
@@ -57,84 +74,61 @@ class ReleaseSource:
 
         It is "" for mechanisms of single cells too: their stated bias covers private choices.
         """
-        # Means beside quantiles and shares have a plan of their own.
-        plan = self.manifest.get("moments", self.manifest)["plan"]
-        steps = plan.get("privacy_steps") or ()
-        if all(step["step"] in _WITHOUT_RANGE for step in steps):
-            return ""
-        return "range"
+        steps = ManifestView.from_manifest(self.manifest).steps
+        return "" if all(step["step"] in _WITHOUT_RANGE for step in steps) else "range"
 
     @property
     def statistics(self) -> tuple[str, ...]:
         """Names of the released statistics."""
         return tuple(self.manifest["plan"]["statistics"])
 
+    def column(self, name: str) -> Floats:
+        """Return a column of numbers."""
+        return np.asarray(self.table[name].to_numpy(), dtype=np.float64)
 
-_WITHOUT_RANGE = ("cells", "cell_stages")
-"""Private steps of releases within public bounds."""
-
-
-def open_columns(
-    release: object, *, key: str | Path | None = None
-) -> dict[str, ReleaseSource] | None:
-    """Return each value column of a release or folder that has several; None of another one.
-
-    Raises
-    ------
-    InputError
-        If the folder is not as it was written.
-    """
-    folder = Path(release) if isinstance(release, (str, Path)) else None
-    if folder is not None:
-        if not has_columns(folder):
-            return None
-        release = load(folder, key=key)
-    if not isinstance(release, ColumnReleases):
-        return None
-    prefixes = column_prefixes([*release.releases])
-    return {
-        column: _from_release(
-            one,
-            None
-            if folder is None
-            else receipt.file_digest(folder / prefixes[column] / receipt.NAME),
-        )
-        for column, one in release.releases.items()
-    }
+    def require(self, statistic: str) -> None:
+        """Refuse the prefix of a statistic that was not released with an interval."""
+        if f"{statistic}_low" not in self.table.column_names:
+            raise InputError(
+                f"the release of {self.identity['dataset']} has no {statistic}; it has "
+                f"{', '.join(self.statistics)}."
+            )
 
 
-def open_source(
-    release: Release | ReleaseSource | str | Path, *, key: str | Path | None = None
-) -> ReleaseSource:
-    """Return a release in memory or in a folder, which is checked as by `hv.verify`.
+def open_sources(
+    release: Release | str | Path, *, key: str | Path | None = None
+) -> dict[str, ReleaseSource]:
+    """Return each value column of a release, or of a folder, which is checked as by `hv.verify`.
 
-    A source that was opened before is returned as it is.
+    A release without value columns of their own has one source, named "".
 
     Raises
     ------
     InputError
         If the folder is not as it was written, or it is neither a release nor a folder.
     """
-    if isinstance(release, ReleaseSource):
-        return release
-    if isinstance(release, (str, Path)):
-        loaded = load(release, key=key)
-        checksum = receipt.file_digest(Path(release) / receipt.NAME)
-        return _from_release(loaded, checksum)
-    if not isinstance(release, Release):
+    folder = Path(release) if isinstance(release, (str, Path)) else None
+    whole = load(folder, key=key) if folder is not None else release
+    if not isinstance(whole, Release):
         raise InputError(
-            f"a release or its folder is needed, got {type(release).__name__}; pass what "
+            f"a release or its folder is needed, got {type(whole).__name__}; pass what "
             "hv.release or hv.load returned."
         )
-    return _from_release(release, None)
-
-
-def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
-    if isinstance(release, ColumnReleases):
-        raise InputError(
-            "a release of several value columns is no source of one table; name the folder of one "
-            "inside it, or pass one of its .releases."
+    releases: Mapping[str, Release] = {"": whole}
+    names = {"": ""}
+    if isinstance(whole, ColumnReleases):
+        releases, names = whole.releases, column_prefixes([*whole.releases])
+    return {
+        column: _source(
+            single,
+            None if folder is None else receipt.file_digest(folder / names[column] / receipt.NAME),
         )
+        for column, single in releases.items()
+    }
+
+
+def _source(release: Release, checksum: str | None) -> ReleaseSource:
+    """Return the source of one value column."""
     manifest = release.manifest
     origin = describe_origin(release.table, manifest)
     identity = {
@@ -154,3 +148,63 @@ def _from_release(release: Release, checksum: str | None) -> ReleaseSource:
         return ReleaseSource(bare, manifest, identity)
     table = bare.filter(bare[OPEN])
     return ReleaseSource(table, manifest, identity, bare.num_rows - table.num_rows)
+
+
+def numbers_to_compare(source: ReleaseSource, statistic: str) -> CellNumbers:
+    """Return a statistic of a release with public occupancy, to compare it; see `cell_numbers`.
+
+    Raises
+    ------
+    InputError
+        If the statistic was not released, or was released without an interval.
+    """
+    view = replace(ManifestView.from_manifest(source.manifest), shown=statistic)
+    table = source.table
+    if view.has_posterior(table):
+        return CellNumbers.of_interval(
+            source.column(f"{statistic}_estimate"), *view.bound_limits(table)
+        )
+    if f"{statistic}_scale" in table.column_names:
+        return numbers_with_noise(source, statistic)
+    source.require(statistic)
+    # Not the ends in the table: where estimates were smoothed, those are about another number.
+    return CellNumbers.of_interval(source.column(f"{statistic}_raw"), *view.bound_limits(table))
+
+
+def numbers_with_noise(source: ReleaseSource, statistic: str) -> CellNumbers:
+    """Return released numbers of a statistic with a noise scale; see `cell_numbers`."""
+    number, scale, bias, error, bound, low, high = (
+        source.column(f"{statistic}_{key}")
+        for key in ("noisy", "scale", "bias", "error", "bound95", "low", "high")
+    )
+    is_gaussian = "delta" in source.manifest["guarantee"]
+    law = law_at(is_gaussian)
+    unknown = np.full_like(scale, np.nan)
+    laplace = unknown if is_gaussian else scale
+    if not source.strategy:
+        noise = law.limit95 * scale
+        return CellNumbers(
+            number, noise, noise, bias, bias, laplace, "proven", is_gaussian=is_gaussian
+        )
+    is_single = statistic == "mean"
+    noise = law.limit95 * scale if is_single else np.maximum(bound - bias, 0.0)
+    typical = BOUND_PER_MEAN * np.maximum(error - law.mean_absolute * scale, 0.0)
+    below, above = np.maximum(number - low, typical), np.maximum(high - number, typical)
+    if f"{statistic}_estimate" in source.table.column_names:
+        estimate, expected = (
+            source.column(f"{statistic}_{key}") for key in ("estimate", "expected_error")
+        )
+        far = BOUND_PER_MEAN * expected
+        below = np.clip(number - estimate + far, typical, below)
+        above = np.clip(estimate - number + far, typical, above)
+    is_cut = np.array(source.table[f"{statistic}_quality"].to_pylist()) == CUT_OFF
+    return CellNumbers(
+        number,
+        noise,
+        noise,
+        np.where(is_cut, below, typical),
+        np.where(is_cut, above, typical),
+        laplace if is_single else unknown,
+        "model",
+        is_gaussian and is_single,
+    )

@@ -1,11 +1,11 @@
 """Roll-up of a release to coarser cells from its noisy numbers alone: nothing is spent.
 
 The number of a coarser cell is the average of the records of its released cells, weighted by their
-public record counts (cell_averages.py). Cells that the release left out are left out. Children of a
+public record counts (cell_numbers.py). Cells that the release left out are left out. Children of a
 hexagon do not tile it exactly: the average is that of the children's records.
 
 Under private presence no record count is public: averages and shares of the open cells are weighted
-by their noisy weights, and numbers of units add up (presence/open_cell_averages.py).
+by their noisy weights, and numbers of units add up (open_cell_averages.py).
 
 Post-processing of released numbers and public facts: it costs no privacy, and repeating it gives
 the same numbers.
@@ -20,34 +20,49 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.model.statistic_terms import column_of
-from hexveil.publishing.derived.cell_averages import average_cells
-from hexveil.publishing.derived.cell_numbers import CellNumbers, numbers_to_average
+from hexveil.publishing.derived.cell_numbers import CellNumbers, average_cells
 from hexveil.publishing.derived.cell_pairs import check_names, check_open
 from hexveil.publishing.derived.coarser_cells import CoarserGrid, group_cells
-from hexveil.publishing.derived.derived_columns import DerivedColumns
-from hexveil.publishing.derived.derived_table import DerivedTable
-from hexveil.publishing.derived.presence.map_roll_up import (
-    GRID_OF_RELEASE,
-    MEAN,
-    roll_up_map,
-    statistic_to_roll_up,
+from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, of_columns
+from hexveil.publishing.derived.open_cell_averages import (
+    add_units,
+    add_weights,
+    average_open_cells,
+    most_per_unit,
 )
-from hexveil.publishing.derived.presence.open_cells import USERS, limits_of_statistic
-from hexveil.publishing.derived.release_source import open_columns, open_source
+from hexveil.publishing.derived.open_cells import (
+    USERS,
+    cell_cap,
+    open_cells,
+    published_noise,
+    unit_numbers,
+)
+from hexveil.publishing.derived.release_source import (
+    ReleaseSource,
+    numbers_with_noise,
+    open_sources,
+)
 from hexveil.publishing.estimates.table import name_columns
-from hexveil.report.manifest_view import ManifestView, noun
+from hexveil.publishing.presence.presence_manifest import MODEL
+from hexveil.report.manifest_view import ManifestView, is_share, noun
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from hexveil.publishing.derived.release_source import ReleaseSource
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.publishing.published_numbers import Release
 
-COLUMNS = ("cells", "records", "mean", "mean_low", "mean_high", "mean_noise95", "mean_bias")
-"""Columns of a roll-up beside those that name its cells."""
+    Columns = dict[str, Any]
+
+MEAN = "mean"
+COUNTS = ("cells", "records")
+"""Columns of a roll-up beside those that name its cells and those of its statistic."""
+GRID_OF_RELEASE = ("cells", "fingerprint", "in_use")
+"""Facts of the declared grid of a map that a coarser one does not have."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,7 +81,7 @@ class RolledUpRelease(DerivedTable):
     numbers : CellNumbers
         The averages with the parts of their error.
     source : ReleaseSource
-        The release.
+        The release with the cells of the roll-up.
     """
 
     numbers: CellNumbers
@@ -128,111 +143,127 @@ def roll_up_release(
     key: str | Path | None = None,
 ) -> RolledUpRelease | DerivedColumns[RolledUpRelease]:
     """Return the averages of a release of one or several value columns; see `roll_up`."""
-    columns = open_columns(release, key=key)
-    if columns is None:
-        return roll_up_source(open_source(release, key=key), grid, statistic)
-    return DerivedColumns(
-        {name: roll_up_source(one, grid, statistic) for name, one in columns.items()}
-    )
+    sources = open_sources(release, key=key)
+    return of_columns({name: _roll_up(one, grid, statistic) for name, one in sources.items()})
 
 
-def roll_up_source(
-    source: ReleaseSource, grid: CoarserGrid, statistic: str | None = None
-) -> RolledUpRelease:
-    """Return the averages of an opened release over coarser cells; see `roll_up`."""
-    if source.is_map:
-        return _roll_up_map(source, grid, statistic)
-    if statistic is not None and column_of(statistic) != MEAN:
-        raise InputError(
-            "where occupancy is public only averages can be rolled up; leave the statistic out."
-        )
-    numbers = numbers_to_average(source)
-    groups = group_cells(source.table, source.manifest["grid"], grid)
-    records = np.asarray(source.table["records"].to_numpy(), dtype=np.float64)
-    averages = average_cells(numbers, records, groups.group)
-    view = ManifestView.from_manifest(source.manifest)
-    check_names(groups.table.labels, COLUMNS)
-    columns = name_columns(groups.table) | {
-        "cells": np.bincount(groups.group),
-        "records": np.bincount(groups.group, records).astype(np.int64),
-        **_interval_columns(averages, view.lower, view.upper),
-    }
-    covers = render_sentence(
-        "derived.txt",
-        "roll_up_covers",
-        proven=averages.basis == "proven",
-    )
-    statement = _statement(source, groups.grid, MEAN, averages) | {"covers": covers}
-    return _rolled_up(source, columns, statement | _promise(source), averages)
-
-
-def _roll_up_map(
-    source: ReleaseSource, grid: CoarserGrid, statistic: str | None
-) -> RolledUpRelease:
-    """Return the roll-up of a map with private presence; see `roll_up`."""
-    column = statistic_to_roll_up(source, statistic)
+def _roll_up(source: ReleaseSource, grid: CoarserGrid, statistic: str | None) -> RolledUpRelease:
+    """Return the roll-up of one value column."""
+    column = _statistic_to_roll_up(source, statistic)
     check_open(source)
     groups = group_cells(source.table, source.manifest["grid"], grid)
-    made = roll_up_map(source, column, groups.group)
-    limits = limits_of_statistic(ManifestView.from_manifest(source.manifest), column)
-    numbers = _interval_columns(made.numbers, *limits, column) | made.weight_columns()
-    check_names(groups.table.labels, ("cells", *numbers))
+    numbers, counted, weights = (_add_open_cells if source.is_map else _average_records)(
+        source, column, groups.group
+    )
+    view = replace(ManifestView.from_manifest(source.manifest), shown=column)
     counts = {"cells": np.bincount(groups.group)}
+    averages = _interval_columns(numbers, column, *view.limits)
     # Labels end at the first count, which is that of units where there is one.
-    columns = numbers | counts if column == USERS else counts | numbers
-    coarse = {key: part for key, part in groups.grid.items() if key not in GRID_OF_RELEASE}
-    statement = _statement(source, coarse, column, made.numbers) | {
-        "model": source.manifest["model"],
-        "closed_cells": source.closed_cells,
-        "covers": render_sentence(
-            "derived.txt", "map_roll_up_covers", statistic=column, noun=noun(column)
-        ),
-    }
-    named = name_columns(groups.table) | columns
-    return _rolled_up(source, named, statement | _promise(source), made.numbers)
+    columns = averages | counts if column == USERS else counts | counted | averages | weights
+    check_names(groups.table.labels, (*COUNTS, *columns))
+    table = pa.table(name_columns(groups.table) | columns)
+    section = dict(groups.grid)
+    if source.is_map:
+        section = {key: part for key, part in section.items() if key not in GRID_OF_RELEASE}
+    manifest = {**source.manifest, "grid": section}
+    coarse = replace(source, manifest=manifest, table=table, rolled_up=(column, numbers))
+    return RolledUpRelease(table, _statement(coarse, column, numbers), numbers, coarse)
 
 
-def _statement(
-    source: ReleaseSource, grid: Mapping[str, Any], statistic: str, numbers: CellNumbers
-) -> dict[str, Any]:
+def _statistic_to_roll_up(source: ReleaseSource, statistic: str | None) -> str:
+    """Return the prefix of the statistic to roll up: the one named, or the first that can be.
+
+    Raises
+    ------
+    InputError
+        If it does not follow from those of finer cells; the message names what does.
+    """
+    column = column_of(statistic) if statistic else ""
+    if not source.is_map:
+        if column not in ("", MEAN):
+            raise InputError(
+                "where occupancy is public only averages can be rolled up; leave the statistic out."
+            )
+        if f"{MEAN}_scale" not in source.table.column_names:
+            raise InputError(
+                "only averages can be averaged over cells, and the release of "
+                f"{source.identity['dataset']} has {', '.join(source.statistics)}; publish the "
+                "coarser grid instead."
+            )
+        return MEAN
+    possible = [one for one in source.statistics if _adds_up(one)]
+    if statistic and not _adds_up(column):
+        raise InputError(
+            f"the {noun(column)} of coarser cells does not follow from those of finer ones; roll "
+            "up mean, a share, a bin of the histogram or users, or publish the coarser grid."
+        )
+    if not possible:
+        raise InputError(
+            f"the release of {source.identity['dataset']} has {', '.join(source.statistics)}, of "
+            "which none can be averaged or added up over cells; publish the coarser grid."
+        )
+    return column or column_of(possible[0])
+
+
+def _adds_up(statistic: str) -> bool:
+    return statistic in (MEAN, USERS) or is_share(statistic)
+
+
+def _average_records(
+    source: ReleaseSource, _: str, group: Ints
+) -> tuple[CellNumbers, Columns, Columns]:
+    """Return the average of the records of each group of cells, and their number."""
+    numbers, records = numbers_with_noise(source, MEAN), source.column("records")
+    counted = {"records": np.bincount(group, records).astype(np.int64)}
+    return average_cells(numbers, records, group), counted, {}
+
+
+def _add_open_cells(
+    source: ReleaseSource, column: str, group: Ints
+) -> tuple[CellNumbers, Columns, Columns]:
+    """Return the statistic of each group of open cells, and the weight of its units, if any."""
+    units = source.manifest["plan"]["fleet"]["units"]
+    if column == USERS:
+        law, numbers = published_noise(source.manifest, COUNT_MAP), unit_numbers(source)
+        most = units * most_per_unit(group, law, cell_cap(source.manifest))
+        return add_units(numbers, group, most=most), {}, {}
+    cells = open_cells(source, column)
+    total = add_weights(cells, group, units * most_per_unit(group, cells.noise))
+    ends = (total.weight, total.low, total.high)
+    names = ("weight", "weight_low", "weight_high")
+    return average_open_cells(cells, group), {}, dict(zip(names, ends, strict=True))
+
+
+def _statement(source: ReleaseSource, column: str, numbers: CellNumbers) -> dict[str, Any]:
+    """Return the statement of a roll-up, for `roll-up.json`."""
+    manifest = source.manifest
+    of_map = {"model": MODEL, "closed_cells": source.closed_cells}
+    covers = (
+        render_sentence("derived.txt", "map_roll_up_covers", statistic=column, noun=noun(column))
+        if source.is_map
+        else render_sentence("derived.txt", "roll_up_covers", proven=numbers.basis == "proven")
+    )
     return {
         "kind": "roll-up",
         "source": dict(source.identity),
-        "dataset": dict(source.manifest["dataset"]),
-        "bounds": dict(source.manifest["bounds"]),
-        "grid": dict(grid),
-        "selection": dict(source.manifest["selection"]),
-        "catalogue": dict(source.manifest.get("catalogue", {})),
-        "statistic": statistic,
+        **{name: dict(manifest[name]) for name in ("dataset", "bounds", "grid", "selection")},
+        "catalogue": dict(manifest.get("catalogue", {})),
+        "statistic": column,
         "basis": numbers.basis,
+        **(of_map if source.is_map else {}),
+        "covers": covers,
+        "promise": manifest["guarantee"]["promise"],
     }
 
 
-def _promise(source: ReleaseSource) -> dict[str, Any]:
-    return {"promise": source.manifest["guarantee"]["promise"]}
-
-
-def _rolled_up(
-    source: ReleaseSource,
-    columns: dict[str, Any],
-    statement: dict[str, Any],
-    numbers: CellNumbers,
-) -> RolledUpRelease:
-    table = pa.table(columns)
-    coarse = replace(source, manifest={**source.manifest, "grid": statement["grid"]}, table=table)
-    return RolledUpRelease(table, statement, numbers, coarse)
-
-
 def _interval_columns(
-    numbers: CellNumbers, lower: float, upper: float, column: str = MEAN
-) -> dict[str, Any]:
-    low = numbers.number - numbers.noise_low - numbers.bias_low
-    high = numbers.number + numbers.noise_high + numbers.bias_high
+    numbers: CellNumbers, column: str, lower: float, upper: float
+) -> dict[str, Floats]:
+    """Return the numbers with their intervals, within their limits, and the parts of the error."""
     return {
         column: np.clip(numbers.number, lower, upper),
-        # The true average lies within the bounds.
-        f"{column}_low": np.clip(low, lower, upper),
-        f"{column}_high": np.clip(high, lower, upper),
+        f"{column}_low": np.clip(numbers.low, lower, upper),
+        f"{column}_high": np.clip(numbers.high, lower, upper),
         f"{column}_noise95": np.maximum(numbers.noise_low, numbers.noise_high),
         f"{column}_bias": np.maximum(numbers.bias_low, numbers.bias_high),
     }

@@ -7,7 +7,6 @@ and bins the noise scales and the public weight of each cell.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -27,20 +26,18 @@ from hexveil.planning.distribution.distribution_components import (
 )
 from hexveil.publishing.distribution.distribution_table import describe_term
 from hexveil.publishing.manifest import (
-    SCHEMA_VERSION,
+    bounds_section,
     cell_sections,
     cut_off_section,
-    dataset_section,
     epsilon_text,
     guarantee_section,
     loss_section,
-    occupancy_section,
+    occupancy_sections,
     plan_section,
     planned_cells,
-    software_versions,
+    release_manifest,
     square_section,
 )
-from hexveil.report.promise_wording import probability_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,11 +54,6 @@ KIND = "distributions"
 """Value of `kind` in these manifests; others have none."""
 EPSILONS = ("epsilon_requested", "epsilon_spent", "l0_epsilon")
 """Fields of the guarantee that a component has of its own."""
-_SCORE_BOUNDS = {
-    "lower": decimal_text(SCORE_LATTICE.lower),
-    "upper": decimal_text(SCORE_LATTICE.upper),
-    "quantum": decimal_text(SCORE_LATTICE.quantum),
-}
 
 
 def build_distribution_manifest(
@@ -89,19 +81,8 @@ def build_distribution_manifest(
     sections = {} if moments is None else {MOMENTS: moment_section(moments.plan, moments.accuracy)}
     if decoded.scores is not None:
         sections[SCORES] = moment_section(decoded.scores, [])
-    return {
-        "kind": KIND,
-        "schema_version": SCHEMA_VERSION,
-        "software": software_versions(),
-        "dataset": dataset_section(dataset, facts),
-        "guarantee": guarantee_section(
-            facts, plan.requested_epsilon, plan.epsilon, delta=plan.delta
-        ),
-        "bounds": {
-            "lower": decimal_text(facts.lattice.lower),
-            "upper": decimal_text(facts.lattice.upper),
-            "quantum": decimal_text(facts.lattice.quantum),
-        },
+    guarantee = guarantee_section(facts, plan.requested_epsilon, plan.epsilon, delta=plan.delta)
+    stated = {
         "rules": dict(facts.rules),
         **cell_sections(facts),
         "plan": {
@@ -113,16 +94,12 @@ def build_distribution_manifest(
             "components": [_component(one, plan, outputs) for one in plan.allocation().components],
         },
         **sections,
-        "losses": loss_section(plan.losses()) | square_section(plan.booked_losses, plan.delta),
+        "losses": loss_section(plan),
         "cells": _cells(plan, decoded),
         "accuracy": decoded.accuracy,
-        "occupancy": occupancy_section(
-            plan.occupancy.users_per_cell, plan.occupancy.records_per_cell
-        ),
-        "occupancy_fingerprint": plan.occupancy.fingerprint,
-        "request": request,
-        "ledger": None if ledger is None else dict(ledger),
+        **occupancy_sections(plan),
     }
+    return release_manifest({"kind": KIND}, dataset, facts, guarantee, stated, (request, ledger))
 
 
 def moment_section(plan: Plan, accuracy: list[Json]) -> Json:
@@ -133,7 +110,7 @@ def moment_section(plan: Plan, accuracy: list[Json]) -> Json:
         "l0_epsilon": epsilon_text(plan.l0_epsilon),
         # Without a lower bound: it takes longer than the plan, and is of one component alone.
         "plan": plan_section(plan, plan) | {"lower_bound": None, "gap": None, "certifies": None},
-        "losses": loss_section(plan.losses()) | square_section(plan.booked_losses, plan.delta),
+        "losses": loss_section(plan),
         "accuracy": accuracy,
         "cut_off": cut_off_section(plan, accuracy) if accuracy else [],
     }
@@ -211,17 +188,14 @@ def nested_manifest(manifest: Json, name: str) -> Json:
     """
     own = dict(manifest[name])
     epsilons = {key: own.pop(key) for key in EPSILONS}
-    factor = probability_factor(Fraction(own["losses"]["max"]))
-    guarantee = manifest["guarantee"] | epsilons
-    guarantee["probability_factor"] = factor if math.isfinite(factor) else None
-    bounds = _SCORE_BOUNDS if name == SCORES else manifest["bounds"]
+    bounds = bounds_section(SCORE_LATTICE) if name == SCORES else manifest["bounds"]
     shared = ("schema_version", "software", "dataset", "grid", "rules", "selection")
     cells = [{"cell": row["cell"]} | row[name] for row in manifest["cells"]]
     last = ("occupancy_fingerprint", "request")
     return {
         **{key: manifest[key] for key in (*shared, *last)},
         **own,
-        "guarantee": guarantee,
+        "guarantee": manifest["guarantee"] | epsilons,
         "bounds": bounds,
         "cells": cells,
         "smoothing": [],

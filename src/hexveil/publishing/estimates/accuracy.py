@@ -48,7 +48,7 @@ def _statement(
 ) -> dict[str, Any]:
     modelled = posterior if name == "mean" else None
     basis = _basis(plan, modelled)
-    between = _between_cells(table, name, modelled, plan.request.law)
+    between = between_cells(table, name, modelled, plan.request.law)
     in_range = not isinstance(plan.allocation.clipping, (WithinBounds, CellMechanisms))
     # A root is graded as its square, which may be compared with the map though it is not published.
     by_map = in_range and (between is not None or (name == "sd" and plan.occupancy.n_cells > 1))
@@ -86,9 +86,10 @@ def _basis(plan: Plan, posterior: PosteriorEstimates | None) -> str:
     return "worst case" if isinstance(plan.allocation.clipping, WithinBounds) else "prediction"
 
 
-def _between_cells(
+def between_cells(
     table: Table, name: str, posterior: PosteriorEstimates | None, law: NoiseLaw
 ) -> float | None:
+    """Return the deviation between cells; None where the table has no noisy numbers."""
     if f"{name}_noisy" not in table.column_names:
         return None
     keys = ("noisy", "scale", "bias", "bound95")

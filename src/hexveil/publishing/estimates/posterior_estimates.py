@@ -29,9 +29,8 @@ from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.publishing.estimates.cut_off import CutOff
 from hexveil.publishing.estimates.surplus import PooledView, PosteriorEstimates, add_surplus
 from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
-from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
-from hexveil.smoothing.clipping_model.clipped_posterior import fit, last_look
+from hexveil.smoothing.clipped_posterior import fit, last_look
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.smoothing import Smoothed
     from hexveil.smoothing.cell_groupings import RandomEffect
-    from hexveil.smoothing.clipping_model.cell_priors import CellPosterior
+    from hexveil.smoothing.cell_priors import CellPosterior
 
 
 LEVEL = 0.95

@@ -28,14 +28,13 @@ import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.pooled_law import sure_part
-from hexveil.smoothing.clipping_model.clipped_observations import UserMeanLaw
+from hexveil.smoothing.user_mean_law import UserMeanLaw
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.publishing.estimates.cut_off import CutOff
-    from hexveil.smoothing.clipping_model.cell_looks import CellDesign, ClippedLook
-    from hexveil.smoothing.clipping_model.clipped_observations import UserMeanSpread
+    from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 
 ENDS = 49

@@ -6,8 +6,6 @@ under this model these are private. Everything in it was declared, or follows fr
 
 from __future__ import annotations
 
-import importlib.resources
-import json
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,21 +15,20 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import square_epsilon, square_of_pure
 from hexveil.accounting.noise_law import Gaussian, Laplace, NoiseLaw
 from hexveil.accounting.promise import PARTS
-from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
-from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, VALUES
-from hexveil.mechanisms.presence.presence_design import DeclaredCap, OneShot, PrivateCap
+from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, VALUES, PresenceAllocation
+from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
     cell_grid,
-    dataset_section,
     guarantee_section,
-    software_versions,
+    release_manifest,
+    selection_section,
 )
 from hexveil.publishing.presence.presence_table import columns_of
 
@@ -41,24 +38,12 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.contract import Stage
     from hexveil.mechanisms.presence.contribution import CellWindow
-    from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
 
 MODEL: Literal["presence"] = "presence"
 CHOICE, LAPLACE, GAUSSIAN = "permute and flip", "discrete Laplace", "discrete Gaussian"
 LARGEST_LOSS = 1e9
-_SELECTION = ("select", "drop_values", "timezone")
-
-
-def presence_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a manifest with private presence."""
-    text = (
-        importlib.resources.files("hexveil.publishing.presence")
-        .joinpath("presence_manifest.schema.json")
-        .read_text("utf-8")
-    )
-    return dict(json.loads(text))
 
 
 def presence_manifest(
@@ -86,24 +71,16 @@ def presence_manifest(
         An entry for each column of estimates (`map_accuracy`).
     """
     facts = plan.facts
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "model": MODEL,
-        "software": software_versions(),
-        "dataset": dataset_section(dataset, facts),
-        "guarantee": {"protect": MODEL}
-        | guarantee_section(facts, plan.epsilon, plan.epsilon, protect=MODEL, delta=plan.delta),
-        "bounds": {
-            "lower": decimal_text(facts.lattice.lower),
-            "upper": decimal_text(facts.lattice.upper),
-            "quantum": decimal_text(facts.lattice.quantum),
-        },
+    guarantee = guarantee_section(
+        facts, plan.epsilon, plan.epsilon, protect=MODEL, delta=plan.delta
+    )
+    sections = {
         **presence_sections(facts),
         "plan": _plan(plan, outputs),
         "accuracy": [dict(statement) for statement in accuracy],
-        "request": request,
-        "ledger": None if ledger is None else dict(ledger),
     }
+    marks, booking = {"schema_version": SCHEMA_VERSION, "model": MODEL}, (request, ledger)
+    return release_manifest(marks, dataset, facts, guarantee, sections, booking)
 
 
 def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
@@ -112,7 +89,7 @@ def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
     return {
         "grid": cell_grid(grid.table.grid)
         | {"cells": grid.n_cells, "fingerprint": grid.fingerprint(), "in_use": grid.is_in_use},
-        "selection": {k: facts.identity[k] for k in _SELECTION if k in facts.identity},
+        "selection": selection_section(facts),
     }
 
 
@@ -132,13 +109,13 @@ def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
             "records_per_unit": fleet.records_per_unit,
             "cells_per_unit": fleet.cells_per_unit,
         },
-        "form": _form(allocation),
+        "form": allocation.kind,
         "user_cap": _user_cap(plan),
         **counted,
         "parts": PARTS,
         "scale": allocation.law.scale,
         **_histogram(allocation, outputs),
-        "open_from": _threshold(allocation, outputs),
+        "open_from": allocation.open_from(outputs),
         "false_openings": allocation.false_openings,
         "prediction": plan.figures(),
         "stages": list(_stages(stages, outputs)),
@@ -149,7 +126,7 @@ def _histogram(
     allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
 ) -> dict[str, Any]:
     """Return the released histogram of a map of averages: what its ranges cut off follows."""
-    if isinstance(allocation, (CountAllocation, ShapeAllocation)):
+    if not isinstance(allocation, PresenceAllocation):
         return {}
     name, edges, votes = allocation.histogram(outputs)
     return {"histogram": {"stage": name, "edges": edges.tolist(), "votes": votes.tolist()}}
@@ -189,14 +166,6 @@ def law_of(noise: str, scale: float) -> NoiseLaw:
     return Gaussian(scale) if noise == GAUSSIAN else Laplace(scale)
 
 
-def _form(allocation: PresenceAllocation | CountAllocation | ShapeAllocation) -> str:
-    if isinstance(allocation, CountAllocation):
-        return "counts"
-    if isinstance(allocation, ShapeAllocation):
-        return "shapes"
-    return "one shot" if isinstance(allocation.form, OneShot) else "three stages"
-
-
 def _user_cap(plan: PresencePlan) -> str:
     """Return the cap on users as text: none, private, or the declared records."""
     if not plan.request.has_map:
@@ -206,22 +175,6 @@ def _user_cap(plan: PresencePlan) -> str:
     if isinstance(cap, DeclaredCap):
         return f"{cap.records} records"
     return "private" if isinstance(cap, PrivateCap) else "none"
-
-
-def _threshold(
-    allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
-) -> float | None:
-    """Return the noisy weight or number from which a cell is open, in units; None without one."""
-    if isinstance(allocation, CountAllocation):
-        if allocation.false_openings is None:
-            return None
-        tail = min(allocation.false_openings / allocation.n_cells, 0.5)
-        return allocation.law.quantile(tail) / PARTS
-    if isinstance(allocation, ShapeAllocation):
-        threshold = allocation.threshold(allocation.n_used(outputs))
-    else:
-        threshold = allocation.threshold
-    return None if threshold is None else threshold / PARTS
 
 
 def _stages(

@@ -66,10 +66,6 @@ _TEMPLATE = "presence/columns.txt"
 _SLACK = 1e-9
 
 
-UNCUT = {*SUMS, "users_noisy"}
-"""Columns that earlier versions did not publish."""
-
-
 def columns_of(statistics: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of these statistics, after the cell and whether it is open."""
     others = [statistic for statistic in statistics if statistic != USERS]

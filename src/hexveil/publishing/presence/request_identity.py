@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_request import PresenceRequest
 
 MODEL = "presence"
-PRIVATE = "presence is private"
-PRIVACY_UNIT = f"user; {PRIVATE}"
-"""Unit that an account pins: releases of the other model are refused in it, and the reverse."""
 STAGES_VERSION = "3"
 """To be raised when a constant or the arithmetic of a stage changes; a test compares constants."""
 
@@ -89,3 +88,24 @@ def request_name(facts: dict[str, str]) -> str:
     'be97503eb69a'
     """
     return hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
+
+
+def presence_request(dataset: str, plan: PresencePlan | DeclaredColumnPlans) -> dict[str, str]:
+    """Return the request in words: declared facts, so that equal requests replay."""
+    if isinstance(plan, DeclaredColumnPlans):
+        requests = {
+            column: presence_request(dataset, column_plan)
+            for column, column_plan in plan.plans.items()
+        }
+        return {
+            "model": MODEL,
+            "source": dataset,
+            "epsilon": decimal_text(plan.epsilon),
+            # In whichever order columns are named, the request is the same. Each has its part of ε.
+            "columns": json.dumps(requests, sort_keys=True),
+            "unit": plan.facts.privacy_unit,
+        }
+    facts = plan.facts
+    identity = identify(plan.request, dataset, facts.identity)
+    edition = {} if plan.edition is None else {"edition": plan.edition}
+    return identity | {"value": facts.value, "unit": facts.privacy_unit} | edition

@@ -35,8 +35,6 @@ ROUNDED = 1.5
 """Quanta by which whole numbers may differ from what they were rounded from."""
 STEP = "pooled_histogram"
 """Privacy step that releases with a range per cell have, and no others."""
-SHARED_STEPS = (STEP, "within_spread")
-"""Steps whose epsilon every unit is charged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,16 +57,6 @@ class StatedCellRanges:
         ranges = [cell["noised"][0]["clipping_range"] for cell in manifest["cells"]]
         lower, upper = (np.array([one[end] for one in ranges], float) for end in ("lower", "upper"))
         return cls(lower, upper, np.array([one["moved"] for one in ranges], dtype=bool))
-
-
-def cell_range_rates(manifest: Json, steps: Mapping[str, Json], scale: Floats) -> Floats:
-    """Return the loss of all units by each cell."""
-    ranges = StatedCellRanges.from_manifest(manifest)
-    first, last = (float(Fraction(steps[name]["epsilon"])) for name in ("first_look", "cells"))
-    spent_before = np.where(ranges.moved, first / (first + last), 0.0)
-    width = ranges.upper - ranges.lower
-    loss = np.divide(width, scale, out=np.zeros_like(scale), where=scale > 0)
-    return np.asarray(loss / (1.0 - spent_before))
 
 
 def check_ranges(manifest: Json, steps: Mapping[str, Json], tolerance: float) -> Iterator[str]:

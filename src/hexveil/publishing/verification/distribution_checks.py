@@ -3,20 +3,27 @@
 Recomputed: the losses of means, variances and mean scores as those of a release of their own
 (recomputed_losses.py); that of the shape over all cells from its noise scales; that of bins, over
 all units together, from their scale and the weights of the cells; and that the losses of the
-components add up to what is stated: with a δ as squares of μ, of which ε is that of the largest. Of
-each statistic: grades, typical errors, and that all statistics of a cell agree. Estimates cannot be
-recomputed: the noisy numbers that they follow from are not in the folder.
+components add up to what is stated. Of each statistic: grades, typical errors, and that all
+statistics of a cell agree. Estimates cannot be recomputed: the noisy numbers that they follow from
+are not in the folder.
+
+Every unit weighs fully in the pooled shape: 2 / r^p for each of its stages, r the scale of the
+noise in full weights, p its power: losses add up, or squares of μ under a δ. In the bins of cells a
+unit of weights w costs Σ 2 w^p / r^p, of which the manifest has Σ w^p for each cell; under a δ
+groups of very few parts may be charged more, by the lattice
+(mechanisms/distribution/binned_stage.py).
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import LATTICE
+from hexveil.accounting.promise import PARTS, of_amount
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.model.public_metadata import ValueLattice
@@ -37,19 +44,33 @@ from hexveil.publishing.distribution.distribution_table import (
     grade_estimates,
 )
 from hexveil.publishing.estimates.quality_grades import beats_constant
+from hexveil.publishing.estimates.released_columns import ALL_COLUMNS
 from hexveil.publishing.manifest import epsilon_text
-from hexveil.publishing.verification import distribution_squares as squares
-from hexveil.publishing.verification import loss_checks, stated_facts
-from hexveil.publishing.verification.distribution_squares import stated_delta
-from hexveil.publishing.verification.files import file_comparison
-from hexveil.publishing.verification.files.file_comparison import TOLERANCE
-from hexveil.publishing.verification.moment_checks import check_moment_numbers
+from hexveil.publishing.verification import loss_checks
+from hexveil.publishing.verification.guarantee_checks import (
+    added_losses,
+    check_delta,
+    check_guarantee,
+    check_spent,
+    delta_of,
+)
+from hexveil.publishing.verification.moment_checks import (
+    check_counted_table,
+    check_counts,
+    check_moment_numbers,
+    moment_columns,
+)
+from hexveil.publishing.verification.moment_numbers import is_same
 from hexveil.publishing.verification.release_statements import ReleaseStatements
-from hexveil.publishing.verification.square_checks import check_squares
-from hexveil.report.promise_wording import assumptions, neighbours, probability_factor, promise
+from hexveil.publishing.verification.table_checks import (
+    TOLERANCE,
+    column,
+    is_ascending,
+    is_interval,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -58,8 +79,10 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-LOOSE = 1e-6
-"""Part by which rounding may set statistics of a cell apart: shares add up thousands of numbers."""
+CLOSE, LOOSE = 1e-7, 1e-6
+"""Part by which rounding may set losses, or statistics of a cell, apart: sums of thousands."""
+MOST_COST = 1e6
+"""Far above any square that a release is paid for: a stranger's is not converted beyond it."""
 NEEDED = {"indicator": {SCORES}, "ranks": {SHAPE, SCORES}, "bins": {SHAPE}}
 """Components by the form in which a distribution was measured."""
 AGREEMENT = "grades, typical errors, and that quantiles and shares of each cell agree"
@@ -88,10 +111,10 @@ def check_statements(manifest: Json) -> Iterator[str]:
         return
     sections = needed - {SHAPE}
     cell_keys = {"cell", *sections} | ({"weight"} if plan["estimator"] == "bins" else set())
-    if faults := list(squares.check_stated_squares(manifest)):
+    if faults := list(_check_delta(manifest)):
         yield from faults
         return
-    if stated_delta(manifest) and "weight" in cell_keys:
+    if delta_of(manifest) and "weight" in cell_keys:
         cell_keys.add("squared_weight")
     if any((name in manifest) != (name in sections) for name in (MOMENTS, SCORES)) or any(
         set(row) != cell_keys for row in manifest["cells"]
@@ -103,15 +126,31 @@ def check_statements(manifest: Json) -> Iterator[str]:
         yield "scores have a statistic other than their mean."
 
 
+def _check_delta(manifest: Json) -> Iterator[str]:
+    """Yield if δ is none that a release has, or squares are stated without it."""
+    yield from check_delta(manifest, manifest["losses"]["units"])
+    stating = [manifest["losses"], *manifest["plan"]["components"]]
+    if any(("squared_mu" in entry) != ("delta" in manifest["guarantee"]) for entry in stating):
+        yield "squares of mu are stated without a delta, or a delta without them."
+    elif any(entry.get("squared_mu", {"max": 0})["max"] > MOST_COST for entry in stating):
+        yield "a square of mu is larger than that of any release."
+
+
+def lattice_of(manifest: Json) -> ValueLattice:
+    """Return bounds and quantum of a manifest."""
+    lower, upper, quantum = (
+        Fraction(manifest["bounds"][name]) for name in ("lower", "upper", "quantum")
+    )
+    return ValueLattice.of((lower, upper), quantum)
+
+
 def number_columns(manifest: Json) -> tuple[str, ...]:
-    """Return the columns of numbers beside those of means and variances; none for other kinds."""
-    if manifest.get("kind") is None:
-        return ()
+    """Return the columns of numbers of the distribution."""
     return tuple(name for name in _columns(manifest) if not name.endswith("_quality"))
 
 
-def _columns(manifest: Json) -> list[str]:
-    return [f"{prefix}_{key}" for prefix in _prefixes(manifest) for key in KEYS]
+def _columns(manifest: Json) -> tuple[str, ...]:
+    return tuple(f"{prefix}_{key}" for prefix in _prefixes(manifest) for key in KEYS)
 
 
 def _terms(manifest: Json) -> tuple[Term, ...]:
@@ -124,227 +163,197 @@ def _prefixes(manifest: Json) -> list[str]:
 
 def check_distribution_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield the faults of columns and cells of the table; numbers come afterwards."""
-    issues = [*check_distribution_columns(table, manifest)]
-    yield from issues or file_comparison.check_places(table, manifest)
+    needed, allowed = _columns(manifest), frozenset[str]()
+    if MOMENTS in manifest:
+        needed += moment_columns(nested_manifest(manifest, MOMENTS))
+        allowed = ALL_COLUMNS
+    yield from check_counted_table(table, manifest, needed, allowed)
 
 
 def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield losses, statements and numbers that do not follow from each other."""
-    yield from check_distribution_losses(table, manifest)
-    yield from check_distribution_numbers(table, manifest)
-
-
-def check_distribution_columns(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield columns that are missing, that no such release has, or that hold no numbers."""
-    further = frozenset(_columns(manifest))
-    if MOMENTS in manifest:
-        nested = nested_manifest(manifest, MOMENTS)
-    else:
-        nested = manifest | {"plan": {"statistics": []}, "smoothing": [], "accuracy": []}
-    yield from file_comparison.check_columns(table, nested, further)
+    for name in (MOMENTS, SCORES):
+        if name in manifest:
+            stated = ReleaseStatements.from_release(nested_manifest(manifest, name), table)
+            for problem in loss_checks.find_problems(stated):
+                yield f"{name}: {problem}"
+            if name == MOMENTS:
+                yield from check_moment_numbers(table, stated)
+    yield from _check_components(manifest)
+    yield from check_spent(manifest)
+    yield from check_guarantee(manifest)
+    yield from check_counts(table, manifest)
+    yield from _check_numbers(table, manifest)
 
 
 # ---- losses ----
 
 
-def check_distribution_losses(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield losses that do not follow from noise scales, or do not add up."""
-    for name in (MOMENTS, SCORES):
-        if name in manifest:
-            stated = ReleaseStatements.from_release(nested_manifest(manifest, name), table)
-            for problem in loss_checks.find_problems(stated, check_squares):
-                yield f"{name}: {problem}"
-    components = {one["name"]: one for one in manifest["plan"]["components"]}
-    for name, component in components.items():
-        if name != SHAPE:
-            losses = manifest[name]["losses"]
-            known = epsilon_text(Fraction(losses["max"])), losses["mean"]
-            same = component["epsilon"] == known[0] and _close(component["mean_loss"], known[1])
-            if not same or component.get("squared_mu") != losses.get("squared_mu"):
-                yield f"the losses of the component {name} are not those of its cells."
-    if SHAPE in components:
-        yield from _check_shape(components[SHAPE], manifest)
-    yield from _check_sum(list(components.values()), manifest)
-    yield from _check_guarantee(manifest)
+def _check_components(manifest: Json) -> Iterator[str]:
+    """Yield losses of components that are not those of their parts, or do not add up."""
+    losses = manifest["losses"]
+    for component in manifest["plan"]["components"]:
+        name, largest = component["name"], _cost(component)[0]
+        # The epsilon of an amount of what adds up: itself, or that of a square.
+        epsilon = epsilon_text(of_amount(Fraction(largest), delta_of(manifest)).epsilon)
+        if name == SHAPE:
+            yield from _check_shape(component, manifest)
+            if "squared_mu" in component and component["epsilon"] != epsilon:
+                yield "the loss of the shape is not that of its largest square of mu."
+            continue
+        own = manifest[name]["losses"]
+        same = component["epsilon"] == epsilon_text(Fraction(own["max"])) and _close(
+            component["mean_loss"], own["mean"]
+        )
+        if not same or component.get("squared_mu") != own.get("squared_mu"):
+            yield f"the losses of the component {name} are not those of its cells."
+    added = added_losses(manifest)
+    if delta_of(manifest):
+        stated = of_amount(Fraction(added["max"]), delta_of(manifest))
+        if not math.isclose(losses["max"], float(stated.epsilon), rel_tol=CLOSE):
+            yield "the largest loss is not that of the largest square of mu at this delta."
+    maxima, means = zip(*map(_cost, manifest["plan"]["components"]), strict=True)
+    if not _close(added["mean"], math.fsum(means)):
+        yield "the mean losses of the components do not add up to that of the release."
+    slack = TOLERANCE * (1.0 + added["max"])
+    if not max(maxima) - slack <= added["max"] <= math.fsum(maxima) + slack:
+        yield "the largest loss is not within those of the components and their sum."
 
 
-def shape_losses(component: Json, manifest: Json) -> tuple[float, float]:
-    """Return the loss of every unit by the shape over all cells, and the mean loss by bins."""
-    shared = math.fsum(2.0 / one["scale"] for one in component["stages"] if not _is_bins(one))
-    bins = [one for one in component["stages"] if _is_bins(one)]
-    weight = math.fsum(row.get("weight", 0.0) for row in manifest["cells"])
-    units = max(manifest["losses"]["units"], 1)
-    return shared, math.fsum(2.0 * weight / one["scale"] / units for one in bins)
-
-
-def _is_bins(stage: Json) -> bool:
-    return bool(stage["stage"] == CELL_BINS)
+def _cost(component: Json) -> tuple[float, float]:
+    """Return the largest and the mean cost of a component: of ε, or of squares of μ."""
+    if square := component.get("squared_mu"):
+        return square["max"], square["mean"]
+    return float(component["epsilon"]), component["mean_loss"]
 
 
 def _check_shape(component: Json, manifest: Json) -> Iterator[str]:
     """Yield if the loss of the shape, and of bins, is not that of its noise."""
-    scales = [one["scale"] for one in component["stages"] if _is_bins(one)]
-    if (manifest["plan"]["estimator"] == "bins") != (len(scales) == 1):
+    stages, delta = component["stages"], delta_of(manifest)
+    # Products, which overflow to infinity: powers of a stranger's numbers would raise.
+    rates = [
+        (one["stage"], (1.0 / one["scale"]) * (1.0 / one["scale"] if delta else 1.0))
+        for one in stages
+    ]
+    bins = [rate for name, rate in rates if name == CELL_BINS]
+    if (manifest["plan"]["estimator"] == "bins") != (len(bins) == 1):
         yield "the stages of the shape are not those of its form."
         return
-    if stated_delta(manifest):
-        yield from squares.check_shape_squares(component, manifest)
-        return
-    shared, bins = shape_losses(component, manifest)
-    if not _close(component["mean_loss"], shared + bins):
+    shared = 2.0 * math.fsum(rate for name, rate in rates if name != CELL_BINS)
+    of_bins, units = math.fsum(bins), max(manifest["losses"]["units"], 1)
+    weights, squares = (
+        math.fsum(row.get(name, 0.0) for row in manifest["cells"])
+        for name in ("weight", "squared_weight")
+    )
+    expected = shared + 2.0 * of_bins * (squares if delta else weights) / units
+    lattice = 2.0 * of_bins * weights / units / PARTS / float(LATTICE) if delta else 0.0
+    largest, mean = _cost(component)
+    room = CLOSE * (1.0 + mean) if delta else CLOSE * expected + TOLERANCE
+    if not expected - room <= mean <= expected + lattice + room:
         yield "the mean loss of the shape is not that of its noise scales and weights."
     # Nobody weighs more than one over all cells.
-    largest = shared + math.fsum(2.0 / scale for scale in scales)
-    if not shared + bins - LOOSE <= float(component["epsilon"]) <= largest * (1.0 + LOOSE):
+    if not expected - LOOSE <= largest <= (shared + 2.0 * of_bins) * (1.0 + LOOSE):
         yield "the largest loss of the shape is not within what its noise scales allow."
-
-
-def _check_sum(components: list[Json], manifest: Json) -> Iterator[str]:
-    """Yield if the losses of the components do not add up."""
-    losses = manifest["losses"]
-    order = [losses[key] for key in ("median", "p90", "p99", "max")]
-    if order != sorted(order) or losses["mean"] > losses["max"] * (1.0 + TOLERANCE):
-        yield "the quantiles of the losses are not in order."
-    if stated_delta(manifest):
-        yield from squares.check_sum_of_squares(manifest)
-        return
-    if not _close(losses["mean"], math.fsum(one["mean_loss"] for one in components)):
-        yield "the mean losses of the components do not add up to that of the release."
-    epsilons = [float(one["epsilon"]) for one in components]
-    slack = TOLERANCE * (1.0 + losses["max"])
-    if not max(epsilons) - slack <= losses["max"] <= math.fsum(epsilons) + slack:
-        yield "the largest loss is not within those of the components and their sum."
-
-
-def _check_guarantee(manifest: Json) -> Iterator[str]:
-    """Yield if the guarantee is not that of the stated losses, in words or numbers."""
-    guarantee, losses = manifest["guarantee"], manifest["losses"]
-    unit, spent = guarantee["privacy_unit"], Fraction(guarantee["epsilon_spent"])
-    if guarantee["epsilon_spent"] != epsilon_text(Fraction(losses["max"])):
-        yield "epsilon_spent is not the largest loss, rounded up."
-    if spent > Fraction(guarantee["epsilon_requested"]) + Fraction(1, 10**11):
-        yield "more was spent than asked for."
-    factor = probability_factor(spent)
-    stated = guarantee["probability_factor"]
-    if (stated is None) == math.isfinite(factor) or (stated and not _close(stated, factor)):
-        yield "guarantee/probability_factor is not e to the power of epsilon_spent."
-    delta = stated_delta(manifest)
-    words = promise(unit, spent, delta=delta), neighbours(unit)
-    if (guarantee["promise"], guarantee["neighbours"]) != words:
-        yield "guarantee/promise or guarantee/neighbours is not that of this loss."
-    dropped = manifest["selection"].get("drop_values", "none")
-    n_own = len(assumptions(unit, dropped, delta=delta)) + ("columns_together" in manifest)
-    if len(guarantee["assumptions"]) != n_own:
-        yield "guarantee/assumptions are not those of this model."
 
 
 # ---- numbers ----
 
 
-def check_distribution_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield numbers that do not follow from each other, or from the manifest."""
-    if MOMENTS in manifest:
-        nested = nested_manifest(manifest, MOMENTS)
-        stated = ReleaseStatements.from_release(nested, table)
-        yield from check_moment_numbers(table, stated)
-    yield from stated_facts.check_counts(table, manifest)
+def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield numbers of the distribution that do not follow from each other, or the manifest."""
     statements = manifest["accuracy"]
     own = [] if MOMENTS not in manifest else manifest[MOMENTS]["accuracy"]
     if statements[: len(own)] != own or len(statements) != len(own) + len(_prefixes(manifest)):
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
-    bounds = [float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper")]
-    by_prefix = iter(statements[len(own) :])
+    lattice, by_prefix = lattice_of(manifest), iter(statements[len(own) :])
     for term in _terms(manifest):
-        limits, half = ([0.0, 1.0], 0.0)
-        if isinstance(term, Quantile):
-            limits, half = bounds, half_bin(ValueLattice.of(bounds, manifest["bounds"]["quantum"]))
+        is_value = isinstance(term, Quantile)
+        limits = [float(lattice.lower), float(lattice.upper)] if is_value else [0.0, 1.0]
+        half = half_bin(lattice) if is_value else 0.0
         for prefix in column_names(term):
             yield from _check_column(table, prefix, limits, half, next(by_prefix))
-    yield from _check_agreement(table, manifest)
+    yield from check_agreement(
+        _terms(manifest), lattice, lambda prefix: column(table, f"{prefix}_estimate"), LOOSE
+    )
 
 
 def _check_column(
     table: pa.Table, prefix: str, limits: list[float], half: float, statement: Json
 ) -> Iterator[str]:
     """Yield if an estimate, its interval, its grade or its accuracy contradict each other."""
-    low, middle, high = (_column(table, f"{prefix}_{key}") for key in ("low", "estimate", "high"))
-    slack = LOOSE * (limits[1] - limits[0])
-    ends = [np.full_like(low, limits[0]), low, middle, high, np.full_like(low, limits[1])]
-    if any((above < below - slack).any() for below, above in itertools.pairwise(ends)):
+    low, middle, high = (column(table, f"{prefix}_{key}") for key in ("low", "estimate", "high"))
+    errors, width = column(table, f"{prefix}_error"), limits[1] - limits[0]
+    if not is_interval((low, middle, high), limits, LOOSE * width):
         yield f"{prefix}_low, {prefix}_estimate and {prefix}_high are no interval in its range."
-    if (_column(table, f"{prefix}_error") < 0).any():
+    if (errors < 0).any():
         yield f"{prefix}_error is negative."
-    # Earlier versions estimated the deviation by intervals, and stated no more than that.
-    stated, is_earlier = statement["between_cells"], "beats_constant" not in statement
-    errors = _column(table, f"{prefix}_error")
-    between = stated if is_earlier else deviation_of_estimates(middle, errors, half)
-    expected = estimate_accuracy(table, prefix, between)
-    del expected["beats_constant"]
     # By stated numbers: rounding must not turn a grade or a statement.
-    grades = grade_estimates(low, high, stated, limits[1] - limits[0])
-    numbers = ("typical_error", "between_cells")
-    beats = is_earlier or statement["beats_constant"] == beats_constant(
-        statement["typical_error"], stated
-    )
-    if (
-        not beats
-        or any(not _is_same(statement[key], expected[key]) for key in numbers)
-        or any(statement[key] != expected[key] for key in expected if key not in numbers)
+    stated = statement["between_cells"]
+    expected = estimate_accuracy(table, prefix, deviation_of_estimates(middle, errors, half))
+    expected["beats_constant"] = beats_constant(statement["typical_error"], stated)
+    if any(
+        not is_same(statement[key], number, CLOSE)
+        if key in {"typical_error", "between_cells"}
+        else statement[key] != number
+        for key, number in expected.items()
     ):
         yield f"the accuracy of {prefix} is not that of the cells."
-    elif grades != table[f"{prefix}_quality"].to_pylist():
+    elif grade_estimates(low, high, stated, width) != table[f"{prefix}_quality"].to_pylist():
         yield f"{prefix}_quality is not that of its interval."
 
 
-def _check_agreement(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield if the statistics of a cell contradict each other."""
-    terms = _terms(manifest)
+def check_agreement(
+    terms: Sequence[Term], lattice: ValueLattice, estimate: Callable[[str], Floats], slack: float
+) -> Iterator[str]:
+    """Yield if the statistics of a cell contradict each other.
 
-    def estimate(prefix: str) -> Floats:
-        return _column(table, f"{prefix}_estimate")
-
+    Parameters
+    ----------
+    terms : sequence of Term
+    lattice : ValueLattice
+    estimate : callable
+        Returns the estimates of a column by its name.
+    slack : float
+        Of shares; of quantiles as a part of the bounds.
+    """
     levels = [estimate(term.column) for term in terms if isinstance(term, Quantile)]
-    slack = LOOSE * float(np.ptp(levels)) if levels else 0.0
-    if any((later < earlier - slack).any() for earlier, later in itertools.pairwise(levels)):
+    if not is_ascending(levels, slack * float(lattice.span)):
         yield "a quantile is above one of a higher level."
-    shares = [term for term in terms if isinstance(term, Share)]
-    # Of equal thresholds "<" leaves out what "<=" counts; ">" is what "<=" leaves.
-    order = sorted(shares, key=lambda one: (one.threshold, one.sign in ("<=", ">")))
-    below = [1.0 - estimate(one.column) if one.is_above else estimate(one.column) for one in order]
-    if any((later < earlier - LOOSE).any() for earlier, later in itertools.pairwise(below)):
+    shares = sorted(
+        (term.edge(lattice), term.column, term.is_above)
+        for term in terms
+        if isinstance(term, Share)
+    )
+    below = [1.0 - estimate(name) if is_above else estimate(name) for _, name, is_above in shares]
+    if not is_ascending(below, slack):
         yield "a share below a threshold is above that of a higher one."
     for term in terms:
         if isinstance(term, Histogram):
             total = np.sum([estimate(prefix) for prefix in column_names(term)], axis=0)
-            if not np.allclose(total, 1.0, rtol=0.0, atol=LOOSE):
+            if not np.allclose(total, 1.0, rtol=0.0, atol=slack):
                 yield "the bins of a histogram do not add up to 1."
 
 
 def describe_distribution(manifest: Json) -> tuple[str, ...]:
     """Return the figures that were recomputed and agree, in words."""
-    losses, unit = manifest["losses"], manifest["guarantee"]["privacy_unit"]
-    if stated_delta(manifest):
-        return squares.describe_squares(manifest), AGREEMENT
-    parts = ", ".join(
-        f"{one['releases']} {one['mean_loss']:.6g}" for one in manifest["plan"]["components"]
+    losses, delta, unit = (
+        manifest["losses"], delta_of(manifest), manifest["guarantee"]["privacy_unit"],
+    )  # fmt: skip
+    kind, ending = "loss", ""
+    if delta:
+        kind = "square of mu"
+        ending = f"; the largest is epsilon {losses['max']:.6g} at delta {float(delta):g}"
+    summands = ", ".join(
+        f"{one['releases']} {_cost(one)[1]:.6g}" for one in manifest["plan"]["components"]
     )
-    loss = (
-        f"mean loss of {losses['units']:,} {unit}s: {losses['mean']:.6g} as stated, the sum of "
-        f"{parts}, by noise scales, weights and bounds"
+    text = (
+        f"mean {kind} of {losses['units']:,} {unit}s: "
+        f"{added_losses(manifest)['mean']:.6g} as stated, the sum of {summands}, by noise scales, "
+        f"weights and bounds{ending}"
     )
-    return loss, AGREEMENT
-
-
-def _column(table: pa.Table, name: str) -> Floats:
-    return np.asarray(table[name].to_numpy(), dtype=np.float64)
+    return text, AGREEMENT
 
 
 def _close(number: float, expected: float) -> bool:
-    return math.isclose(number, expected, rel_tol=1e-7, abs_tol=TOLERANCE)
-
-
-def _is_same(number: float | None, expected: float | None) -> bool:
-    if number is None or expected is None:
-        return number is expected
-    return _close(number, expected)
+    return math.isclose(number, expected, rel_tol=CLOSE, abs_tol=TOLERANCE)

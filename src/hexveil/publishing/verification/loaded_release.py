@@ -10,14 +10,11 @@ from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.columns.column_table import join_columns
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.published_numbers import Release
-from hexveil.publishing.verification.columns.column_checks import has_columns
 from hexveil.publishing.verification.files.file_comparison import as_released
-from hexveil.publishing.verification.verify import read_columns, read_release
+from hexveil.publishing.verification.verify import read_folder
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from hexveil.publishing.verification.columns.column_checks import ColumnsCheck
+    from hexveil.publishing.verification.verify import FolderCheck
 
 
 def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
@@ -46,26 +43,19 @@ def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
         If there is no release in the folder, or if a file, a number, a statement or the signature
         is not as it was written; the message names each. Also if the key cannot be read.
     """
-    path = Path(folder)
-    if has_columns(path):
-        return _load_columns(read_columns(path, key=key))
-    return _as_release(*read_release(path, key=key))
+    check = read_folder(Path(folder), key=key)
+    if not check.columns:
+        return _as_release(check)
+    releases = {column: _as_release(column_check) for column, column_check in check.columns.items()}
+    table = join_columns({column: release.table for column, release in releases.items()})
+    spent = _spent(check.manifest)
+    return ColumnReleases(table, check.manifest, spent, replayed=True, releases=releases)
 
 
-def _load_columns(check: ColumnsCheck) -> ColumnReleases:
-    """Return the release of several value columns, as they were checked."""
-    releases = {
-        column: _as_release(check.columns[column].manifest, table)
-        for column, table in check.tables.items()
-    }
-    table = join_columns({column: one.table for column, one in releases.items()})
-    epsilon = _spent(check.manifest)
-    return ColumnReleases(table, check.manifest, epsilon, replayed=True, releases=releases)
-
-
-def _as_release(manifest: dict[str, Any], table: pa.Table) -> Release:
-    """Return the release of a manifest and a table."""
-    return Release(as_released(table), manifest, _spent(manifest), replayed=True)
+def _as_release(check: FolderCheck) -> Release:
+    """Return the release of a folder that was checked."""
+    manifest = check.manifest
+    return Release(as_released(check.table), manifest, _spent(manifest), replayed=True)
 
 
 def _spent(manifest: dict[str, Any]) -> Fraction:

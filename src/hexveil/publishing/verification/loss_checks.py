@@ -1,10 +1,8 @@
 """Checks of a folder's statements on losses and errors, each fact against the others.
 
-Losses have to lie within the limits that scales, biases, bounds and counts leave them
-(recomputed_losses.py). Facts that are stated twice have to agree: `epsilon_spent` is `losses.max`,
-rounded up; the factor is e to that power; naive accounting charges no less; privacy steps add up to
-it; errors and bounds are those of bias and scale, and their largest and average those that the plan
-states. Under a δ, squares of μ are recomputed in place of losses: square_checks.py.
+Losses, or squares of μ under a δ, have to lie within the limits that scales, biases, bounds and
+counts leave them (recomputed_losses.py); privacy steps add up to them; naive accounting charges no
+less; biases and bounds are those that a release states.
 """
 
 from __future__ import annotations
@@ -16,19 +14,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.error_model import LN20
+from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.weighted.weighted_variance import SHOWN
-from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
+from hexveil.publishing.verification.guarantee_checks import check_delta, check_spent
 from hexveil.publishing.verification.recomputed_losses import (
+    CHOICES,
     TOLERANCE,
+    choices_cost,
     recompute_losses,
     share_of_noise,
 )
-from hexveil.report.promise_wording import probability_factor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from hexveil.base.arrays import Floats
     from hexveil.publishing.verification.release_statements import (
@@ -39,96 +39,87 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-FACTOR_FIELD = "probability_factor"
-"""Field of the guarantee that holds e to the power of the epsilon spent."""
 EPSILON_TOLERANCE = 1e-11
 """Largest error of a sum of a few epsilons rounded to twelve places."""
+DELTA_STEPS = {*CHOICES, cell_ranges.STEP, "first_look", "cells"}
+"""Steps of releases that may have a delta."""
 
 
-def find_problems(
-    stated: ReleaseStatements,
-    by_squares: Callable[[ReleaseStatements], Iterator[str]] | None = None,
-) -> Iterator[str]:
-    """Yield the impossible statements on losses and errors, a sentence each.
-
-    Parameters
-    ----------
-    stated : ReleaseStatements
-    by_squares : callable, optional
-        Checks of losses and steps under a δ; without it a δ is a problem itself.
-    """
-    yield from _check_epsilon(stated)
-    yield from _check_order(stated)
-    if stated.delta:
-        unknown = ("the release has a delta, which releases of its kind have not.",)
-        yield from unknown if by_squares is None else by_squares(stated)
-    else:
+def find_problems(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield the impossible statements on losses and errors, a sentence each."""
+    yield from _check_bounds(stated)
+    yield from check_spent(stated.manifest)
+    yield from _check_cost(stated)
+    yield from _check_units(stated)
+    faults = [*_check_squares(stated)]
+    yield from faults
+    if not faults:
         yield from _check_losses(stated)
         yield from _check_steps(stated)
-    yield from _check_bounds(stated)
     yield from _check_errors(stated)
 
 
-def _check_epsilon(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions on the epsilon spent: cells with noise cost, and constants do not."""
-    guarantee, largest = stated.manifest["guarantee"], stated.manifest["losses"]["max"]
-    spent, has_noise = (
-        Fraction(guarantee["epsilon_spent"]),
-        any(p.scale.any() for p in stated.statistics.values()),
-    )
-    if guarantee["epsilon_spent"] != epsilon_text(Fraction(largest)):
-        yield "epsilon_spent is not the largest loss, rounded up."
-    factor = probability_factor(Fraction(largest))
-    if guarantee[FACTOR_FIELD] is None or not math.isfinite(factor):
-        is_wrong = math.isfinite(factor) or guarantee[FACTOR_FIELD] is not None
-    else:
-        is_wrong = not math.isclose(guarantee[FACTOR_FIELD], factor, rel_tol=TOLERANCE)
-    if is_wrong:
-        yield f"guarantee/{FACTOR_FIELD} is not e to the power of epsilon_spent."
-    if float(spent) > float(Fraction(guarantee["epsilon_requested"])) + EPSILON_TOLERANCE:
-        yield "more was spent than asked for."
-    if float(Fraction(guarantee["l0_epsilon"])) < largest * (1.0 - TOLERANCE):
+def _check_cost(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions on the cost: cells with noise cost, and constants do not."""
+    largest, ledger = stated.manifest["losses"]["max"], stated.manifest["ledger"]
+    naive = float(Fraction(stated.manifest["guarantee"]["l0_epsilon"]))
+    if naive < largest * (1.0 - TOLERANCE):
         yield "l0_epsilon is smaller than the loss spent, so it is no sum over cells."
     # A private choice alone reads values, too, and needs no Laplace noise.
-    has_noise = has_noise or stated.has_cell_stages
-    if has_noise and (not largest or stated.manifest["ledger"] is None):
+    has_noise = stated.has_cell_stages or any(p.scale.any() for p in stated.statistics.values())
+    if has_noise and (not largest or ledger is None):
         yield "a cell has noise, and the release says that it cost nothing."
-    if not has_noise and (largest or stated.manifest["ledger"] is not None):
+    if not has_noise and (largest or ledger is not None):
         yield "no cell has noise, and the release says that it cost something."
 
 
-def _check_order(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions among the losses."""
-    stated_losses = stated.manifest["losses"]
-    order = [stated_losses[key] for key in ("median", "p90", "p99", "max")]
-    if order != sorted(order) or stated_losses["mean"] > stated_losses["max"] * (1.0 + TOLERANCE):
-        yield "the quantiles of the losses are not in order."
-    if (
-        stated_losses["units"] < stated.users.max(initial=0)
-        or stated_losses["at_zero"] > stated_losses["units"]
-    ):
+def _check_units(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions between losses and numbers of units."""
+    losses = stated.manifest["losses"]
+    if losses["units"] < stated.users.max(initial=0) or losses["at_zero"] > losses["units"]:
         yield "losses are of fewer units than a cell has."
-    if (stated_losses["at_zero"] == stated_losses["units"]) != (not stated_losses["max"]):
+    if (losses["at_zero"] == losses["units"]) != (not losses["max"]):
         yield "either all units lose nothing, or one loses something."
-    if ("squared_mu" in stated_losses) != bool(stated.delta):
+
+
+def _check_squares(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield contradictions of a δ, or of a pure promise, with squares of μ and steps."""
+    losses, delta = stated.manifest["losses"], stated.delta
+    if ("squared_mu" in losses) != bool(delta):
         yield "squares of mu are stated without a delta, or a delta without them."
+        return
+    faults = [*check_delta(stated.manifest, losses["units"])]
+    yield from faults
+    if faults or not delta:
+        return
+    if stated.steps.keys() - DELTA_STEPS:
+        yield "the release has a delta, and steps that none has."
+        return
+    square = Fraction(losses["squared_mu"]["max"])
+    if not math.isclose(square_epsilon(square, delta), losses["max"], rel_tol=TOLERANCE):
+        yield "the largest loss is not that of the largest square of mu at this delta."
 
 
 def _check_losses(stated: ReleaseStatements) -> Iterator[str]:
     """Yield contradictions between the losses and the cells."""
-    stated_losses, recomputed = stated.manifest["losses"], recompute_losses(stated)
+    recomputed, added = recompute_losses(stated), stated.added
+    units = stated.manifest["losses"]["units"]
     # Where nearly all of a cell is clipped, its bias determines the remainder badly.
     # Rounding is relative to the rates, not to their difference, which can cancel.
     slack = TOLERANCE * (1.0 + recomputed.total.low + _sum_of_rates(stated))
-    if not recomputed.total.contains(stated_losses["mean"] * stated_losses["units"], slack):
+    rounding = 1e-6 if stated.delta else 0.0
+    lose, loses = (
+        ("have squares of mu of", "has a square of mu of") if stated.delta else ("lose", "loses")
+    )
+    if not recomputed.total.contains(added["mean"] * units, slack, rounding):
         yield (
-            f"all units together lose {recomputed.total} by the scales, biases and bounds of the "
-            f"cells, and {stated_losses['mean'] * stated_losses['units']:.6g} by the losses stated."
+            f"all units together {lose} {recomputed.total} by the scales, biases and bounds of the "
+            f"cells, and {added['mean'] * units:.6g} by the losses stated."
         )
-    if not recomputed.largest.contains(stated_losses["max"], slack):
+    if not recomputed.largest.contains(added["max"], slack, rounding):
         yield (
-            f"the most exposed unit loses {recomputed.largest} by the scales, biases, bounds and "
-            f"counts of the cells, and {stated_losses['max']:.6g} as stated."
+            f"the most exposed unit {loses} {recomputed.largest} by the scales, biases, bounds and "
+            f"counts of the cells, and {added['max']:.6g} as stated."
         )
 
 
@@ -142,54 +133,59 @@ def _sum_of_rates(stated: ReleaseStatements) -> float:
 
 
 def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions between the privacy steps and the epsilon spent."""
-    spent, steps = stated.manifest["losses"]["max"], stated.manifest["plan"]["privacy_steps"]
+    """Yield contradictions between the privacy steps and the loss."""
+    spent, steps = stated.added["max"], stated.manifest["plan"]["privacy_steps"]
     if bool(steps) != bool(spent):
         yield "privacy steps are named where nothing was spent, or none where something was."
         return
-    epsilons = [float(Fraction(step["epsilon"])) for step in steps]
-    if len({step["step"] for step in steps}) < len(steps) or (
-        steps and not {"cells", "cell_stages"} & set(stated.steps)
+    if len(stated.steps) < len(steps) or (
+        steps and not {"cells", "cell_stages"} & stated.steps.keys()
     ):
         yield "a privacy step occurs twice, or that of the cells is missing."
         return
+    costs = [stated.cost(step) for step in steps]
+    # An epsilon is rounded to twelve places, a square is not.
+    room = 1e-15 if stated.delta else EPSILON_TOLERANCE
     if any(
-        not math.isclose(
-            step["share"] * spent, epsilon, rel_tol=TOLERANCE, abs_tol=EPSILON_TOLERANCE
-        )
-        for step, epsilon in zip(steps, epsilons, strict=True)
+        not math.isclose(step["share"] * spent, cost, rel_tol=TOLERANCE, abs_tol=room)
+        for step, cost in zip(steps, costs, strict=True)
     ):
-        yield "a privacy step's share is not its share of the epsilon spent."
+        yield "a privacy step's share is not its share of what was spent."
+    cost_of_choices = sum(
+        stated.cost(stated.steps[name]) for name in CHOICES if name in stated.steps
+    )
+    if not math.isclose(cost_of_choices, choices_cost(stated), rel_tol=1e-6):
+        yield "the cost of a range's choices is not that of their epsilon."
     if stated.has_cell_stages:
-        yield from check_cell_stages(
-            stated.manifest, stated.steps["cell_stages"], TOLERANCE, EPSILON_TOLERANCE
-        )
+        yield from _check_cell_stages(stated.manifest, stated.steps["cell_stages"])
     yield from cell_ranges.check_ranges(stated.manifest, stated.steps, TOLERANCE)
-    adds_up = math.isclose(sum(epsilons), spent, abs_tol=EPSILON_TOLERANCE * 10)
-    if not adds_up or max(epsilons, default=0.0) > spent + EPSILON_TOLERANCE:
-        yield "privacy steps do not add up to the epsilon spent."
+    if not math.isclose(sum(costs), spent, rel_tol=TOLERANCE, abs_tol=10 * room):
+        yield "privacy steps do not add up to what was spent."
 
 
 def _check_bounds(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield bounds, counts and grids of cells that no release has."""
-    bounds = stated.manifest["bounds"]
-    low, high = (float(Fraction(bounds[end])) for end in ("lower", "upper"))
-    # Doubles suffice here: the comparisons have a tolerance.
-    quantum = float(Fraction(bounds["quantum"]))
-    if not (0 < quantum <= high - low) or (stated.lower < low).any() or (stated.upper > high).any():
-        yield "a cell's bounds are not within those of the values."
-    elif not stated.has_no_range and not (
-        _is_close(stated.lower, low) and _is_close(stated.upper, high)
-    ):
-        yield "a cell has bounds of its own, which no release under a private range has."
-    elif not all(_is_whole((end - low) / quantum) for end in (stated.lower, stated.upper)):
-        yield "a cell's bounds are no whole numbers of quanta from those of the values."
-    if not (stated.span > 0).all() or not (stated.users >= 1).all():
-        yield "a cell has no users, or bounds without a width."
-    if not (stated.users <= stated.records).all():
-        yield "a cell has more users than records."
+    """Yield bounds of cells, ends of a range and grids of numbers that no release has."""
+    lower, upper, quantum = (
+        Fraction(stated.manifest["bounds"][name]) for name in ("lower", "upper", "quantum")
+    )
+    if not lower < upper or quantum <= 0:
+        yield "bounds are no range, or have no quantum."
+        return
+    if (stated.lower != float(lower)).any() or (stated.upper != float(upper)).any():
+        yield "a cell's bounds are not those of the values."
+    range_step = stated.steps.get("clipping_range", {})
+    ends = [
+        Fraction(range_step[end]).limit_denominator(10**12)
+        for end in ("lower", "upper")
+        if range_step
+    ]
+    for number in (upper, *ends):
+        steps = (number - lower) / quantum
+        if abs(steps - round(steps)) > TOLERANCE * (1 + abs(steps)):
+            yield "a bound or an end of a private range is no multiple of the quantum."
+            break
     for statistic in stated.statistics.values():
-        if not _is_release_grid(statistic, stated, quantum):
+        if not _is_release_grid(statistic, stated, float(quantum)):
             yield (
                 f"the grid of the {statistic.name} is not that of bounds, quantum, records and "
                 "scale."
@@ -247,20 +243,11 @@ def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
             yield f"a cell keeps no record for its {statistic.name}, and has noise."
 
 
-def _is_whole(numbers: Floats) -> bool:
-    return bool((np.abs(numbers - np.round(numbers)) <= 1e-6 * (1.0 + np.abs(numbers))).all())
-
-
 def _is_close(numbers: Floats, expected: Floats | float) -> bool:
     return bool(np.allclose(numbers, expected, rtol=TOLERANCE, atol=1e-300))
 
 
-def check_cell_stages(
-    manifest: Mapping[str, Any],
-    step: Mapping[str, Any],
-    tolerance: float,
-    epsilon_tolerance: float,
-) -> Iterator[str]:
+def _check_cell_stages(manifest: Json, step: Json) -> Iterator[str]:
     """Yield contradictions between the stages of cells, a manifest's step, and the loss spent."""
     spent, cells = manifest["losses"]["max"], manifest["cells"]
     losses = [float(Fraction(stage["epsilon"])) for stage in step["stages"]]
@@ -269,19 +256,58 @@ def check_cell_stages(
         not 1 <= stage["cells"] <= len(cells) for stage in step["stages"]
     ):
         yield "a stage of cells occurs twice, or in a number of cells that there are not."
-    slack = epsilon_tolerance * (1 + len(losses))
+    slack = EPSILON_TOLERANCE * (1 + len(losses))
     # Stages may cost different units most: each costs at most the total, together no less.
     if max(losses, default=0.0) > spent + slack or sum(losses) < spent - slack:
         yield "the stages of cells do not fit the epsilon spent."
-    if not all(_is_within_scale(cell, tolerance) for cell in cells):
+    if not all(_is_within_scale(cell) for cell in cells):
         yield "a range that a cell's stages released is reversed, or has more noise than is stated."
 
 
-def _is_within_scale(cell: Mapping[str, Any], tolerance: float) -> bool:
+def _is_within_scale(cell: Json) -> bool:
     """Return whether the noise fitted to a released range is at most the largest there can be."""
     (statistic,) = cell["noised"]
     found = statistic.get("released_range")
     if found is None:
         return True
-    largest = statistic["scale"] * (1.0 + tolerance)
+    largest = statistic["scale"] * (1.0 + TOLERANCE)
     return bool(found["lower"] <= found["upper"] and found["scale"] <= largest)
+
+
+def describe_losses(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield the figures that were recomputed and agree, in words."""
+    recomputed, losses, added = recompute_losses(stated), stated.manifest["losses"], stated.added
+    unit, by = stated.manifest["guarantee"]["privacy_unit"], "biases and bounds"
+    all_losses, loss = "losses", "loss"
+    if stated.delta:
+        all_losses, loss, by = "squares of mu", "square of mu", "biases and counts"
+    yield (
+        f"sum of the {all_losses} of {losses['units']:,} {unit}s: {recomputed.total} by scales, "
+        f"{by}, {losses['units'] * added['mean']:.6g} as stated"
+    )
+    yield (
+        f"{loss} of the most exposed {unit}: {recomputed.largest} by scales, bounds and counts, "
+        f"{added['max']:.6g} as stated"
+    )
+    if stated.delta:
+        yield (
+            f"loss of the most exposed {unit} from it: "
+            f"{square_epsilon(Fraction(added['max']), stated.delta):.6g} at delta "
+            f"{float(stated.delta):g}, {losses['max']:.6g} as stated"
+        )
+
+
+def describe_unknown(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield the figures that could not be recomputed, in words."""
+    unit = stated.manifest["guarantee"]["privacy_unit"]
+    yield (
+        f"the loss of each {unit}: the folder does not say who reported where, only how many, so "
+        "the largest one is known within limits"
+    )
+    total = recompute_losses(stated).total
+    if stated.delta:
+        yield "the exact sum of the squares of mu: they depend on who shares a cell with whom"
+    elif not math.isclose(total.low, total.high, rel_tol=TOLERANCE):
+        yield "the exact sum of the losses: variances or further steps leave limits"
+    if not stated.has_no_range or stated.manifest["smoothing"]:
+        yield "ends, grades, errors and counts that a model or a private interval leaves open"

@@ -1,20 +1,33 @@
-"""Checks of a release of means and variances: its table, its numbers and statements, its losses."""
+"""Checks of a release of means and variances: its table, its numbers and statements, its losses.
+
+Figures that a manifest states twice, or that follow from others, have to agree: the epsilon that
+was requested is that of the plan, and with the bounds it makes the noise floor; counts of users and
+records add up to those stated, and records to what the rules left; the gap is that of the lower
+bound.
+"""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from hexveil.accounting.error_model import gaussian_noise_floor, noise_floor
+from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.base.rational import decimal_text
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
-from hexveil.publishing.verification import (
-    accuracy_checks,
-    loss_checks,
-    recomputed_losses,
-    square_checks,
-    stated_facts,
-)
-from hexveil.publishing.verification.files import file_comparison
+from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, POSTERIOR, STATISTICS
+from hexveil.publishing.manifest import epsilon_text, occupancy_section
+from hexveil.publishing.verification import loss_checks
+from hexveil.publishing.verification.guarantee_checks import check_guarantee
+from hexveil.publishing.verification.moment_numbers import check_numbers
 from hexveil.publishing.verification.release_statements import ReleaseStatements
+from hexveil.publishing.verification.table_checks import (
+    TOLERANCE,
+    check_columns,
+    check_filled,
+    check_places,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,66 +36,143 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+KEPT = {"cells before selection", "cells left out by selection", "records left"}
+"""Counts of rules that are of no records which were left out."""
+EXCLUSIVE = (
+    *("without ", "outside the ", "unparsable", "with an id that is no exact"),
+    *("repeats of a user and time", "values that mean no reading"),
+)
+"""Beginnings of the names of counts of records that one rule each left out."""
+
 
 def check_moment_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield the faults of columns and cells of the table; numbers come afterwards."""
-    issues = [*file_comparison.check_columns(table, manifest)]
-    yield from issues or file_comparison.check_places(table, manifest)
+    yield from check_counted_table(table, manifest, moment_columns(manifest), ALL_COLUMNS)
+
+
+def check_counted_table(
+    table: pa.Table, manifest: Json, needed: tuple[str, ...], allowed: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """Yield faults of columns, then of cells: as `check_columns`, where occupancy is public."""
+    issues = [*check_columns(table, manifest, ("users", "records", *needed), allowed)]
+    issues += check_filled(table)
+    yield from issues
+    if issues:
+        return
+    # Order matters: the manifest lists scales and biases by position.
+    if table["cell"].to_pylist() != [cell["cell"] for cell in manifest["cells"]]:
+        yield "cells.parquet does not have the cells of manifest.json, in that order."
+        return
+    yield from check_places(table, manifest)
+
+
+def moment_columns(manifest: Json) -> tuple[str, ...]:
+    """Return the columns of means and variances that follow from the manifest."""
+    statistics = manifest["plan"]["statistics"]
+    columns = [f"{name}_{key}" for name in statistics for key in sorted(STATISTICS[name])]
+    smoothed = [f"{entry['statistic']}_smoothed" for entry in manifest["smoothing"]]
+    has_posterior = any(entry["basis"] == "posterior" for entry in manifest["accuracy"])
+    return (*columns, *(POSTERIOR if has_posterior else ()), *smoothed)
 
 
 def check_moments(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers and statements that do not follow from each other."""
     stated = ReleaseStatements.from_release(manifest, table)
     yield from check_moment_numbers(table, stated)
-    yield from stated_facts.check_counts(table, manifest)
+    yield from check_counts(table, manifest)
     tell_share(FOLDER_CHECK, 0.8)
-    yield from loss_checks.find_problems(stated, square_checks.check_squares)
+    yield from loss_checks.find_problems(stated)
+    yield from check_guarantee(manifest)
 
 
 def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
     """Yield numbers that do not follow from each other; also of a part of a release."""
-    yield from file_comparison.check_numbers(table, stated)
-    yield from file_comparison.check_cut_off(table, stated.manifest)
-    yield from accuracy_checks.check_accuracy(table, stated.manifest)
-    yield from stated_facts.check_plan_facts(table, stated.manifest)
+    yield from check_numbers(table, stated)
+    yield from _check_plan_facts(table, stated.manifest)
 
 
 def describe_moments(manifest: Json, table: pa.Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the figures that were recomputed and agree, and those that could not be, in words."""
     stated = ReleaseStatements.from_release(manifest, table)
-    return (*_describe_recomputed(stated),), (*_describe_unknown(stated),)
+    return (*loss_checks.describe_losses(stated),), (*loss_checks.describe_unknown(stated),)
 
 
-def _describe_recomputed(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield the figures that were recomputed and agree, in words."""
-    if stated.delta:
-        yield from square_checks.describe_squares(stated)
+def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield if counts of users and records are not those stated, or those of the rules."""
+    users, records = (table[name].to_numpy() for name in ("users", "records"))
+    if manifest["occupancy"] != occupancy_section(users, records):
+        yield "occupancy is not the sum of users and records over the cells."
+    if (users < 1).any() or (records < users).any():
+        yield "a cell has fewer records than users, or no users."
+    rules = manifest["rules"]
+    first_rule = next(iter(rules), None)
+    if first_rule != "records read" or not rules.keys() >= KEPT:
         return
-    recomputed, losses = recomputed_losses.recompute_losses(stated), stated.manifest["losses"]
-    unit = stated.manifest["guarantee"]["privacy_unit"]
-    together = losses["units"] * losses["mean"]
-    yield (
-        f"sum of the losses of {losses['units']:,} {unit}s: {recomputed.total} by scales, biases "
-        f"and bounds, {together:.6g} as stated"
-    )
-    yield (
-        f"loss of the most exposed {unit}: {recomputed.largest} by scales, bounds and counts, "
-        f"{losses['max']:.6g} as stated"
-    )
+    if rules["records left"] != int(records.sum()):
+        yield "rules/records left is not the sum of the records of the cells."
+    left_out = {name: n for name, n in rules.items() if name not in KEPT and name != first_rule}
+    n_exclusive = sum(n for name, n in left_out.items() if name.startswith(EXCLUSIVE))
+    # Counts that this version does not know may be of records that were kept.
+    upper_limit = rules[first_rule] - n_exclusive
+    lower_limit = upper_limit - sum(left_out.values()) + n_exclusive
+    if rules["cells left out by selection"]:
+        lower_limit = 0
+    if not lower_limit <= rules["records left"] <= upper_limit:
+        yield "the counts of rules do not add up to the records read."
+    n_cells = rules["cells before selection"] - rules["cells left out by selection"]
+    if n_cells != table.num_rows:
+        yield "the counts of cells in rules are not those of the table."
 
 
-def _describe_unknown(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield the figures that could not be recomputed, in words."""
-    unit = stated.manifest["guarantee"]["privacy_unit"]
-    yield (
-        f"the loss of each {unit}: the folder does not say who reported where, only how many, so "
-        "the largest one is known within limits"
+def _check_plan_facts(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield requests and figures of a plan of moments that do not follow from others."""
+    yield from _check_requested(manifest)
+    yield from _check_support(table, manifest)
+    yield from _check_gap(manifest)
+
+
+def _check_requested(manifest: Json) -> Iterator[str]:
+    """Yield if the epsilon that was requested is not that of the plan's request."""
+    guarantee, stated = manifest["guarantee"], manifest["plan"]["request"]["epsilon"]
+    # Of targets, what they cost.
+    requested = Fraction(guarantee["epsilon_spent"] if stated is None else stated)
+    if guarantee["epsilon_requested"] not in (decimal_text(requested), epsilon_text(requested)):
+        yield "guarantee/epsilon_requested is not that of the request."
+
+
+def _check_support(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield if the noise floor, or the number of useful cells, is not that of the cells."""
+    plan, bounds, delta = manifest["plan"], manifest["bounds"], manifest["guarantee"].get("delta")
+    epsilon = Fraction(manifest["guarantee"]["epsilon_requested"])
+    width = float(Fraction(bounds["upper"]) - Fraction(bounds["lower"]))
+    sizes = width, table.num_rows, manifest["losses"]["units"]
+    floor = 0.0
+    if delta:
+        floor = gaussian_noise_floor(*sizes, float(calibrated_square(epsilon, Fraction(delta))))
+    elif epsilon:
+        floor = noise_floor(*sizes, float(epsilon))
+    if not math.isclose(plan["noise_floor"], floor, rel_tol=TOLERANCE):
+        yield "plan/noise_floor is not that of bounds, cells, units and epsilon."
+    primary = next(
+        (name for name in ("mean", "variance") if f"{name}_error" in table.column_names), None
     )
-    if stated.delta:
-        yield "the exact sum of the squares of mu: they depend on who shares a cell with whom"
-    else:
-        total = recomputed_losses.recompute_losses(stated).total
-        if not math.isclose(total.low, total.high, rel_tol=recomputed_losses.TOLERANCE):
-            yield "the exact sum of the losses: variances or further steps leave limits"
-    if not stated.has_no_range or stated.manifest["smoothing"]:
-        yield "ends, grades, errors and counts that a model or a private interval leaves open"
+    if primary is not None:
+        errors = table[f"{primary}_error"].to_numpy()
+        if plan["cells_better_than_constant"] != int((errors < plan["baseline_error"]).sum()):
+            yield "plan/cells_better_than_constant is not the number of such cells."
+
+
+def _check_gap(manifest: Json) -> Iterator[str]:
+    """Yield if the gap is not that of the lower bound."""
+    plan = manifest["plan"]
+    lower, gap = plan["lower_bound"], plan["gap"]
+    if (lower is None) != (gap is None):
+        yield "plan/gap and plan/lower_bound do not belong together."
+        return
+    key = {"mean error": "mean_error", "max error": "max_error"}.get(plan["certifies"] or "")
+    value = plan[key] if key else manifest["losses"]["max"]
+    if lower is None or isinstance(value, dict):
+        return
+    expected = (value - lower) / value if value else 0.0
+    if not math.isclose(gap, expected, rel_tol=1e-6, abs_tol=TOLERANCE):
+        yield "plan/gap is not that of plan/lower_bound."

@@ -2,13 +2,13 @@
 
 Recomputed from the manifest: the loss of each stage from sensitivity and scale, their sum, the
 weight from which a cell is open, the intervals of weights and numbers of units, and grades.
-Averages, and the choices behind them, leave nothing else to be recomputed.
+Averages, and the choices behind them, leave nothing else to be recomputed. Statistics of a cell's
+distribution are those of one: they agree.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 from fractions import Fraction
@@ -19,45 +19,47 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS
+from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.model.statistic_terms import Share, parse_statistics
 from hexveil.publishing.estimates.quality_grades import beats_constant
-from hexveil.publishing.places import PLACE
 from hexveil.publishing.presence.map_accuracy import MIN_COMPARED, stated_deviations
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, law_of, stage_losses
 from hexveil.publishing.presence.presence_table import (
     OPEN,
     SMOOTHED,
-    UNCUT,
     USERS,
     USERS_GRADE,
     columns_of,
     count_columns,
+    grade_columns,
     grade_counts,
     grade_means,
 )
-from hexveil.publishing.presence.shape_table import estimated_columns, has_shapes
-from hexveil.publishing.verification import shape_checks
+from hexveil.publishing.presence.shape_table import (
+    estimated_columns,
+    has_shapes,
+    limits_of,
+    map_statistics,
+)
 from hexveil.publishing.verification.decoded_maps import (
     check_decoded,
     compare_columns,
     in_parts,
     published_law,
 )
-from hexveil.publishing.verification.files.file_comparison import (
+from hexveil.publishing.verification.distribution_checks import check_agreement, lattice_of
+from hexveil.publishing.verification.guarantee_checks import check_delta, check_guarantee, delta_of
+from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
-    check_names,
-    check_outlines,
-)
-from hexveil.report.promise_wording import (
-    assumptions,
-    neighbours,
-    not_protected,
-    probability_factor,
-    promise,
+    check_columns,
+    check_places,
+    column,
+    is_interval,
 )
 
 if TYPE_CHECKING:
@@ -71,43 +73,45 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-LEAST_DELTA = Fraction(1, 10**300)
-"""Smallest δ that a double holds."""
+def check_declared_statements(manifest: Json) -> Iterator[str]:
+    """Yield statements that no release of this kind has; run before any part is used."""
+    plan, statistics = manifest["plan"], manifest["plan"]["statistics"]
+    is_counted = "users" in statistics and len(statistics) > 1
+    if is_counted != ("cell_cap" in plan):
+        yield "plan/cell_cap does not belong to plan/statistics."
+        return
+    if has_shapes(statistics):
+        if "bins" not in plan:
+            yield "plan/bins is missing."
+            return
+        try:
+            lattice = lattice_of(manifest)
+            for term in parse_statistics(map_statistics(statistics))[1]:
+                if isinstance(term, Share):
+                    term.edge(lattice)
+        except InputError:
+            yield "plan/statistics names a statistic that no release has."
+            return
+    stated = plan["columns"]
+    if stated != [*columns_of(statistics)]:
+        yield "plan/columns are not those of plan/statistics."
+    elif ("histogram" in plan) != ("balance_noisy" in stated):
+        yield "plan/histogram does not belong to plan/columns."
+
+
+def number_columns(manifest: Json) -> tuple[str, ...]:
+    """Return the columns of numbers."""
+    return tuple(name for name in manifest["plan"]["columns"] if not name.endswith("quality"))
 
 
 def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield the faults of columns and cells of the table; numbers come afterwards."""
-    if problem := shape_checks.unreadable_statistics(manifest):
-        yield problem
+    issues = [*check_columns(table, manifest, (*manifest["plan"]["columns"], OPEN))]
+    issues += [] if issues else check_places(table, manifest)
+    yield from issues
+    if issues:
         return
-    needed, stated = columns_of(manifest["plan"]["statistics"]), manifest["plan"]["columns"]
-    # Earlier versions did not publish uncut numbers.
-    if stated not in ([*needed], [name for name in needed if name not in UNCUT]):
-        yield "plan/columns are not those of plan/statistics."
-        return
-    if ("histogram" in manifest["plan"]) != ("balance_noisy" in stated):
-        yield "plan/histogram does not belong to plan/columns."
-        return
-    needed = _columns(manifest)
-    for name in (*needed, OPEN):
-        if name not in table.column_names:
-            yield f"cells.parquet has no column {name!r}."
-            return
-    labels = manifest["grid"].get("columns", [])
-    known_names = {*needed, OPEN, *PLACE, *labels, "geometry"}
-    strange = sorted({*table.column_names} - known_names)
-    if strange:
-        yield f"cells.parquet has a column {strange[0]!r}, which no such release has."
-        return
-    names = table["cell"].to_pylist()
-    if len(set(names)) < len(names):
-        yield "a cell stands twice."
-    if manifest["grid"]["kind"] == "hexagons" and "geometry" not in table.column_names:
-        yield "cells.parquet has no column 'geometry'."
-        return
-    yield from check_outlines(table, manifest)
-    yield from check_names(table, manifest)
-    described = json.dumps([repr(_grid(manifest["grid"])), *names]).encode()
+    described = json.dumps([repr(_grid(manifest["grid"])), *table["cell"].to_pylist()]).encode()
     if hashlib.sha256(described).hexdigest() != manifest["grid"]["fingerprint"]:
         yield "cells.parquet does not have the cells of the declared grid, in that order."
 
@@ -115,40 +119,34 @@ def check_presence_table(table: pa.Table, manifest: Json) -> Iterator[str]:
 def check_presence(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield losses, statements and numbers that do not follow from each other."""
     yield from check_presence_losses(manifest)
-    yield from check_presence_numbers(table, manifest)
+    yield from check_guarantee(manifest)
+    yield from _check_numbers(table, manifest)
 
 
-def check_presence_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
+def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers that do not follow from each other, or from the manifest."""
     plan = manifest["plan"]
     is_open = np.array(table[OPEN].to_pylist(), dtype=bool)
-    numbers = {
-        name: np.asarray(table[name].to_numpy(), dtype=np.float64)
-        for name in _columns(manifest)
-        if not name.endswith("quality")
-    }
+    numbers = {name: column(table, name) for name in number_columns(manifest)}
     if manifest["grid"]["in_use"] and not is_open.all():
         yield "a cell that was declared to be in use is closed."
-    for name, column in numbers.items():
+    for name, values in numbers.items():
         # The smoothed average borrows from other cells: a closed cell has one too.
         is_expected = is_open | (name == SMOOTHED)
-        if (np.isfinite(column) != is_expected).any() or np.isinf(column).any():
+        if (np.isfinite(values) != is_expected).any() or np.isinf(values).any():
             yield f"{name} is there for a closed cell, or missing for an open one."
             return
     counted = "users" if plan["statistics"] == [USERS] else "weight"
     yield from _check_opening(numbers[counted], is_open, manifest)
-    yield from check_decoded(table, numbers, manifest)
-    # Earlier versions stated no accuracy, and graded by intervals.
-    faults = tuple(_accuracy_faults(is_open, manifest)) if "accuracy" in manifest else ()
+    faults = tuple(_accuracy_faults(is_open, manifest))
     yield from faults
-    if not faults and "accuracy" in manifest:
+    if not faults:
+        yield from check_decoded(table, numbers, manifest)
         yield from _check_grades(table, numbers, is_open, manifest)
     if "cell_cap" in plan:
         yield from _check_counts_beside(table, numbers, is_open, manifest)
-    if has_shapes(plan["statistics"]):
-        yield from shape_checks.check_shapes(numbers, is_open, manifest)
-    elif "mean" in plan["statistics"]:
-        yield from _check_means(numbers, is_open, manifest)
+    if statistics := map_statistics(plan["statistics"]):
+        yield from _check_intervals(statistics, numbers, is_open, manifest)
 
 
 def _check_counts_beside(
@@ -167,51 +165,25 @@ def _check_counts_beside(
     decoded = decode_counts(in_parts(numbers, USERS), law, is_open)
     columns = count_columns(decoded)
     columns[USERS_GRADE] = columns.pop("quality")
-    yield from compare_columns(table, columns, USERS)
+    yield from compare_columns(table, columns)
 
 
 def check_presence_losses(manifest: Json) -> Iterator[str]:
     """Yield stages and statements that do not agree with the loss that is stated."""
-    fault = _delta_fault(manifest)
-    if fault is not None:
-        yield fault
+    plan, delta = manifest["plan"], delta_of(manifest)
+    faults = [*check_delta(manifest, plan["fleet"]["units"])]
+    if not delta and any(stage["noise"] == GAUSSIAN for stage in plan["stages"]):
+        faults.append("Gaussian noise keeps no pure promise, and no guarantee/delta is stated.")
+    yield from faults
+    if faults:
         return
-    yield from _check_stages(manifest["plan"], delta_of(manifest))
-    guarantee, spent = manifest["guarantee"], Fraction(manifest["guarantee"]["epsilon_spent"])
+    yield from _check_stages(plan, delta)
+    guarantee = manifest["guarantee"]
+    spent = Fraction(guarantee["epsilon_spent"])
     if recomputed_loss(manifest) > round_up(spent) * (1.0 + TOLERANCE):
         yield "the losses of the stages add up to more than guarantee/epsilon_spent."
     if guarantee["epsilon_requested"] != guarantee["epsilon_spent"]:
         yield "guarantee/epsilon_requested is not the loss of any unit, which is spent in full."
-    unit, delta = guarantee["privacy_unit"], delta_of(manifest)
-    factor = guarantee["probability_factor"]
-    words = {
-        "promise": promise(unit, spent, protect="presence", delta=delta),
-        "neighbours": neighbours(unit, protect="presence"),
-        "assumptions": [
-            *assumptions(unit, protect="presence", delta=delta),
-            # Its words are checked with the manifest (`column_totals.check_together`).
-            *guarantee["assumptions"][-1:] * ("columns_together" in manifest),
-        ],
-        "not_protected": not_protected(protect="presence"),
-    }
-    for key, text in words.items():
-        if guarantee[key] != text:
-            yield f"guarantee/{key} is not that of this model and loss."
-    stated = math.inf if factor is None else factor
-    if not math.isclose(stated, probability_factor(spent), rel_tol=TOLERANCE):
-        yield "guarantee/probability_factor is not e to the power of guarantee/epsilon_spent."
-
-
-def _delta_fault(manifest: Json) -> str | None:
-    """Return the fault in the δ of a manifest; None without one."""
-    plan, delta = manifest["plan"], delta_of(manifest)
-    if delta and not LEAST_DELTA <= delta < 1:
-        return "guarantee/delta is no probability above 0."
-    if delta * plan["fleet"]["units"] >= 1:
-        return "guarantee/delta is not below one over the declared number of units."
-    if not delta and any(stage["noise"] == GAUSSIAN for stage in plan["stages"]):
-        return "Gaussian noise keeps no pure promise, and no guarantee/delta is stated."
-    return None
 
 
 def _check_stages(plan: Json, delta: Fraction) -> Iterator[str]:
@@ -230,11 +202,6 @@ def _check_stages(plan: Json, delta: Fraction) -> Iterator[str]:
         yield "the scale of the plan is not that of the published map."
     if any(stage["sensitivity"] < PARTS for stage in stages):
         yield "a stage states a sensitivity below that of one unit."
-
-
-def delta_of(manifest: Json) -> Fraction:
-    """Return the δ that a manifest states; 0 of a pure promise."""
-    return Fraction(manifest["guarantee"].get("delta", 0))
 
 
 def _losses_of(stage: Json, delta: Fraction) -> dict[str, float]:
@@ -259,10 +226,6 @@ def recomputed_loss(manifest: Json) -> float:
     return square_epsilon(Fraction(square), delta) if math.isfinite(square) else math.inf
 
 
-def _columns(manifest: Json) -> tuple[str, ...]:
-    return tuple(manifest["plan"]["columns"])
-
-
 def _grid(grid: Json) -> Cells | Labels:
     """Return the definition of a cell, from the manifest."""
     if grid["kind"] == "labels":
@@ -281,12 +244,13 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
     if plan["open_from"] is None:
         return
     expected: float
+    tail = min(plan["false_openings"] / n_cells, 0.5)
     if has_shapes(plan["statistics"]):
-        expected = shape_checks.shape_threshold(manifest, law)
+        expected = float(np.ceil(law.scale * law.total_quantile(plan["bins"], tail)))
     elif "mean" in plan["statistics"]:
         expected = law.opening_threshold(n_cells, plan["false_openings"])
     else:
-        expected = law.quantile(min(plan["false_openings"] / n_cells, 0.5))
+        expected = law.quantile(tail)
     if not math.isclose(plan["open_from"] * PARTS, expected, rel_tol=TOLERANCE, abs_tol=0.5):
         yield "open_from is not that of the noise and the number of cells."
     if (counted[is_open] < plan["open_from"] - TOLERANCE).any():
@@ -311,37 +275,40 @@ def _check_grades(
     table: pa.Table, numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
 ) -> Iterator[str]:
     """Yield if grades are not those of the intervals."""
-    if has_shapes(manifest["plan"]["statistics"]):
-        for name, grades in shape_checks.shape_grades(numbers, is_open, manifest).items():
-            if grades != table[name].to_pylist():
-                yield f"{name} is not that of the intervals."
-        return
-    if "mean" in manifest["plan"]["statistics"]:
-        if "mean_range_low" not in numbers:
-            return
+    statistics, between = manifest["plan"]["statistics"], stated_deviations(manifest["accuracy"])
+    if has_shapes(statistics):
+        limits = limits_of(map_statistics(statistics), lattice_of(manifest))
+        graded = grade_columns(numbers, limits, between, is_open)
+    elif "mean" in statistics:
         lower, upper = (float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper"))
-        between = stated_deviations(manifest["accuracy"])["mean"]
-        grades = grade_means(numbers, between, (lower, upper), is_open)
+        graded = {"quality": grade_means(numbers, between["mean"], (lower, upper), is_open)}
     else:
         ends = numbers["users_low"], numbers["users_high"]
-        grades = grade_counts(*ends, numbers["users"], is_open)
-    if grades != table["quality"].to_pylist():
-        yield "quality is not that of the intervals."
+        graded = {"quality": grade_counts(*ends, numbers["users"], is_open)}
+    for name, expected in graded.items():
+        if expected != table[name].to_pylist():
+            yield f"{name} is not that of the intervals."
 
 
-def _check_means(
-    numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
+def _check_intervals(
+    statistics: tuple[str, ...],
+    numbers: dict[str, Floats],
+    is_open: NDArray[np.bool_],
+    manifest: Json,
 ) -> Iterator[str]:
-    """Yield if averages and their intervals do not lie in order within the bounds."""
-    lower, upper = (float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper"))
-    slack = TOLERANCE * max(1.0, upper - lower)
-    smoothed = numbers[SMOOTHED]
-    if not ((smoothed >= lower - slack) & (smoothed <= upper + slack)).all():
-        yield f"{SMOOTHED} is out of the bounds."
-    inner = [numbers[one][is_open] for one in ("mean_low", "mean", "mean_high")]
-    ends = [np.full_like(inner[0], lower), *inner, np.full_like(inner[0], upper)]
-    if any((above < below - slack).any() for below, above in itertools.pairwise(ends)):
-        yield "mean_low, mean and mean_high are no interval within the bounds."
+    """Yield statistics that are no intervals within their limits, or that do not agree."""
+    lattice = lattice_of(manifest)
+    for name, limits in limits_of(statistics, lattice).items():
+        rows = [numbers[f"{name}{end}"][is_open] for end in ("_low", "", "_high")]
+        slack = TOLERANCE * max(1.0, limits[1] - limits[0])
+        if not is_interval(rows, limits, slack):
+            yield f"{name}_low, {name} and {name}_high are no interval within its limits."
+        if name == "mean" and SMOOTHED in numbers:
+            smoothed = numbers[SMOOTHED]
+            if not is_interval((smoothed, smoothed, smoothed), limits, slack):
+                yield f"{SMOOTHED} is out of the bounds."
+    terms = parse_statistics(statistics)[1]
+    yield from check_agreement(terms, lattice, lambda name: numbers[name][is_open], TOLERANCE)
 
 
 def describe_presence(manifest: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:

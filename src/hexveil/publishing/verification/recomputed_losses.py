@@ -1,29 +1,32 @@
 """Recomputation of privacy losses from the scales, biases, bounds and counts of a folder.
 
 Per cell a folder has the number of units n and of records N, the width U of the bounds and, of each
-statistic, the Laplace scale b, the bias B and the threshold t. It has no row per unit, so nobody
-can recompute what one unit loses. The following can be.
+statistic, the scale b of the noise, the bias B and the threshold t. It has no row per unit, so
+nobody can recompute what one unit loses. The following can be.
 
 The sum of all units' losses
-    Let a unit contribute k of its samples to a cell, and K = Σ k. By the mean it loses k U / (b N)
-    (planning/plan.py), and B = U d / 2 with d = 1 - K / N (accounting/error_model.py). So all units
-    lose (U - 2 B) / b by this cell: counts cancel. Under a private range of width w a unit of
-    weight share s loses s w / b, and Σ s = 1: all lose w / b; by variances of radius r likewise
-    r² / b; and each unit loses the epsilon of the range. So `losses.mean` times `losses.units` is
-    known exactly, and a scale, a bias or a bound that was changed alone does not fit it.
+    Let a unit contribute k of its samples to a cell, and K = Σ k. By the mean its rate is k U /
+    (b N) (planning/plan.py), and B = U d / 2 with d = 1 - K / N (accounting/error_model.py). So the
+    rates of all units are (U - 2 B) / b in this cell: counts cancel. Under a private range of width
+    w a unit of weight share s has the rate s w / b, and Σ s = 1: all have w / b; by variances of
+    radius r likewise r² / b; and each unit loses the cost of the range.
+    Under a pure promise rates are losses and add up. So `losses.mean` times `losses.units` is known
+    exactly, and a scale, a bias or a bound that was changed alone does not fit it.
     A variance without a private range moves by at most x (1 - x), x = k / N, or by 1/4 for x > 1/2,
     both at most x; and by at least x / 4 (1 - 1/N²), for N = 1 by nothing. Σ x = 1 - d follows
     from B = U² h (1 - h) / 2, h = min(d, 1/2), unless d >= 1/2, when it is in [0, 1/2]. The plan
     adds 2^-30 per unit and cell. By both statistics of a cell a unit loses no less than by either
     (accounting/privacy_loss.py) and no more than by both. So the sum is within two limits.
     With ranges of cells, see cell_range_checks.py.
+Under a δ
+    squares of μ add up, over statistics as well: a unit costs the square of its rate
+    (accounting/moves.py). With rates between A and H together, and at most C for one, squares add
+    up to between A² / n (all alike) and H C. What few quanta add (`LATTICE`) is within a part of
+    these. Without its scale in the folder, nothing limits what a mean under a private range adds.
 The largest loss
-    It is at least the average of those who lose anything; and since n units contribute the K
-    samples of a cell, one contributes K / n or more: it is at least the loss of all by any one
-    cell, divided by n. It is at most the sum over cells of the largest loss of one unit there: it
-    contributes no more than t, nor than the N - n + 1 that others leave it, nor than K.
-
-Under a δ, squares of μ are recomputed in place of losses: square_checks.py.
+    It is at least the average of those who lose anything; and it is at least the loss of all by any
+    one cell, divided by n. It is at most the sum over cells of the largest loss of one unit there:
+    it contributes no more than t, nor than the N - n + 1 that others leave it, nor than K.
 
 With stages of its own in each cell a unit loses at most `cell_epsilon` by a cell, each stage costs
 no more than the total, and all of them no less.
@@ -38,10 +41,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.gaussian_composition import LATTICE
+from hexveil.accounting.promise import choices_worth
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
 
 if TYPE_CHECKING:
@@ -51,13 +56,17 @@ if TYPE_CHECKING:
         StatedStatistic,
     )
 
-    Json = dict[str, Any]
+    CellLimits = tuple[Floats, Floats, Floats]
 
 
 TOLERANCE = 1e-9
 LATTICE_LOSS = 2.0**-30
 """Loss of each unit in each cell by a variance's lattice
 (mechanisms/clipped/clipped_variance.py)."""
+CHOICES = ("clipping_range", "within_spread")
+"""Steps of private choices, which every unit is charged; so is the pooled histogram."""
+WEIGHT_LATTICE = 1e-3
+"""More than what whole weights add to a square, as a part of it (model/pair_columns.py)."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +76,10 @@ class LossRange:
     low: float
     high: float
 
-    def contains(self, number: float, slack: float) -> bool:
-        """Return whether a number is in it, up to rounding."""
-        return self.low - slack <= number <= self.high + slack
+    def contains(self, number: float, slack: float, rounding: float = 0.0) -> bool:
+        """Return whether a number is in it, up to a slack and a part of the limits."""
+        low, high = self.low * (1.0 - rounding), self.high * (1.0 + rounding)
+        return low - slack <= number <= high + slack
 
     def __str__(self) -> str:
         if math.isclose(self.low, self.high, rel_tol=TOLERANCE):
@@ -87,75 +97,107 @@ class RecomputedLosses:
 
 
 def recompute_losses(stated: ReleaseStatements) -> RecomputedLosses:
-    """Return the limits of the losses by scales, biases, bounds and counts (module head)."""
-    shared, cells = _cell_limits(stated)
-    stated_losses = stated.manifest["losses"]
-    units, low = stated_losses["units"], shared * stated_losses["units"] + float(cells[0].sum())
-    high = shared * units + float(cells[1].sum())
-    largest = shared + float((cells[0] / stated.users).max(initial=0.0))
+    """Return the limits of losses, or of squares of μ, by the cells (module head)."""
+    shared, (low, high, single) = shared_cost(stated), _cell_limits(stated)
+    losses = stated.manifest["losses"]
+    total = shared * losses["units"] + float(low.sum())
+    largest_of_cells = shared + float((low / stated.users).max(initial=0.0))
     # Those who lose nothing do not lower the average of the others.
-    average = low / max(units - stated_losses["at_zero"], 1)
+    average = total / max(losses["units"] - losses["at_zero"], 1)
     return RecomputedLosses(
-        LossRange(low, high), LossRange(max(largest, average), shared + float(cells[2].sum()))
+        LossRange(total, shared * losses["units"] + float(high.sum())),
+        LossRange(max(largest_of_cells, average), shared + float(single.sum())),
     )
 
 
-CellLimits = tuple["Floats", "Floats", "Floats"]
+def shared_cost(stated: ReleaseStatements) -> float:
+    """Return the cost of the steps that look at the whole map, for every unit."""
+    steps = stated.steps
+    histogram = stated.cost(steps[cell_ranges.STEP]) if cell_ranges.STEP in steps else 0.0
+    return histogram + choices_cost(stated)
 
 
-def _cell_limits(stated: ReleaseStatements) -> tuple[float, CellLimits]:
-    """Return the loss of every unit beside the cells, and three limits of each cell.
-
-    These are the least and the largest loss of all units by it, and the largest loss of one.
-    """
-    if stated.has_cell_stages:
-        return 0.0, _cell_stage_limits(stated)
-    if stated.has_no_range:
-        return 0.0, _combine_statistics(
-            [unranged_limits(stated, statistic) for statistic in stated.statistics.values()]
+def choices_cost(stated: ReleaseStatements) -> float:
+    """Return the cost of private choices, from their epsilon."""
+    return sum(
+        float(
+            choices_worth(
+                Fraction(step["epsilon"]), stated.delta, len(step.get("quantiles", [0]))
+            ).amount
         )
-    steps = stated.steps
-    shared = sum(
-        float(Fraction(steps[k]["epsilon"]))
-        for k in ("clipping_range", *cell_ranges.SHARED_STEPS)
-        if k in steps
+        for name, step in stated.steps.items()
+        if name in CHOICES
     )
-    rates = [_ranged_limits(stated, statistic) for statistic in stated.statistics.values()]
-    low = np.sum([low for low, _ in rates], axis=0)
-    high = np.sum([high for _, high in rates], axis=0)
-    if "mean" not in stated.statistics:  # it was released all the same, and its scale is not stated
-        high = np.full_like(low, np.inf)
-    return shared, (low, high, high)
 
 
-def _cell_stage_limits(stated: ReleaseStatements) -> CellLimits:
-    """Return the three limits of each cell with stages of its own.
+def _cell_limits(stated: ReleaseStatements) -> CellLimits:
+    """Return three limits of each cell: the least and largest loss of all by it, and of one."""
+    if stated.has_cell_stages:
+        # Nobody loses more by a cell than its loss. How much less some lose depends on how their
+        # samples are grouped and weighed, which the folder does not show.
+        cell_loss = float(Fraction(stated.steps["cell_stages"]["cell_epsilon"]))
+        single = np.full_like(stated.users, cell_loss)
+        return np.zeros_like(single), single * stated.users, single
+    power, columns = stated.law.power, []
+    for statistic in stated.statistics.values():
+        smallest, total, single, lattice = _rates(stated, statistic)
+        factor = (single + lattice) ** (power - 1)
+        columns.append(
+            (smallest**power / stated.users ** (power - 1), total * factor, single * factor)
+        )
+    low, high, single = (np.stack(column) for column in zip(*columns, strict=True))
+    is_maximum = stated.has_no_range and power == 1
+    limits = (
+        low.max(axis=0) if is_maximum else low.sum(axis=0),
+        high.sum(axis=0),
+        single.sum(axis=0),
+    )
+    if stated.has_no_range or "mean" in stated.statistics:
+        return limits
+    # The mean was released all the same, and its scale is not stated.
+    unknown = np.full_like(limits[0], np.inf)
+    return limits[0], unknown, unknown
 
-    Nobody loses more by a cell than its loss. How much less some lose depends on how their samples
-    are grouped and weighed, which the folder does not show.
+
+def _rates(
+    stated: ReleaseStatements, statistic: StatedStatistic
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the least and largest sum of rates over a cell's units, and the largest of one.
+
+    Then the lattice term of a rate of 1, which counts under a δ alone.
     """
-    cell_loss = float(Fraction(stated.steps["cell_stages"]["cell_epsilon"]))
-    single = np.full_like(stated.users, cell_loss)
-    return np.zeros_like(single), single * stated.users, single
+    if stated.has_no_range:
+        limits = _unranged_rates(stated, statistic)
+        # k / (2 S r²) beside k² / r² for means; steps of 2^-30 of the noise for variances.
+        quantum = float(Fraction(stated.manifest["bounds"]["quantum"]))
+        lattice = np.full_like(limits[2], LATTICE_LOSS)
+        if statistic.name == "mean":
+            lattice = share_of_noise(lattice * 0.0 + quantum / 2.0, statistic.scale)
+            lattice = lattice / stated.records
+        return (*limits, lattice / float(LATTICE))
+    if cell_ranges.STEP in stated.steps:
+        rate = _cell_range_rates(stated, statistic.scale)
+    else:
+        step = stated.steps["clipping_range"]
+        is_variance = statistic.name == "variance"
+        width = stated.radius**2 if is_variance else step["upper"] - step["lower"]
+        rate = share_of_noise(np.full_like(statistic.scale, width), statistic.scale)
+    return rate, rate, rate, rate * WEIGHT_LATTICE
 
 
-def _ranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> tuple[Floats, Floats]:
-    """Return limits of the loss of all units by each cell, under a private range."""
-    steps = stated.steps
-    if cell_ranges.STEP in steps:
-        return (cell_ranges.cell_range_rates(stated.manifest, steps, statistic.scale),) * 2
-    width = steps["clipping_range"]["upper"] - steps["clipping_range"]["lower"]
-    if statistic.name == "variance":
-        width = stated.radius**2
-    rate = share_of_noise(np.full_like(statistic.scale, width), statistic.scale)
-    return rate, rate
+def _cell_range_rates(stated: ReleaseStatements, scale: Floats) -> Floats:
+    """Return the rates of all units together in the range of each cell (cell_range_checks.py)."""
+    ranges = cell_ranges.StatedCellRanges.from_manifest(stated.manifest)
+    look, cells = (stated.cost(stated.steps[name]) for name in ("first_look", "cells"))
+    remainder = (cells / (look + cells) if look + cells else 1.0) ** (1.0 / stated.law.power)
+    width = share_of_noise(ranges.upper - ranges.lower, scale)
+    return np.asarray(width / np.where(ranges.moved, remainder, 1.0))
 
 
-def unranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> CellLimits:
+def _unranged_rates(stated: ReleaseStatements, statistic: StatedStatistic) -> CellLimits:
     """Return the three limits of each cell by one statistic within public bounds."""
     # Scales of variances are in squared value units.
     noise = statistic.scale / stated.span ** (1 if statistic.name == "mean" else 2)
-    has_noise = (statistic.scale > 0).astype(np.float64)
     records, bias = stated.records, statistic.bias
     largest_share = np.minimum(statistic.contribution_cap, records - stated.users + 1) / records
     if stated.divisor is not None:
@@ -168,7 +210,7 @@ def unranged_limits(stated: ReleaseStatements, statistic: StatedStatistic) -> Ce
         return rate, rate, share_of_noise(np.minimum(largest_share, share), noise)
     smallest_share, share = _variance_share(bias / stated.span**2)
     smallest_loss = (1.0 - 1.0 / records**2) / 4.0
-    lattice = has_noise * LATTICE_LOSS
+    lattice = (statistic.scale > 0).astype(np.float64) * LATTICE_LOSS
     return (
         share_of_noise(smallest_share * smallest_loss, noise),
         share_of_noise(np.minimum(share, stated.users / 4.0), noise) + lattice * stated.users,
@@ -184,13 +226,6 @@ def _variance_share(bias: Floats) -> tuple[Floats, Floats]:
     return np.where(open_ended, 0.0, 1.0 - share_removed - 1e-6), 1.0 - share_removed + 1e-6
 
 
-def _combine_statistics(limits: list[CellLimits]) -> CellLimits:
-    """Return the limits by several statistics: at least the larger, at most the sum."""
-    low, high, single = (np.stack(column) for column in zip(*limits, strict=True))
-    smallest = low.max(axis=0) if len(limits) > 1 else low[0]
-    return smallest, high.sum(axis=0), single.sum(axis=0)
-
-
 def share_of_noise(share: Floats, noise: Floats) -> Floats:
     """Return a share over the noise; 0 where there is no noise, since no value is read."""
-    return np.divide(share, noise, out=np.zeros_like(share), where=noise > 0)
+    return np.divide(share, noise, out=np.zeros_like(noise), where=noise > 0)

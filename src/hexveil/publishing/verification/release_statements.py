@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import law_at
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
+from hexveil.publishing.verification.guarantee_checks import added_losses, delta_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
 
     Json = dict[str, Any]
+
+_FIELDS = ("contribution_cap", "scale", "bias", "bound95", "grid_start", "grid_step")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +51,9 @@ class ReleaseStatements:
     ----------
     manifest : dict
     users, records, lower, upper : ndarray of float, shape (n_cells,)
+    statistics : dict of str to StatedStatistic
     divisor : ndarray of float, shape (n_cells,), or None
         Samples by which sums are divided, where users are left out; else all records.
-    statistics : dict of str to StatedStatistic
     """
 
     manifest: Json
@@ -71,14 +75,13 @@ class ReleaseStatements:
         def column(index: int, key: str) -> Floats:
             return np.array([cell["noised"][index][key] for cell in cells], dtype=np.float64)
 
-        keys = ("contribution_cap", "scale", "bias", "bound95", "grid_start", "grid_step")
         users, records = (table[name].to_numpy().astype(float) for name in ("users", "records"))
         lower, upper = (
             np.array([cell[end] for cell in cells], float) for end in ("lower", "upper")
         )
         statistics = {
-            n: StatedStatistic(n, *(column(index, key) for key in keys))
-            for index, n in enumerate(names)
+            name: StatedStatistic(name, *(column(index, key) for key in _FIELDS))
+            for index, name in enumerate(names)
         }
         has_divisor = "divisor" in cells[0]["noised"][0] if names else False
         divisor = column(0, "divisor") if has_divisor else None
@@ -87,12 +90,23 @@ class ReleaseStatements:
     @property
     def delta(self) -> Fraction:
         """δ of the promise; 0 of a pure one."""
-        return Fraction(self.manifest["guarantee"].get("delta", 0))
+        return delta_of(self.manifest)
 
     @property
     def law(self) -> NoiseLaw:
         """Law of the noise."""
         return law_at(self.delta)
+
+    @property
+    def added(self) -> Json:
+        """Figures of the losses that add up: of ε, or squares of μ."""
+        return added_losses(self.manifest)
+
+    def cost(self, step: Json) -> float:
+        """Return the cost of a privacy step: ε, or its square of μ under a δ."""
+        if self.delta:
+            return float(step.get("squared_mu", math.nan))
+        return float(Fraction(step["epsilon"]))
 
     @property
     def span(self) -> Floats:

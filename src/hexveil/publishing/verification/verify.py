@@ -1,9 +1,10 @@
 """Verification of a release folder from the folder alone, for those who receive one.
 
 In this order: limits of files (untrusted_files.py), the manifest by its schema, the receipt, the
-holder's signature (signing.py); then the table and the losses of its kind (`_Kind`), recomputed as
-far as the folder determines them; then every file that is made of table and manifest, written again
-and compared (file_comparison.py).
+holder's signature (signing.py); then the table, the numbers and the losses of its kind (`KINDS`),
+recomputed as far as the folder determines them; then every file that is made of table and manifest,
+written again and compared (file_comparison.py). A folder of several value columns has a folder of
+each; these are checked in the same way, then the whole (column_checks.py).
 Not checked, because a folder cannot show it: that the noise was drawn, and that the ledger has the
 release (its holder can check the receipt's chain hash).
 """
@@ -25,27 +26,34 @@ from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.folder_files import TILES
-from hexveil.publishing.distribution.distribution_manifest import KIND
-from hexveil.publishing.distribution.distribution_schema import distribution_schema
-from hexveil.publishing.manifest import SCHEMA_VERSION, schema
+from hexveil.publishing.columns import column_folder, column_manifest
+from hexveil.publishing.distribution import distribution_manifest
+from hexveil.publishing.estimates.released_columns import ALL_COLUMNS
+from hexveil.publishing.manifest import schema
 from hexveil.publishing.markup import clean
-from hexveil.publishing.presence.presence_manifest import MODEL, presence_schema
+from hexveil.publishing.presence import presence_manifest
+from hexveil.publishing.presence.presence_table import OPEN
 from hexveil.publishing.verification import (
+    column_checks,
     distribution_checks,
     moment_checks,
     presence_checks,
 )
-from hexveil.publishing.verification.columns import column_checks, column_totals
 from hexveil.publishing.verification.files import file_comparison, untrusted_files
-from hexveil.publishing.verification.files.checked_files import NOT_SIGNED, CheckedFiles, read_json
-from hexveil.publishing.verification.files.page_comparison import has_layer
+from hexveil.publishing.verification.files.checked_files import (
+    MAX_PROBLEMS,
+    NOT_SIGNED,
+    CheckedFiles,
+    check_schema,
+    read_json,
+)
+from hexveil.publishing.verification.table_checks import is_same_version, without_geometry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hexveil.publishing.verification.columns.column_checks import ColumnsCheck
+    from collections.abc import Callable, Iterable, Iterator
 
     Json = dict[str, Any]
+    Described = tuple[tuple[str, ...], tuple[str, ...]]
 
 # Exceptions of reading files that a stranger wrote.
 _READ_ERRORS = (
@@ -53,32 +61,68 @@ _READ_ERRORS = (
     RecursionError, MemoryError,
 )  # fmt: skip
 TABLE_FILES = ("cells.parquet", "cells.csv", "cells.geojson")
-REQUIRED_FILES = (
-    "cells.parquet",
-    "cells.csv",
-    "manifest.json",
-    "README.txt",
-    "report.html",
-    *metadata_files.ALWAYS,
+REQUIRED_FILES = frozenset(
+    {"cells.parquet", "cells.csv", "manifest.json", "README.txt", "report.html"}
+    | {*metadata_files.ALWAYS}
 )
-KNOWN_FILES = {
-    *REQUIRED_FILES,
-    "cells.geojson",
-    TILES,
-    metadata_files.ITEM,
-    receipt.NAME,
-    signing.NAME,
-}
+KNOWN_FILES = REQUIRED_FILES | {
+    "cells.geojson", TILES, metadata_files.ITEM, receipt.NAME, signing.NAME,
+}  # fmt: skip
 MAX_FILES = 100
-MAX_PROBLEMS = 30
 MAX_PROBLEM_LENGTH = 300
 """Letters of a problem: names in it are a stranger's."""
-MAX_MANIFEST_PARTS = 20_000
-"""Lists, objects, names and numbers that a manifest has beside its cells, at most."""
 TILES_UNREAD = f"the content of {TILES}: only its checksum was compared"
 NOT_IN_FOLDER = (
     "whether noise was drawn as stated, and whether the holder's ledger has this release"
 )
+
+
+class Kind(NamedTuple):
+    """Checks of a kind of release of one value column, in their order."""
+
+    statements: Callable[[Json], Iterable[str]]
+    types: Callable[[Json], dict[str, pa.DataType]]
+    check_table: Callable[[pa.Table, Json], Iterator[str]]
+    check_numbers: Callable[[pa.Table, Json], Iterator[str]]
+    describe: Callable[[Json, pa.Table], Described]
+
+
+_COUNTED = {"users": pa.int64(), "records": pa.int64()} | {
+    name: pa.float64()
+    for name in ALL_COLUMNS
+    if name.startswith(("mean_", "variance_", "sd_")) and not name.endswith("_quality")
+}
+KINDS = {
+    "moments": Kind(
+        lambda _: (),
+        lambda _: _COUNTED,
+        moment_checks.check_moment_table,
+        moment_checks.check_moments,
+        moment_checks.describe_moments,
+    ),
+    distribution_manifest.KIND: Kind(
+        distribution_checks.check_statements,
+        lambda manifest: (
+            _COUNTED | dict.fromkeys(distribution_checks.number_columns(manifest), pa.float64())
+        ),
+        distribution_checks.check_distribution_table,
+        distribution_checks.check_distribution,
+        lambda manifest, _: (
+            distribution_checks.describe_distribution(manifest),
+            distribution_checks.UNKNOWN,
+        ),
+    ),
+    presence_manifest.MODEL: Kind(
+        presence_checks.check_declared_statements,
+        lambda manifest: (
+            {OPEN: pa.bool_()}
+            | dict.fromkeys(presence_checks.number_columns(manifest), pa.float64())
+        ),
+        presence_checks.check_presence_table,
+        presence_checks.check_presence,
+        lambda manifest, _: presence_checks.describe_presence(manifest),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -127,38 +171,21 @@ def verify(folder: str | Path, *, key: str | Path | None = None) -> dict[str, An
         If there is no release in the folder, or if a file, a number, a statement or the signature
         is not as it was written; the message names each. Also if the key cannot be read.
     """
-    path = Path(folder)
-    if column_checks.has_columns(path):
-        return read_columns(path, key=key).manifest
-    manifest, _ = read_release(path, key=key)
-    return manifest
+    return read_folder(Path(folder), key=key).manifest
 
 
-def read_columns(folder: Path, *, key: str | Path | None = None) -> ColumnsCheck:
-    """Return the value columns of a folder, as they were checked; see `verify`."""
-    check, issues = _examine_columns(folder, key)
+def read_folder(folder: Path, *, key: str | Path | None = None) -> FolderCheck:
+    """Return the check of a folder without problems: its manifest, and table or columns."""
+    check, issues = _examine(folder, key)
     if issues:
         raise InputError(f"{folder} is not as it was written: {' '.join(issues)}")
     return check
 
 
-def _examine_columns(folder: Path, key: str | Path | None) -> tuple[ColumnsCheck, tuple[str, ...]]:
-    """Return the check of a folder of several value columns, with its problems."""
-    reader = None if key is None else signing.read_verification_key(key)
-    check = column_checks.examine_columns(folder, reader, lambda path: _examine(path, key))
-    return check, tuple(_shorten([*check.issues]))
-
-
-def read_release(folder: Path, *, key: str | Path | None = None) -> tuple[Json, pa.Table]:
-    """Return the manifest and the table of a folder, as they were checked; see `verify`."""
-    if column_checks.has_columns(folder):
-        raise InputError(
-            f"{folder} holds several value columns; name the folder of one of them inside it."
-        )
-    check, issues = _examine(folder, key)
-    if issues or check is None or check.table is None:
-        raise InputError(f"{folder} is not as it was written: {' '.join(issues)}")
-    return check.manifest, check.table
+def has_columns(folder: Path) -> bool:
+    """Return whether a folder states that it holds several value columns."""
+    content, error = read_json(folder / "manifest.json")
+    return not error and content.get("kind") == column_manifest.KIND
 
 
 def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, ...]:
@@ -169,42 +196,21 @@ def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, 
     InputError
         If there is no such folder, or no release in it, or the key cannot be read.
     """
-    return check_folder(folder, key=key).problems
+    return _examine(folder, key)[1]
 
 
 def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdict:
     """Check a release folder; see `find_problems`."""
-    if column_checks.has_columns(folder):
-        columns, problems = _examine_columns(folder, key)
-        known = ((), ()) if problems else columns.describe_losses()
-        return FolderVerdict(problems, *known, signature=clean(columns.signature))
     check, issues = _examine(folder, key)
-    if check is None:
-        return FolderVerdict(issues)
     # Figures of a folder with problems would be nobody's statement.
     described = ((), ()) if issues else check.describe_losses()
-    return FolderVerdict(issues, *described, signature=clean(check.files.signature))
+    return FolderVerdict(issues, *described, signature=clean(check.signature))
 
 
-def _examine(folder: Path, key: str | Path | None) -> tuple[_FolderCheck | None, tuple[str, ...]]:
-    """Return the check of a folder, with its problems; None where there is too much to check."""
-    reader = None if key is None else signing.read_verification_key(key)
-    if not folder.is_dir():
-        raise InputError(f"there is no folder {folder}; name a release folder.")
-    with os.scandir(folder) as entries:
-        # One more than the limit suffices to refuse: a folder can have millions of files.
-        names = {entry.name for entry in itertools.islice(entries, MAX_FILES + 1)}
-    # Not from the names: which of them come first depends on the file system.
-    if not os.path.lexists(folder / "manifest.json"):
-        raise InputError(
-            f"{folder} has no manifest.json, so it is not a release; name another folder."
-        )
-    if len(names) > MAX_FILES:
-        most = len(KNOWN_FILES)
-        return None, (f"the folder has more than {MAX_FILES} files; a release has {most} at most.",)
-    check = _FolderCheck(folder, names, reader)
-    issues = tuple(_shorten(check.find_problems()))
-    return check, issues
+def _examine(folder: Path, key: str | Path | None) -> tuple[FolderCheck, tuple[str, ...]]:
+    """Return the check of a folder, with its problems."""
+    check = FolderCheck(folder, None if key is None else signing.read_verification_key(key))
+    return check, tuple(_shorten(check.find_problems()))
 
 
 def _shorten(issues: list[str]) -> Iterator[str]:
@@ -217,187 +223,195 @@ def _shorten(issues: list[str]) -> Iterator[str]:
         yield f"And {len(issues) - MAX_PROBLEMS} more."
 
 
-class _FolderCheck:
-    """One check of a folder: each file is read once, the table only if it is unchanged."""
+class FolderCheck:
+    """One check of a folder: each file is read once, the table only if it is unchanged.
 
-    def __init__(self, folder: Path, names: set[str], key: signing.VerificationKey | None) -> None:
-        self.folder, self.names = folder, names
-        required, known_files = frozenset(REQUIRED_FILES), frozenset(KNOWN_FILES)
-        self.files = CheckedFiles(folder, names, key, required=required, known=known_files)
+    Attributes
+    ----------
+    manifest : dict
+    table : pyarrow.Table or None
+        As it was checked; None of several value columns.
+    columns : dict of str to FolderCheck
+        The checks of several value columns; empty of one.
+    signature : str
+        Meaning of its signature, or that it has none.
+    """
+
+    def __init__(self, folder: Path, key: signing.VerificationKey | None) -> None:
+        self.folder, self._key = folder, key
         self.manifest: Json = {}
         self.table: pa.Table | None = None
+        self.columns: dict[str, FolderCheck] = {}
+        self.signature = NOT_SIGNED
 
     def find_problems(self) -> list[str]:
         """Return the problems, in words that may contain a stranger's names."""
-        issues = [*self.files.find_irregular()]
-        if issues:
-            return issues
+        if not self.folder.is_dir():
+            raise InputError(f"there is no folder {self.folder}; name a release folder.")
+        # Not from the names: which of them come first depends on the file system.
+        if not os.path.lexists(self.folder / "manifest.json"):
+            raise InputError(
+                f"{self.folder} has no manifest.json, so it is not a release; name another folder."
+            )
+        with os.scandir(self.folder) as entries:
+            # One more than the limit suffices to refuse: a folder can have millions of files.
+            names = {entry.name for entry in itertools.islice(entries, MAX_FILES + 1)}
+        if len(names) > MAX_FILES:
+            limit = len(KNOWN_FILES)
+            return [f"the folder has more than {MAX_FILES} files; a release has {limit} at most."]
         self.manifest, error = read_json(self.folder / "manifest.json")
-        if error:
-            return [error]
         tell_share(FOLDER_CHECK, 0.1)
-        issues = [*_check_manifest(self.manifest)]
+        issues = [error] if error else [*self._check_manifest()]
         if issues:
             return issues
         tell_share(FOLDER_CHECK, 0.4)
-        issues = [*self.files.compare_receipt(self.manifest), *self.files.check_signature()]
+        files, issues = self._files(names)
+        if issues:
+            return issues
+        issues = [*files.compare_receipt(self.manifest), *files.check_signature()]
+        self.signature = files.signature
         # A changed table is not read: what it would say is nobody's statement.
         if any(issue.startswith((*TABLE_FILES, receipt.NAME)) for issue in issues):
             return issues
-        return issues + self._contents()
+        if self._has_columns:
+            return issues or self._check_columns()
+        return issues + self._check_contents()
 
-    def describe_losses(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def describe_losses(self) -> Described:
         """Return the figures that were recomputed, and those that could not be."""
-        stated, unknown = _kind_of(self.manifest).describe(self.manifest, self.table)
-        return stated, (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
+        if not self._has_columns:
+            stated, unknown = self._kind.describe(self.manifest, self.table)
+            return stated, (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
+        recomputed, missing = column_checks.describe_whole(self.manifest, self._manifests)
+        for column, check in self.columns.items():
+            figures, unchecked = check.describe_losses()
+            recomputed += [f"{column}: {text}" for text in figures]
+            missing += [text for text in unchecked if text not in missing]
+        return tuple(recomputed), tuple(missing)
 
     def _describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""
-        if TILES in self.names:
+        if (self.folder / TILES).exists():
             yield TILES_UNREAD
-        if not file_comparison.is_same_version(self.manifest):
+        if not is_same_version(self.manifest):
             yield "the words of README.txt, page and descriptions: another version wrote them"
-        elif has_layer(self.folder):
+        elif file_comparison.has_layer(self.folder):
             yield "the lines and names of the holder's own layer on the page"
 
-    def _contents(self) -> list[str]:
+    @property
+    def _has_columns(self) -> bool:
+        return bool(self.manifest.get("kind") == column_manifest.KIND)
+
+    @property
+    def _kind_name(self) -> str:
+        """The kind of release: the privacy model decides first."""
+        model, kind = (self.manifest.get(key) for key in ("model", "kind"))
+        is_private = model == presence_manifest.MODEL
+        if self._has_columns:
+            return "presence columns" if is_private else "columns"
+        if is_private:
+            return presence_manifest.MODEL
+        return kind if kind == distribution_manifest.KIND else "moments"
+
+    @property
+    def _kind(self) -> Kind:
+        return KINDS[self._kind_name]
+
+    @property
+    def _folders(self) -> dict[str, str]:
+        """Folder of each value column."""
+        return {entry["column"]: entry["folder"] for entry in self.manifest.get("columns", ())}
+
+    @property
+    def _manifests(self) -> dict[str, Json]:
+        return {column: check.manifest for column, check in self.columns.items()}
+
+    def _check_manifest(self) -> Iterator[str]:
+        """Yield the places where the manifest breaks its schema, then impossible statements."""
+        issues = [*check_schema(self.manifest, schema(self._kind_name))]
+        yield from issues
+        # What the schema does not promise to be there is not looked at.
+        if issues:
+            return
+        if self._has_columns:
+            yield from column_checks.check_names(self.manifest)
+        elif self.manifest.get("cells") == []:
+            yield "manifest.json has no cells."
+        else:
+            yield from self._kind.statements(self.manifest)
+
+    def _files(self, names: set[str]) -> tuple[CheckedFiles, list[str]]:
+        """Return the files of the folder, and those that are no regular ones."""
+        required, known_files, folders = REQUIRED_FILES, KNOWN_FILES, [*self._folders.values()]
+        if self._has_columns:
+            # In place of a column's folder stands its receipt, which has its files.
+            receipts = {name: f"{name}/{receipt.NAME}" for name in folders}
+            names = {receipts.get(name, name) for name in names}
+            required = frozenset({*column_folder.FILES, *receipts.values()}) - {receipt.NAME}
+            known_files = required | {receipt.NAME, signing.NAME, metadata_files.ITEM}
+        files = CheckedFiles(self.folder, names, self._key, required=required, known=known_files)
+        links = [f"{name} is a link." for name in folders if (self.folder / name).is_symlink()]
+        return files, [*files.find_irregular(), *links]
+
+    def _check_columns(self) -> list[str]:
+        """Return the problems of the value columns, then of the whole."""
+        issues: list[str] = []
+        for column, name in self._folders.items():
+            self.columns[column] = FolderCheck(self.folder / name, self._key)
+            issues += [f"{name}: {issue}" for issue in self.columns[column].find_problems()]
+            if self.columns[column].columns:
+                issues.append(f"{name}: holds several value columns itself.")
+        if issues:
+            return issues
+        tables = {column: without_geometry(check.table) for column, check in self.columns.items()}
+        differences = column_checks.check_whole(self.folder, self.manifest, self._manifests, tables)
+        return _until_error(differences, "the value columns cannot be compared.")
+
+    def _check_contents(self) -> list[str]:
         """Return the differences of tables and statements from each other."""
         tell_share(FOLDER_CHECK, 0.45)
-        issues: list[str] = []
         try:
             table = self._read_table()
         except untrusted_files.ImplausibleError as error:
             return [f"cells.parquet {error}."]
         except _READ_ERRORS:
             return ["cells.parquet cannot be read."]
-        # Hostile numbers may be of any size.
-        with contextlib.suppress(*_READ_ERRORS), np.errstate(all="ignore"):
-            for problem in self._differences(table):
-                issues.append(problem)  # noqa: PERF402  those before an error are kept
-            return issues
-        return [*issues, "the tables and manifest.json cannot be compared."]
+        differences = self._differences(table)
+        return _until_error(differences, "the tables and manifest.json cannot be compared.")
 
     def _differences(self, table: pa.Table) -> Iterator[str]:
         """Yield the differences: of the table first, then of the files made of it."""
-        kind, manifest = _kind_of(self.manifest), self.manifest
-        issues = [*kind.check_table(table, manifest)]
+        issues = [*self._kind.check_table(table, self.manifest)]
         yield from issues
         if issues:
             return
-        yield from kind.check_numbers(table, manifest)
-        yield from self._spellings(table)
-        tell_share(FOLDER_CHECK, 0.9)
-        yield from file_comparison.compare_readme(self.folder, table, manifest)
-        yield from file_comparison.compare_metadata(self.folder, table, manifest)
-        self.table = table
-
-    def _read_table(self) -> pa.Table:
-        texts = (self.folder / "cells.csv").stat().st_size
-        path = self.folder / "cells.parquet"
-        centres = () if self.manifest["grid"].get("columns") else ("lat", "lon")
-        numbers = frozenset((*distribution_checks.number_columns(self.manifest), *centres))
-        if self.manifest.get("model") == MODEL:
-            rows = self.manifest["grid"]["cells"]
-            return untrusted_files.read_table(path, rows, texts, MODEL, numbers)
-        return untrusted_files.read_table(path, len(self.manifest["cells"]), texts, "", numbers)
-
-    def _spellings(self, table: pa.Table) -> Iterator[str]:
-        """Yield where CSV and GeoJSON differ from the table."""
-        for done, compared in (
-            (0.5, file_comparison.compare_csv),
-            (0.6, file_comparison.compare_geojson),
-        ):
-            tell_share(FOLDER_CHECK, done)
+        yield from self._kind.check_numbers(table, self.manifest)
+        spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
+        for share, compared in zip((0.5, 0.6), spelled, strict=True):
+            tell_share(FOLDER_CHECK, share)
             try:
                 yield from compared(self.folder, table)
             except _READ_ERRORS:
-                yield f"cells.{compared.__name__} cannot be read."
+                yield f"cells.{compared.__name__.removeprefix('compare_')} cannot be read."
+        tell_share(FOLDER_CHECK, 0.9)
+        yield from file_comparison.compare_texts(self.folder, table, self.manifest)
+        self.table = table
+
+    def _read_table(self) -> pa.Table:
+        texts, grid = (self.folder / "cells.csv").stat().st_size, self.manifest["grid"]
+        types = self._kind.types(self.manifest)
+        if not grid.get("columns"):
+            types = types | {"lat": pa.float64(), "lon": pa.float64()}
+        rows = grid["cells"] if "cells" in grid else len(self.manifest["cells"])
+        return untrusted_files.read_table(self.folder / "cells.parquet", rows, texts, types)
 
 
-class _Kind(NamedTuple):
-    """Checks of a kind of release: its schema first, then its table, then its numbers."""
-
-    schema: Callable[[], Json]
-    check_table: Callable[[pa.Table, Json], Iterator[str]]
-    check_numbers: Callable[[pa.Table, Json], Iterator[str]]
-    describe: Callable[[Json, pa.Table], tuple[tuple[str, ...], tuple[str, ...]]]
-
-
-def _kind_of(manifest: Json) -> _Kind:
-    """Return the checks of a release, by the kind in its manifest."""
-    if manifest.get("model") == MODEL:
-        return _Kind(
-            presence_schema,
-            presence_checks.check_presence_table,
-            presence_checks.check_presence,
-            lambda manifest, _: presence_checks.describe_presence(manifest),
-        )
-    if manifest.get("kind") == KIND:
-        return _Kind(
-            distribution_schema,
-            distribution_checks.check_distribution_table,
-            distribution_checks.check_distribution,
-            lambda manifest, _: (
-                distribution_checks.describe_distribution(manifest),
-                distribution_checks.UNKNOWN,
-            ),
-        )
-    return _Kind(
-        schema,
-        moment_checks.check_moment_table,
-        moment_checks.check_moments,
-        moment_checks.describe_moments,
-    )
-
-
-def _check_manifest(manifest: Json) -> Iterator[str]:
-    """Yield the places where the manifest breaks its schema."""
-    version = manifest.get("schema_version")
-    if not _is_version(version, SCHEMA_VERSION):
-        version_text = version if isinstance(version, int) and abs(version) < 10**9 else "unknown"
-        yield (
-            f"manifest.json has schema version {version_text}, and this program reads "
-            f"{SCHEMA_VERSION}; use the version of hexveil that it names."
-        )
-        return
-    # The schema checks one cell after the other, but everything else at once: its size is limited
-    # first.
-    beside_cells = [section for key, section in manifest.items() if key != "cells"]
-    if _has_more_parts(beside_cells, MAX_MANIFEST_PARTS):
-        yield "manifest.json contains more beside its cells than a release does."
-        return
-    from jsonschema import Draft202012Validator  # noqa: PLC0415  only checking needs it
-
-    rules = _kind_of(manifest).schema()
-    errors = [*itertools.islice(Draft202012Validator(rules).iter_errors(manifest), MAX_PROBLEMS)]
-    for error in errors:
-        place = "/".join(map(str, error.absolute_path)) or "its top"
-        yield f"manifest.json breaks its schema at {place} ({error.validator})."
-    # What the schema does not promise to be there is not looked at.
-    if errors:
-        return
-    if manifest.get("model") != MODEL and not manifest.get("cells"):
-        yield "manifest.json has no cells."
-        return
-    yield from column_totals.check_together(manifest)
-    if manifest.get("kind") == KIND:
-        # After the schema alone: what it composes must be there, and nothing else.
-        yield from distribution_checks.check_statements(manifest)
-
-
-def _is_version(version: object, supported: int) -> bool:
-    return isinstance(version, int) and not isinstance(version, bool) and version == supported
-
-
-def _has_more_parts(value: Any, limit: int) -> bool:  # noqa: ANN401  JSON
-    """Return whether JSON has more parts than that."""
-    # A stack instead of recursion: a stranger's JSON can nest deeply.
-    waiting, count = [value], 0
-    while waiting and count <= limit:
-        item = waiting.pop()
-        count += 1
-        if isinstance(item, dict):
-            waiting.extend(itertools.islice(item.values(), limit + 1))
-        elif isinstance(item, list):
-            waiting.extend(itertools.islice(item, limit + 1))
-    return count > limit
+def _until_error(problems: Iterable[str], sentence: str) -> list[str]:
+    """Return problems as far as a stranger's numbers let them be found, or none and all is well."""
+    issues: list[str] = []
+    # Hostile numbers may be of any size.
+    with contextlib.suppress(*_READ_ERRORS), np.errstate(all="ignore"):
+        for problem in problems:
+            issues.append(problem)  # noqa: PERF402  those before an error are kept
+        return issues
+    return [*issues, sentence]

@@ -19,7 +19,7 @@ from hexveil.records.bin_number import bin_number
 from hexveil.records.units import Units, first_days
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -133,22 +133,17 @@ def create_pairs(
         f"{bin_number('quanta', bins.edges.tolist())} AS fine_bin, {sums} FROM {records} "
         f"GROUP BY {keys}, fine_bin"
     )
-    add_up_bins(session, grouping, squares=squares)
-
-
-def add_up_bins(session: Session, grouping: GroupKeys, *, squares: bool) -> None:
-    """Create the table of pairs from that of pairs and bins."""
-    create_sums(session, PAIRS, tuple(grouping.all), PAIR_BINS, squares=squares)
+    create_sums(session, PAIRS, grouping.all, PAIR_BINS, (TOTAL, SQUARES) if squares else (TOTAL,))
 
 
 def create_sums(
-    session: Session, table: str, keys: Sequence[str], rows: str, *, squares: bool
+    session: Session, table: str, keys: Iterable[str], rows: str, sums: Sequence[str]
 ) -> None:
     """Create a table of counts and sums by keys from rows of counts and sums."""
-    names, squared = ", ".join(keys), f", sum({SQUARES}) AS {SQUARES}" if squares else ""
+    names, summed = ", ".join(keys), "".join(f", sum({name}) AS {name}" for name in sums)
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {names}, CAST(sum(n) AS BIGINT) AS n, "
-        f"sum({TOTAL}) AS {TOTAL}{squared} FROM {rows} GROUP BY {names}"
+        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {names}, "
+        f"CAST(sum(n) AS BIGINT) AS n{summed} FROM {rows} GROUP BY {names}"
     )
 
 

@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hexveil.base.work_share import QUERY, READING, steps_of_work
-from hexveil.records.duckdb import aggregation, record_repeats
-from hexveil.records.duckdb.packing.packed_records import pack
-from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
+from hexveil.records.duckdb import aggregation, fast_path, record_repeats
+from hexveil.records.duckdb.pair_store import PairTable
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import squares_fit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.read_request import ReadRequest
+    from hexveil.records.read_request import ReadRequest, Rules
 
 
 @dataclass(frozen=True)
@@ -94,18 +95,49 @@ def count_records(
         # cap.
         query, repeats = record_repeats.deduplicate(session, records, n_records)
     rules = request.rules
-    packed = pack(session, records, keys, rules, n_records, deduplicated=query != records.query)
-    pairs: PairStore
-    if packed is None:
+    records = replace(records, query=query)
+    pairs: PairStore | None = fast_path.pack(session, records, keys, rules, n_records)
+    if pairs is None:
         # If not even one square fits, no sum of squares will: it is not computed at all.
         with steps_of_work(READING, 0.5, 0.95, QUERY):
             aggregation.create_pairs(
                 session, query, keys, squares=squares_fit(1, rules.scale), bins=rules.bins
             )
         pairs = PairTable(session, keys)
-    else:
-        pairs = PackedPairStore(session, keys, packed)
     return _pair_counts(pairs, repeats)
+
+
+def add_up(
+    session: Session,
+    rows: str,
+    keys: aggregation.GroupKeys,
+    rules: Rules,
+    sums: Sequence[str],
+    left_out: Mapping[int, int],
+) -> PairStore:
+    """Return the sum of rows of pairs, or of pairs and bins, by columns that are named as keys.
+
+    Parameters
+    ----------
+    session : Session
+    rows : str
+        What stands after FROM.
+    keys : GroupKeys
+    rules : Rules
+    sums : sequence of str
+        Names of the sums that the rows have beside their counts.
+    left_out : mapping of int to int
+        Per reason (0: kept) how many records it covers.
+    """
+    found = fast_path.add_up(session, rows, keys, rules, sums, left_out)
+    if found is not None:
+        return found
+    if rules.bins is not None:
+        binned = (*keys.all, aggregation.FINE_BIN)
+        aggregation.create_sums(session, aggregation.PAIR_BINS, binned, rows, sums)
+        rows = aggregation.PAIR_BINS
+    aggregation.create_sums(session, aggregation.PAIRS, keys.all, rows, sums)
+    return PairTable(session, keys)
 
 
 def _pair_counts(pairs: PairStore, repeats: int) -> PairCounts:

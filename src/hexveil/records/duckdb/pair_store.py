@@ -1,7 +1,7 @@
 """PRIVATE. Counts and sums per (cell, privacy unit), before cells are selected.
 
-Two stores answer the same questions: the engine's table of pairs, and pairs that were packed and
-sorted beside the engine (`packing`). Counting returns one of them; nothing else knows which.
+Two stores answer the same questions: the engine's table of pairs, and pairs that were sorted beside
+the engine (`sorted_pairs`). Counting returns one of them; nothing else knows which.
 """
 
 from __future__ import annotations
@@ -9,10 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-import pyarrow as pa
-
-from hexveil.base.arrow_numbers import to_numpy
 from hexveil.records.duckdb.aggregation import (
     ALL_CELLS,
     NUMBERED_BINS,
@@ -28,11 +24,10 @@ from hexveil.records.duckdb.aggregation import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    import pyarrow as pa
 
     from hexveil.model.pair_bins import PairBins
     from hexveil.records.duckdb.aggregation import GroupKeys
-    from hexveil.records.duckdb.packing.unpacking import PackedPairs
     from hexveil.records.duckdb.session import Session
 
 
@@ -194,85 +189,3 @@ class PairTable:
         """Copy columns of the pairs of kept records to a target of SQL's COPY."""
         table = PAIR_BINS if by_bin else PAIRS
         self.session.run(f"COPY (SELECT {columns} FROM {table} WHERE {self._is_kept}) {target}")
-
-
-@dataclass(frozen=True, repr=False)
-class PackedPairStore:
-    """PRIVATE. Pairs in memory, beside the engine.
-
-    Attributes
-    ----------
-    session : Session
-    keys : GroupKeys
-    packed : PackedPairs
-    """
-
-    session: Session
-    keys: GroupKeys
-    packed: PackedPairs
-
-    def reject_counts(self) -> dict[int, int]:
-        """Return the number of records per reject reason (0: kept), repeats not counted."""
-        return dict(self.packed.left_out)
-
-    def count_single_records(self) -> tuple[int, int]:
-        """Return the number of users, and of those with a single record; in any cell."""
-        return self.packed.single_records()
-
-    def largest_count(self) -> int:
-        """Return the largest number of records of a pair, in any cell."""
-        # Packed pairs are never empty: `pack` returns None without a kept record.
-        return int(self.packed.sums["n"].max())
-
-    def create_cells(self) -> None:
-        """Create the table of all cells, with their users and records."""
-        self.session.register("packed_cells", self.packed.cells)
-        self.session.run(
-            f"CREATE OR REPLACE TEMP TABLE {ALL_CELLS} AS SELECT {', '.join(self.keys.cell)}, "
-            "users, records FROM packed_cells"
-        )
-
-    def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
-        """Return cell, unit, n and the named sums of each pair in the selected cells."""
-        return self.packed.pairs(self._selected_rows(), sums)
-
-    def number_pairs(self, sums: Sequence[str]) -> None:
-        """Create the relation of fetched pairs."""
-        self.session.register(NUMBERED_PAIRS, self.fetch_pairs(sums))
-
-    def forget_numbers(self) -> None:
-        """Remove the relation of fetched pairs."""
-        self.session.forget(NUMBERED_PAIRS)
-
-    def number_bins(self) -> None:
-        """Create the relation of counts by bin."""
-        pairs, bins = self.fetch_pairs(()), self.packed.binned(self._selected_rows())
-        columns = {name: to_numpy(pairs[name])[bins.pair] for name in ("cell", "unit")}
-        rows = pa.table({**columns, "fine_bin": bins.bin, "n": bins.count})
-        self.session.register(NUMBERED_BINS, rows)
-
-    def fetch_units(self) -> pa.Table:
-        """Return the keys of all units, in order."""
-        return self.packed.units
-
-    def fetch_bins(self, pairs: pa.Table) -> PairBins:  # noqa: ARG002  in their own order
-        """Return the counts by bin of the rows that `fetch_pairs` returned."""
-        return self.packed.binned(self._selected_rows())
-
-    def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
-        """Copy columns of the pairs of kept records to a target of SQL's COPY."""
-        rows = self.packed.keyed_bins() if by_bin else self.packed.keyed()
-        self.session.register("packed_pairs", rows)
-        self.session.run(f"COPY (SELECT {columns} FROM packed_pairs) {target}")
-        # The keys beside the sums are as large as all pairs: freed at once.
-        self.session.forget("packed_pairs")
-
-    def _selected_rows(self) -> NDArray[np.int64]:
-        """Return the rows of the packed table of cells that are selected."""
-        names = ", ".join(self.keys.cell)
-        # Packed cells are in the order of their keys, so that a cell's rank is its row.
-        selected = self.session.arrow(
-            f"SELECT place FROM (SELECT {names}, row_number() OVER (ORDER BY {names}) - 1 AS place "
-            f"FROM {ALL_CELLS}) JOIN {SELECTED_CELLS} USING ({names}) ORDER BY cell"
-        )
-        return np.asarray(to_numpy(selected["place"]), dtype=np.int64)

@@ -1,11 +1,11 @@
 """Count the same records on other grids, for capacity tables; no value is read.
 
-The places, times and users that stay after the rules are put in a temporary table once; then one
-scan per resolution counts them in slots of the finest length asked, and every timeslot adds up
-from there. Labels are counted once by all columns, and every choice of columns adds up from there.
-Many records are counted by packing (`packing/packed_grids`), on each grid by itself where counts
-are many. Grids come one after another: the pairs of one are in memory at a time, and the engine's
-tables are on disk meanwhile.
+The places, times and units that stay after the rules are put in a temporary table once, units by
+number; then one statement per resolution counts them in slots of the finest length asked, and every
+timeslot adds up from there by the statement that adds up cached tables (`counting.add_up`). Labels
+are counted once by all columns, and every choice of columns adds up from there. Grids come one
+after another: the pairs of one are in memory at a time, and the engine's tables are on disk
+meanwhile.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, QUERY, share_of_work
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import aggregation, grid_rollup, record_repeats
+from hexveil.records.duckdb import aggregation, record_repeats
+from hexveil.records.duckdb.counting import add_up
 from hexveil.records.duckdb.expressions import local_second
-from hexveil.records.duckdb.grid_rollup import GridCounts
-from hexveil.records.duckdb.packing.packed_grids import PackableRecords, fine_table, finest_of
-from hexveil.records.duckdb.pair_store import PairTable
 from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session, memory_size
 from hexveil.records.duckdb.source import engine_threads, open_source
 from hexveil.records.duckdb.spilling.blocked_pairs import block_occupancy
-from hexveil.records.duckdb.validation import validate_records
+from hexveil.records.duckdb.validation import key_column, validate_records
 from hexveil.records.progress import show_progress
 from hexveil.records.select import selection_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hexveil.model.cells import CellTable
+    from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.read_request import ReadRequest
@@ -42,9 +42,19 @@ if TYPE_CHECKING:
 KEEPING_SHARE = 0.8
 """Share of the first grid's counting that reading the records again takes, about."""
 _KEPT = "kept_records"
+_UNIT = {"unit": "unit"}
+"""Key of a kept record's unit: its number in the order of ids, then days."""
 FINE = "fine_counts"
 LEAST_ENGINE = 10**9
 """Bytes that the engine may use for counts, if a quarter of the memory is less."""
+
+
+class GridCounts(NamedTuple):
+    """Counts on a grid: cells that selection left, their pairs, and cells before selection."""
+
+    cells: CellTable
+    occupancy: Occupancy
+    n_all: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,15 +90,15 @@ class DuckDBRegridder:
         memory, threads = _engine_memory(request.memory), engine_threads(self.source)
         with Session(memory, threads, request.scratch) as session:
             with show_progress(COUNTING), share_of_work(COUNTING, 0.0, KEEPING_SHARE, QUERY):
-                records = self._keep(session, request)
+                self._keep(session, request)
             for _, group in groupby(grids, _fine):
-                for counts in _counts_of_group(session, request, records, self.facts, list(group)):
+                for counts in _counts_of_group(session, request, self.facts, list(group)):
                     # Whoever looks at this grid has the memory: its pairs have no name here, and
                     # the engine's tables go to disk.
                     with session.resting():
                         yield None if not counts else _metadata(request, self.facts, counts.pop())
 
-    def _keep(self, session: Session, request: ReadRequest) -> PackableRecords:
+    def _keep(self, session: Session, request: ReadRequest) -> None:
         # Repeats are looked for in all records, and only then is one of each kept.
         drop = request.drops_repeats
         # Of repeats the one of smallest place stays: values break ties alone, and change no count.
@@ -100,18 +110,25 @@ class DuckDBRegridder:
             source = replace(
                 source, query=query, twins=() if query != source.query else source.twins
             )
-        columns = [
-            "user_id",
-            *source.twins,
-            *source.places,
-            *["time_us"] * source.timed,
-            *["local_s"] * source.local,
-        ]
+        places = [*source.places, *["time_us"] * source.timed, *["local_s"] * source.local]
+        user = key_column("user_id", source.twins)
         session.run(
-            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT {', '.join(columns)} "
-            f"FROM ({source.query}) WHERE reject_reason = 0"
+            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT {user} AS user_id, "
+            f"{', '.join(places)} FROM ({source.query}) WHERE reject_reason = 0"
         )
-        return PackableRecords.of_table(session, request, _KEPT, source)
+        unit = aggregation.unit_keys(request.rules.privacy_unit)
+        keys = ", ".join(f"{expression} AS {name}" for name, expression in unit.items())
+        # Whole numbers that stand for texts are ordered as these.
+        order = ", ".join(f"CAST({n} AS VARCHAR)" if n == "user_id" else n for n in unit)
+        session.run(
+            f"CREATE OR REPLACE TEMP TABLE kept_units AS SELECT *, CAST(row_number() OVER (ORDER "
+            f"BY {order}) - 1 AS INTEGER) AS unit FROM (SELECT DISTINCT {keys} FROM {_KEPT})"
+        )
+        session.run(
+            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT unit, {', '.join(places)} FROM "
+            f"(SELECT {keys}, {', '.join(places)} FROM {_KEPT}) JOIN kept_units "
+            f"USING ({', '.join(unit)})"
+        )
 
 
 def _engine_memory(memory: str) -> str:
@@ -123,7 +140,6 @@ def _engine_memory(memory: str) -> str:
 def _counts_of_group(
     session: Session,
     request: ReadRequest,
-    records: PackableRecords,
     own: PublicMetadata,
     grids: list[Cells | Labels],
 ) -> Iterator[list[GridCounts]]:
@@ -133,63 +149,18 @@ def _counts_of_group(
     list is empty.
     """
     with show_progress(COUNTING):
-        fine, is_packed = _count_fine(session, request, records, grids)
+        keys = _UNIT | _fine_places(session, request, grids)
+        columns = ", ".join(f"{expression} AS {name}" for name, expression in keys.items())
+        session.run(
+            f"CREATE OR REPLACE TEMP TABLE {FINE} AS SELECT {', '.join(keys)}, count(*) AS n "
+            f"FROM (SELECT {columns} FROM {_KEPT}) GROUP BY ALL"
+        )
     for grid in grids:
         with show_progress(COUNTING):
-            places = [] if isinstance(grid, Cells) else _places_of(grid, request)
-            if fine is not None:
-                counts = fine.on_grid(grid, places, request.rules.select)
-            elif is_packed and (store := records.pack(grid)) is not None:
-                counts = _selected_counts(session, request, own, grid, store)
-                del store
-            else:
-                if is_packed:  # one grid may have too many pairs to be packed
-                    _group_fine(session, request, [grid])
-                counts = _counted_by_engine(session, request, own, grid, places)
+            counts = _counts_on(session, request, own, grid, _UNIT)
         found = [] if counts is None else [counts]
         del counts
         yield found
-
-
-def _count_fine(
-    session: Session,
-    request: ReadRequest,
-    records: PackableRecords,
-    grids: list[Cells | Labels],
-) -> tuple[grid_rollup.FineCounts | None, bool]:
-    """Count on the finest of some grids; return the counts, if few, and whether by packing.
-
-    Too many counts are in the engine's table if they were not packed, and else are made anew.
-    """
-    unit = tuple(aggregation.unit_keys(request.rules.privacy_unit))
-    finest = finest_of(grids)
-    # Few records have few counts, and the engine's own grouping is as quick.
-    if finest is not None and records.n_records > grid_rollup.MOST_COUNTS:
-        if len(grids) == 1:
-            return None, True
-        store = records.pack(finest)
-        if store is not None:
-            is_few = store.packed.unit.size <= grid_rollup.MOST_COUNTS
-            return grid_rollup.FineCounts(fine_table(store), unit) if is_few else None, True
-    _group_fine(session, request, grids)
-    return _few_counts(session, unit), False
-
-
-def _group_fine(session: Session, request: ReadRequest, grids: list[Cells | Labels]) -> None:
-    """Count by all labels, or in slots that divide every requested timeslot, by the engine."""
-    grouping = fine_keys(session, request, grids)
-    columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.items())
-    session.run(
-        f"CREATE OR REPLACE TEMP TABLE {FINE} AS SELECT {', '.join(grouping)}, count(*) AS n "
-        f"FROM (SELECT {columns} FROM {_KEPT}) GROUP BY ALL"
-    )
-
-
-def _few_counts(session: Session, unit: tuple[str, ...]) -> grid_rollup.FineCounts | None:
-    """Return the fine counts of the engine's table; None if they are too many for memory."""
-    if int(str(session.rows(f"SELECT count(*) FROM {FINE}")[0][0])) > grid_rollup.MOST_COUNTS:
-        return None
-    return grid_rollup.FineCounts(session.arrow(f"SELECT * FROM {FINE}"), unit)
 
 
 def metadata_on_grids(
@@ -199,16 +170,9 @@ def metadata_on_grids(
     grids: Sequence[Cells | Labels],
 ) -> dict[Cells | Labels, PublicMetadata | None]:
     """Return the public metadata on grids of one fine count; None without a cell."""
-    fine = _few_counts(session, tuple(aggregation.unit_keys(request.rules.privacy_unit)))
-    found = {}
-    for grid in grids:
-        places = [] if isinstance(grid, Cells) else _places_of(grid, request)
-        if fine is None:
-            counts = _counted_by_engine(session, request, facts, grid, places)
-        else:
-            counts = fine.on_grid(grid, places, request.rules.select)
-        found[grid] = None if counts is None else _metadata(request, facts, counts)
-    return found
+    unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
+    found = {grid: _counts_on(session, request, facts, grid, unit) for grid in grids}
+    return {g: None if c is None else _metadata(request, facts, c) for g, c in found.items()}
 
 
 def _metadata(request: ReadRequest, facts: PublicMetadata, counts: GridCounts) -> PublicMetadata:
@@ -226,30 +190,26 @@ def _metadata(request: ReadRequest, facts: PublicMetadata, counts: GridCounts) -
     )
 
 
-def _counted_by_engine(
+def _counts_on(
     session: Session,
     request: ReadRequest,
     own: PublicMetadata,
     grid: Cells | Labels,
-    places: Sequence[str],
+    unit: dict[str, str],
 ) -> GridCounts | None:
-    """Return the counts on a grid, added up by the engine; None without a cell."""
-    unit = {name: name for name in aggregation.unit_keys(request.rules.privacy_unit)}
+    """Return the counts on a grid, added up from the fine ones; None without a cell."""
     if isinstance(grid, Cells):
         cell = {"hexagon": "hexagon"}
         if grid.seconds is not None:
             # `base` is shifted by a day, as whole-number division rounds towards zero.
             cell["slot"] = aggregation.slot("(base - 86400)", grid)
     else:
-        cell = {f"label{i}": place for i, place in enumerate(places)}
-    grouping = aggregation.GroupKeys(cell, unit)
-    columns = ", ".join(f"{expression} AS {name}" for name, expression in grouping.all.items())
-    session.run(
-        f"CREATE OR REPLACE TEMP TABLE {aggregation.PAIRS} AS SELECT "
-        f"{', '.join(grouping.all)}, CAST(sum(n) AS BIGINT) AS n "
-        f"FROM (SELECT {columns}, n FROM {FINE}) GROUP BY ALL"
-    )
-    counts = _selected_counts(session, request, own, grid, PairTable(session, grouping))
+        cell = {f"label{i}": place for i, place in enumerate(_places_of(grid, request))}
+    keys = aggregation.GroupKeys(cell, unit)
+    columns = ", ".join(f"{expression} AS {name}" for name, expression in keys.all.items())
+    rules = replace(request.rules, cells=grid, terms=())
+    pairs = add_up(session, f"(SELECT {columns}, n FROM {FINE})", keys, rules, (), {})
+    counts = _selected_counts(session, request, own, grid, pairs)
     session.run(f"DROP TABLE IF EXISTS {aggregation.PAIRS}")
     return counts
 
@@ -304,11 +264,18 @@ def fine_keys(
     session: Session, request: ReadRequest, grids: list[Cells | Labels]
 ) -> dict[str, str]:
     """Return the keys of the fine count for a group of grids."""
-    keys = aggregation.unit_keys(request.rules.privacy_unit)
+    unit = aggregation.unit_keys(request.rules.privacy_unit)
+    return unit | _fine_places(session, request, grids)
+
+
+def _fine_places(
+    session: Session, request: ReadRequest, grids: list[Cells | Labels]
+) -> dict[str, str]:
+    """Return the keys of the fine count without those of the unit."""
     if isinstance(request.rules.cells, Labels):
-        return keys | {place: place for place in _places(request.rules.cells)}
+        return {place: place for place in _places(request.rules.cells)}
     hexagons = [grid for grid in grids if isinstance(grid, Cells)]
-    return keys | _hexagons(session, hexagons, request.rules.clock)
+    return _hexagons(session, hexagons, request.rules.clock)
 
 
 def _fine(grid: Cells | Labels) -> tuple[int, str | None] | None:

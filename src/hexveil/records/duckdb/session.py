@@ -20,7 +20,7 @@ from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.work_share import is_work_shown
 from hexveil.records.duckdb import interruptible_queries
-from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
+from hexveil.records.duckdb.hexagon_table import HexagonTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -98,7 +98,7 @@ class Session:
             opened.callback(self._connection.close)
             # Only now is the session responsible: a failure above closes what was opened.
             self._close = opened.pop_all().close
-        self._pixels: dict[int, PixelLookup] = {}
+        self._tables: dict[int, HexagonTable] = {}
         self._functions: set[str] = set()
         self._streams: list[RecordStream] = []
         self.advice = ""
@@ -140,7 +140,7 @@ class Session:
             double = duckdb.sqltypes.DOUBLE
             self._connection.create_function(
                 name,
-                self.pixels(resolution).of_places,
+                self.hexagon_table(resolution).of_places,
                 [double, double],
                 duckdb.sqltypes.UBIGINT,
                 type=PythonUDFType.ARROW,
@@ -157,9 +157,9 @@ class Session:
             )
             self._functions.add(name)
 
-    def pixels(self, resolution: int) -> PixelLookup:
+    def hexagon_table(self, resolution: int) -> HexagonTable:
         """Return the table of hexagons that this session has at a resolution."""
-        return self._pixels.setdefault(resolution, PixelLookup(resolution))
+        return self._tables.setdefault(resolution, HexagonTable(resolution))
 
     def run(self, query: str) -> None:
         """Run a statement."""

@@ -4,7 +4,7 @@ An entry is two files: `<key>.entry`, its public head as JSON, and `<token>.pair
 Parquet, which the head names and whose SHA-256 it holds. The table is there before its head is,
 so a head stands for a whole entry. Neither name ends like a file of records, and neither says
 anything about one. Heads that cannot be read, and tables that are not what their head says, count
-as not there. Packs of several entries are beside them (`merged_packs`).
+as not there.
 
 An entry holds for a file as its holder declared it: path, declared version and size. Another size
 under one version is refused. A file that was merely touched is read again: copying changes the
@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hexveil.base import atomic_files, private_folder
 from hexveil.base.errors import InputError, StorageError
-from hexveil.records.sources.merged_packs import KEPT, PACK, PACK_TABLE, MergedPack, read_pack
 from hexveil.records.sources.sealed_files import digest_of, hash_terms, read_sealed, seal
 from hexveil.records.sources.source_files import (
     Files,
@@ -40,7 +39,7 @@ from hexveil.records.sources.versions import Versions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-FORMAT = 4
+FORMAT = 5
 """To be raised whenever equal queries make other tables, or a head has other fields."""
 HEAD, TABLE = ".entry", ".pairs"
 CACHE_CHANGED = "the cache folder was changed by somebody else while it was read; run again."
@@ -261,13 +260,13 @@ class CacheFolder:
         status = [(path, self._head(path)) for path in heads]
         return [e for path, e in status if e is not None and path.name == e.key + HEAD]
 
-    def is_intact(self, entry: CacheEntry | MergedPack) -> bool:
-        """Return whether the table of an entry or a pack matches its head."""
+    def is_intact(self, entry: CacheEntry) -> bool:
+        """Return whether the table of an entry matches its head."""
         # Read to its end: a table cut short by a full disk or a copy would lose users in silence.
         return not entry.table or digest_of(self._folder / entry.table) == entry.digest
 
-    def table(self, entry: CacheEntry | MergedPack) -> str:
-        """Return the path of the table of an entry or a pack."""
+    def table(self, entry: CacheEntry) -> str:
+        """Return the path of the table of an entry."""
         return str(self._folder / entry.table)
 
     def put(self, entry: CacheEntry, write: Callable[[str], None] | None) -> CacheEntry:
@@ -275,8 +274,19 @@ class CacheFolder:
 
         What it replaces is removed. If another process was faster, its entry stands.
         """
-        with _translate_errors("written"), self._locked_with_table(write, TABLE) as (table, digest):
-            return self._settle(replace(entry, table=table, digest=digest))
+        with _translate_errors("written"), contextlib.ExitStack() as cleanup:
+            lock = atomic_files.exclusive_lock(self._folder)
+            if write is None:
+                cleanup.enter_context(lock)
+                return self._settle(entry)
+            # A new name each time: another process may be reading the table that this one replaces.
+            table = self._folder / (secrets.token_hex(16) + TABLE)
+            with atomic_files.file(table, mode=0o600) as temporary:
+                write(str(temporary))
+                digest = digest_of(temporary) or ""
+                # Before the table has its name: no other process takes it for an orphan.
+                cleanup.enter_context(lock)
+            return self._settle(replace(entry, table=table.name, digest=digest))
 
     @contextlib.contextmanager
     def workplace(self) -> Iterator[Path]:
@@ -310,55 +320,8 @@ class CacheFolder:
         self._clean(stands)
         return stands
 
-    def packs(self, query: str) -> list[MergedPack]:
-        """Return the packs of a query that have readable heads, the last made first."""
-        with _translate_errors("read"):
-            heads = [p for p in self._folder.iterdir() if p.name.endswith(PACK)]
-            heads.sort(key=lambda path: (-path.stat().st_mtime_ns, path.name))
-        found = [read_pack(path) for path in heads]
-        return [pack for pack in found if pack is not None and pack.query == query]
-
-    def put_pack(self, pack: MergedPack, write: Callable[[str], None]) -> MergedPack:
-        """Store a pack with the table that `write` writes to a path; return it.
-
-        Of the query, only the packs that were made last are kept.
-        """
-        with (
-            _translate_errors("written"),
-            self._locked_with_table(write, PACK_TABLE) as (table, digest),
-        ):
-            pack = replace(pack, table=table, digest=digest)
-            earlier = [one for one in self.packs(pack.query) if one.head != pack.head]
-            for older in earlier[KEPT - 1 :]:
-                (self._folder / older.head).unlink(missing_ok=True)
-                (self._folder / older.table).unlink(missing_ok=True)
-            # After the table is durable, as heads of entries are.
-            atomic_files.write(self._folder / pack.head, pack.sealed(), mode=0o600)
-        return pack
-
-    @contextlib.contextmanager
-    def _locked_with_table(
-        self, write: Callable[[str], None] | None, ending: str
-    ) -> Iterator[tuple[str, str]]:
-        """Write a table and lock the folder before the table has its name; yield name and digest.
-
-        Both are "" without a table.
-        """
-        with contextlib.ExitStack() as cleanup:
-            if write is None:
-                cleanup.enter_context(atomic_files.exclusive_lock(self._folder))
-                yield "", ""
-                return
-            # A new name each time: another process may be reading the table that this one replaces.
-            table = self._folder / (secrets.token_hex(16) + ending)
-            with atomic_files.file(table, mode=0o600) as temporary:
-                write(str(temporary))
-                digest = digest_of(temporary) or ""
-                cleanup.enter_context(atomic_files.exclusive_lock(self._folder))
-            yield table.name, digest
-
     def _clean(self, entry_kept: CacheEntry) -> None:
-        """Remove superseded entries, their packs, orphaned tables. Only under the lock."""
+        """Remove superseded entries and orphaned tables. Only under the lock."""
         kept = [entry_kept]
         for path in list(self._folder.iterdir()):
             if path.name.endswith(HEAD) and path.name != entry_kept.key + HEAD:
@@ -367,17 +330,10 @@ class CacheFolder:
                     path.unlink(missing_ok=True)
                 else:
                     kept.append(head)
-        referenced, digests = {head.table for head in kept}, {head.digest for head in kept}
-        for path in list(self._folder.iterdir()):
-            if path.name.endswith(PACK):
-                pack = read_pack(path)
-                if pack is None or not digests.issuperset(pack.members):
-                    path.unlink(missing_ok=True)
-                else:
-                    referenced.add(pack.table)
+        referenced = {head.table for head in kept}
         for path in list(self._folder.iterdir()):
             # Under the lock no other process is between its table and its head.
-            if path.name.endswith((TABLE, PACK_TABLE)) and path.name not in referenced:
+            if path.name.endswith(TABLE) and path.name not in referenced:
                 path.unlink(missing_ok=True)
         atomic_files.remove_stale(self._folder)
 

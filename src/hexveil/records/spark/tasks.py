@@ -26,7 +26,7 @@ from hexveil.records.bin_number import bin_number
 from hexveil.records.duckdb import aggregation, record_repeats
 from hexveil.records.duckdb.formats.delimited_text import TextStream
 from hexveil.records.duckdb.formats.parquet_files import unpack_file
-from hexveil.records.duckdb.hexagons.pixel_lookup import PixelLookup
+from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
 from hexveil.records.sources.memory_tables import readable_batch
@@ -101,14 +101,14 @@ class _Session(Session):
         # Spark runs a task per core itself.
         super().__init__(memory, threads=1)
 
-    def pixels(self, resolution: int) -> PixelLookup:
+    def hexagon_table(self, resolution: int) -> HexagonTable:
         """Return the table of hexagons at a resolution, which outlives the task."""
-        if resolution not in _LOOKUPS:
-            _LOOKUPS[resolution] = PixelLookup(resolution)
-        return _LOOKUPS[resolution]
+        if resolution not in _TABLES:
+            _TABLES[resolution] = HexagonTable(resolution)
+        return _TABLES[resolution]
 
 
-_LOOKUPS: dict[int, PixelLookup] = {}
+_TABLES: dict[int, HexagonTable] = {}
 
 
 def is_text(key: str) -> bool:

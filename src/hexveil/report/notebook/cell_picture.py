@@ -1,8 +1,9 @@
-"""Content of a picture of released cells, whichever library draws it.
+"""Content of a picture of released cells: one column in one slot, of either privacy model.
 
-A picture shows one column in one slot: hexagons as outlines on one projection, which is the same
-for all slots; labels as numbers with intervals. The colour scale is that of all slots, so that
-pictures of two slots can be compared. Everything comes from the released table and its manifest.
+Hexagons are outlines on one projection, which is the same for all slots; labels are numbers with
+intervals. The colour scale is that of all slots, so that pictures of two slots can be compared.
+Everything comes from the released table and its manifest: which cells of a map with private
+presence are open was decided by noisy numbers.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.geography.projection import centred_projection, unwrapped_rings
-from hexveil.report.payload import round_ends, slot_text
+from hexveil.report.manifest_view import RANGE, column_prefixes
+from hexveil.report.payload import colour_ends, slot_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
+    from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.report.manifest_view import ManifestView
 
 
@@ -38,23 +38,6 @@ GRADES = ("caution", CUT_OFF, NOISE)
 """Grades that a legend explains."""
 _GRADED = ("noisy", "raw", "estimate", "smoothed")
 """Keys of columns whose cells have a quality."""
-
-
-@dataclass(frozen=True)
-class PlottedColumn:
-    """Column of a release, and the statistic that it belongs to.
-
-    Attributes
-    ----------
-    name : str
-        Name in the table.
-    statistic, key : str
-        "mean" and "raw" of `mean_raw`; two empty texts for public counts.
-    """
-
-    name: str
-    statistic: str = ""
-    key: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +81,7 @@ class CellPicture(ReadOnlyArrays):
         return bool((self.low < self.high).any())
 
     @property
-    def lies_above(self) -> NDArray[np.bool_]:
+    def lies_above(self) -> Bools:
         """Whether the longer side of each cell's interval is above its number, for cells cut off.
 
         Shape (n_cells,).
@@ -107,7 +90,7 @@ class CellPicture(ReadOnlyArrays):
 
 
 def picture_of(
-    table: pa.Table, view: ManifestView, column: PlottedColumn, slot: str | None = None
+    table: pa.Table, view: ManifestView, name: str, slot: str | None = None
 ) -> CellPicture:
     """Return the picture of a column in a slot.
 
@@ -116,49 +99,63 @@ def picture_of(
     table : pyarrow.Table
         The released table, without outlines.
     view : ManifestView
-    column : PlottedColumn
-        With numbers.
+    name : str
+        Of a column of numbers.
     slot : str, optional
-        As in the column `slot`; default the one with the most records.
+        As in the column `slot`; default the one with the most records, or the most open cells.
 
     Raises
     ------
     InputError
         If the column has no numbers, or the release does not have the slot.
     """
-    kind = table.schema.field(column.name).type
+    kind = table.schema.field(name).type
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         raise InputError(
-            f"plot draws numbers, and the column {column.name!r} has none; name a statistic or a "
-            "column such as 'records'."
+            f"plot draws numbers, and the column {name!r} has none; name a statistic, such as "
+            f"{view.statistic!r}."
         )
-    if column.statistic:
-        view = replace(view, shown=column.statistic)
-    slot = select_slot(table, slot)
-    rows = rows_of(table, slot)
-    value, low, high = _numbers(table, view, column)
-    quality = _quality(table, column)
-    names = cell_names(table, view)
+    statistic = _statistic_of(name, view)
+    view = replace(view, shown=statistic) if statistic else view
+    value, low, high = _intervals(table, view, name, statistic)
+    grades = _grades(table, view, name, statistic)
+    has_number = ~np.isnan(value)
+    counts = "records" if "records" in table.column_names else ""
+    weights = table[counts].to_numpy() if counts else has_number.astype(np.float64)
+    slot = select_slot(table, slot, weights)
+    rows = _rows_of(table, slot)
+    shown = rows[has_number[rows]]
     is_mapped = "hexagon" in table.column_names
-    outlines, others = outlines_of(table, rows) if is_mapped else (None, ())
+    outlines, others = _outlines_of(table, shown) if is_mapped else (None, ())
+    subject = view.heading if statistic else name.replace("_", " ").capitalize()
+    names = view.cell_names(table)
     picture = CellPicture(
-        title=_title(table, view, column, slot),
-        label=_label(view, column),
-        names=tuple(names[row] for row in rows),
-        value=value[rows],
-        low=low[rows],
-        high=high[rows],
-        quality=tuple(quality[row] for row in rows),
+        title=_title(table, subject, slot, rows.size - shown.size),
+        label=f"{name} ({view.unit_text})" if statistic and view.unit_text else name,
+        names=tuple(names[row] for row in shown),
+        value=value[shown],
+        low=low[shown],
+        high=high[shown],
+        quality=tuple(grades[row] for row in shown),
         # Of all slots: equal colours mean equal numbers in each of them.
-        scale=round_ends(value[_counted(value, quality)]),
+        scale=colour_ends(value, grades),
         outlines=outlines,
         others=others,
     )
-    return picture if is_mapped else as_bars(picture, table["records"].to_numpy()[rows])
+    if is_mapped:
+        return picture
+    unit = counts or ("units" if name == "users" else name)
+    return _as_bars(picture, (weights if counts else value)[shown], unit)
 
 
-def select_slot(table: pa.Table, slot: str | None, weights: Floats | None = None) -> str | None:
-    """Return the slot to draw: the one named, else the one with the most records, or weights.
+def _statistic_of(name: str, view: ManifestView) -> str:
+    """Return the prefix of the statistic that a column belongs to; "" for counts and weights."""
+    known = (*column_prefixes(view.statistics), *RANGE)
+    return next((one for one in known if name == one or name.startswith(f"{one}_")), "")
+
+
+def select_slot(table: pa.Table, slot: str | None, weights: Floats) -> str | None:
+    """Return the slot to draw: the one named, else the one with the largest sum of weights.
 
     None where the release has no slots; InputError if it does not have this one.
     """
@@ -166,10 +163,8 @@ def select_slot(table: pa.Table, slot: str | None, weights: Floats | None = None
         if slot is not None:
             raise InputError("the release has no timeslots; leave slot out.")
         return None
-    slots = np.array(table["slot"].to_pylist())
-    names, position = np.unique(slots, return_inverse=True)
+    names, position = np.unique(np.array(table["slot"].to_pylist()), return_inverse=True)
     if slot is None:
-        weights = table["records"].to_numpy() if weights is None else weights
         return str(names[np.argmax(np.bincount(position, weights))])
     if slot not in names:
         raise InputError(f"the release has no slot {slot!r}; {_suggest(str(slot), names.tolist())}")
@@ -178,60 +173,48 @@ def select_slot(table: pa.Table, slot: str | None, weights: Floats | None = None
 
 def _suggest(name: str, names: Sequence[str]) -> str:
     similar = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    listed = ", ".join(map(repr, names[:MAX_LISTED]))
+    listing = ", ".join(map(repr, names[:MAX_LISTED]))
     if len(names) > MAX_LISTED:
-        listed += f" and {len(names) - MAX_LISTED} more"
-    return f"did you mean {similar[0]!r}?" if similar else f"it has {listed}."
+        listing += f" and {len(names) - MAX_LISTED} more"
+    return f"did you mean {similar[0]!r}?" if similar else f"it has {listing}."
 
 
-def rows_of(table: pa.Table, slot: str | None) -> NDArray[np.int64]:
+def _rows_of(table: pa.Table, slot: str | None) -> Ints:
     """Return the rows of a slot, all rows without slots."""
     if slot is None:
         return np.arange(table.num_rows)
     return np.flatnonzero(np.array(table["slot"].to_pylist()) == slot)
 
 
-def _numbers(
-    table: pa.Table, view: ManifestView, column: PlottedColumn
+def _intervals(
+    table: pa.Table, view: ManifestView, name: str, statistic: str
 ) -> tuple[Floats, Floats, Floats]:
     """Return a column and the ends of its intervals, which are the column where it has none."""
-    value = np.asarray(table[column.name].to_numpy(), dtype=np.float64)
-    match column.key:
-        case "raw":
-            # Where estimates were smoothed, the ends in the table are not about the raw number.
-            low, high = view.bound_limits(table)
-        case "estimate" | "smoothed":
-            low, high = (
-                np.asarray(table[f"{column.statistic}_{end}"].to_numpy(), dtype=np.float64)
-                for end in ("low", "high")
-            )
-        case _:
-            low = high = value
-    return value, low, high
+
+    def column(of: str) -> Floats:
+        return np.asarray(table[of].to_numpy(), dtype=np.float64)
+
+    value, key = column(name), name.removeprefix(f"{statistic}_")
+    low = high = value
+    if f"{name}_low" in table.column_names:
+        low, high = column(f"{name}_low"), column(f"{name}_high")
+    elif statistic and key == "raw":
+        # Where estimates were smoothed, the ends in the table are not about the raw number.
+        low, high = view.bound_limits(table)
+    elif statistic and key in ("estimate", "smoothed") and view.estimator(table):
+        low, high = column(f"{statistic}_low"), column(f"{statistic}_high")
+    return value, np.where(np.isnan(low), value, low), np.where(np.isnan(high), value, high)
 
 
-def _quality(table: pa.Table, column: PlottedColumn) -> list[str]:
-    if column.key not in _GRADED:
-        return ["good"] * table.num_rows
-    return [str(grade) for grade in table[f"{column.statistic}_quality"].to_pylist()]
+def _grades(table: pa.Table, view: ManifestView, name: str, statistic: str) -> list[str]:
+    """Return the quality of each cell: "good" of columns that do not estimate the statistic."""
+    is_graded = name == statistic
+    if statistic and view.estimator(table):
+        is_graded = name.removeprefix(f"{statistic}_") in _GRADED
+    return view.grades(table) if is_graded else ["good"] * table.num_rows
 
 
-def _counted(value: Floats, quality: list[str]) -> NDArray[np.bool_]:
-    """Return the cells that make the colour scale: noise would stretch it."""
-    is_signal = np.array(quality) != NOISE
-    return is_signal if is_signal.any() else np.ones(value.shape, dtype=np.bool_)
-
-
-def cell_names(table: pa.Table, view: ManifestView) -> list[str]:
-    """Return the hexagon or the labels of each row."""
-    columns = ("hexagon",) if "hexagon" in table.column_names else view.label_columns or ("cell",)
-    texts = [[str(text) for text in table[name].to_pylist()] for name in columns]
-    return [" \u00b7 ".join(parts) for parts in zip(*texts, strict=True)]
-
-
-def outlines_of(
-    table: pa.Table, rows: NDArray[np.int64]
-) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+def _outlines_of(table: pa.Table, rows: Ints) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     """Return the outlines of these rows, and those of hexagons in other rows alone."""
     hexagons = table["hexagon"].to_pylist()
     # Of all slots: a projection of some hexagons would move the others.
@@ -247,40 +230,29 @@ def outlines_of(
     return tuple(corners[name] for name in present), tuple(corners[name] for name in absent)
 
 
-def _title(table: pa.Table, view: ManifestView, column: PlottedColumn, slot: str | None) -> str:
-    return title_of(table, view.heading if column.statistic else column.name.capitalize(), slot)
+def _title(table: pa.Table, subject: str, slot: str | None, n_closed: int) -> str:
+    """Return the title of a picture: its statistic, its slot and the number of closed cells."""
+    title = subject
+    if slot is not None:
+        row = table["slot"].to_pylist().index(slot)
+        end = str(table["slot_end"][row].as_py()) if "slot_end" in table.column_names else ""
+        title += f", {slot_text(slot, end)}"
+    cells = "1 cell" if n_closed == 1 else f"{n_closed:,} cells"
+    grey = ": grey" if "hexagon" in table.column_names else ""
+    return f"{title} ({cells} closed{grey})" if n_closed else title
 
 
-def title_of(table: pa.Table, subject: str, slot: str | None) -> str:
-    """Return the title of a picture: its statistic and its slot."""
-    if slot is None:
-        return subject
-    row = table["slot"].to_pylist().index(slot)
-    end = str(table["slot_end"][row].as_py()) if "slot_end" in table.column_names else ""
-    return f"{subject}, {slot_text(slot, end)}"
-
-
-def _label(view: ManifestView, column: PlottedColumn) -> str:
-    if not column.statistic:
-        return column.name
-    unit = f" ({view.unit_text})" if view.unit_text else ""
-    return f"{column.name}{unit}"
-
-
-def as_bars(
-    picture: CellPicture, records: NDArray[np.int64] | Floats, most: str = "records"
-) -> CellPicture:
+def _as_bars(picture: CellPicture, counts: Floats, unit: str) -> CellPicture:
     """Return the picture with its largest numbers first, and with no more cells than are read.
 
-    Kept are the cells with the most records, or the most of what `most` names.
+    Kept are the cells with the largest counts, of what `unit` names.
     """
-    n_cells = picture.value.size
-    title = picture.title
+    n_cells, title = picture.value.size, picture.title
     # Stable, so that equal input gives an equal picture.
-    rows = np.sort(np.argsort(-records, kind="stable")[:MAX_BARS])
+    rows = np.sort(np.argsort(-counts, kind="stable")[:MAX_BARS])
     rows = rows[np.argsort(-picture.value[rows], kind="stable")]
     if n_cells > MAX_BARS:
-        title += f" ({MAX_BARS} of {n_cells:,} cells, those with most {most})"
+        title += f" ({MAX_BARS} of {n_cells:,} cells, those with most {unit})"
     return replace(
         picture,
         title=title,

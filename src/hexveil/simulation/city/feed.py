@@ -16,8 +16,7 @@ from hexveil.base.arrays import Bools, Ints
 from hexveil.simulation.city import fleet, motion
 from hexveil.simulation.city.fleet import Duties, Ground, Runs
 from hexveil.simulation.city.motion import Drive
-from hexveil.simulation.city.routes import OUT, UP
-from hexveil.simulation.city.streets import to_degrees
+from hexveil.simulation.city.streets import OUT, UP, to_degrees
 
 TIMEZONE, OFFSET = "Asia/Kolkata", 19_800
 """Of the city, and its seconds ahead of UTC, all year."""

@@ -15,8 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hexveil.base.arrays import Bools, Floats, Ints
-from hexveil.simulation.city.routes import DOWN, HOME_FROM_FIRST, HOME_FROM_LAST, OUT, Network
-from hexveil.simulation.city.streets import Streets
+from hexveil.simulation.city.streets import (
+    DOWN,
+    HOME_FROM_FIRST,
+    HOME_FROM_LAST,
+    OUT,
+    Network,
+    Streets,
+)
 
 DOUBLE, SINGLE, RUSH, LIGHT = range(4)
 """How much a bus works: two shifts a day, one, the rush hours, a few hours now and then."""

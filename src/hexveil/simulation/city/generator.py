@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.simulation.city import feed, fleet, routes, streets, writing
+from hexveil.simulation import writing
+from hexveil.simulation.city import feed, fleet, streets
 from hexveil.simulation.city.fleet import Ground
 from hexveil.simulation.city.motion import street_factors
 
@@ -75,9 +76,9 @@ class City:
             ("days", 1, MOST_DAYS),
             ("seed", 0, 2**63 - 1),
         ):
-            _check_integer(name, getattr(self, name), minimum, maximum)
+            writing.check_integer(name, getattr(self, name), minimum, maximum)
         # The class is frozen, and callers may write dates and intervals as text.
-        object.__setattr__(self, "start", _date(self.start))
+        object.__setattr__(self, "start", writing.to_date(self.start))
         object.__setattr__(self, "interval", _interval(self.interval))
 
     @property
@@ -106,8 +107,8 @@ class City:
 
     def batch(self, day: int, block: int) -> pa.RecordBatch:
         """Return the records of one day, from 0, of one block of buses, from 0."""
-        _check_integer("day", day, 0, self.days - 1)
-        _check_integer("block", block, 0, self.n_batches // self.days - 1)
+        writing.check_integer("day", day, 0, self.days - 1)
+        writing.check_integer("block", block, 0, self.n_batches // self.days - 1)
         return self._batch(day, block, self._streets_on(day))
 
     def write(self, path: str | Path, *, progress: Callable[[float], None] | None = None) -> int:
@@ -128,7 +129,11 @@ class City:
             If the file cannot be written; then nothing of it stays.
         """
         tell = progress or (lambda _: None)
-        return writing.write(Path(path), self.batches(), lambda done: tell(done / self.n_batches))
+        return writing.write(
+            Path(path),
+            (feed.SCHEMA, self.batches()),
+            lambda done: tell(done / self.n_batches),
+        )
 
     def streets_geojson(self) -> dict[str, Any]:
         """Return every street as a line, as GeoJSON, to draw beneath a map."""
@@ -141,7 +146,7 @@ class City:
     def _ground(self) -> Ground:
         generator = self._generator(_GROUND)
         laid = streets.lay(self.users, generator)
-        network = routes.draw(laid, self.users, generator)
+        network = streets.draw(laid, self.users, generator)
         return Ground(laid, network, fleet.buy(network, self.users, generator))
 
     def _streets_on(self, day: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -151,7 +156,7 @@ class City:
         self, day: int, block: int, today: np.ndarray[Any, np.dtype[np.float32]]
     ) -> pa.RecordBatch:
         users = slice(block * self.block, min((block + 1) * self.block, self.users))
-        days = _date(self.start).toordinal() - dt.date(1970, 1, 1).toordinal() + day
+        days = writing.to_date(self.start).toordinal() - dt.date(1970, 1, 1).toordinal() + day
         sheet = feed.Sheet(users, day, days * 86_400 - feed.OFFSET, int(self.interval))
         return feed.records(self._ground, sheet, today, self._generator(_RECORDS, day, block))
 
@@ -160,25 +165,6 @@ class City:
             # Spawned keys give independent streams, whatever the order in which they are used.
             np.random.SFC64(np.random.SeedSequence(self.seed, spawn_key=key))
         )
-
-
-def _check_integer(name: str, number: object, minimum: int, maximum: int) -> None:
-    is_integer = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-    if not is_integer or not minimum <= int(number) <= maximum:  # type: ignore[call-overload]
-        raise InputError(
-            f"{name} must be a whole number from {minimum} to {maximum}, got {number!r}."
-        )
-
-
-def _date(date: str | dt.date) -> dt.date:
-    """Return a date, given as one or as text; refuse one that no reader of records takes."""
-    try:
-        day = date if isinstance(date, dt.date) else dt.date.fromisoformat(date)
-        if 1971 <= day.year <= 2080:
-            return dt.date(day.year, day.month, day.day)
-    except (TypeError, ValueError):
-        pass
-    raise InputError(f"start must be a date from 1971 to 2080, as 2024-01-01, got {date!r}.")
 
 
 def _interval(interval: str | int) -> int:

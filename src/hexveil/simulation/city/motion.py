@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.simulation.city import fleet
 from hexveil.simulation.city.fleet import HOUR, Duties, Ground, Runs
-from hexveil.simulation.city.routes import DOWN, Legs
+from hexveil.simulation.city.streets import DOWN, Legs
 
 RUSH_HOURS = np.interp(
     np.arange(48) % 24,

@@ -1,10 +1,12 @@
-"""Files of a folder from anybody: regular, complete, as in their receipt, and signed."""
+"""Files of a folder from anybody: its manifest by the schema, its receipt, its signature."""
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing import receipt, signing
+from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.verification.files import untrusted_files
 
 if TYPE_CHECKING:
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+MAX_PROBLEMS = 30
+MAX_MANIFEST_PARTS = 20_000
+"""Lists, objects, names and numbers that a manifest has beside its cells, at most."""
 NOT_SIGNED = (
     "none: the folder does not show who made it. Whoever changed its files could have written its "
     "receipt anew."
@@ -128,3 +133,40 @@ def read_json(path: Path) -> tuple[Json, str]:
     return (
         (content, "") if isinstance(content, dict) else ({}, f"{path.name} is not a JSON object.")
     )
+
+
+def check_schema(manifest: Json, rules: Json) -> Iterator[str]:
+    """Yield the places where a manifest breaks its schema."""
+    version = manifest.get("schema_version")
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        is_number = isinstance(version, int) and abs(version) < 10**9
+        yield (
+            f"manifest.json has schema version {version if is_number else 'unknown'}, and this "
+            f"program reads {SCHEMA_VERSION}; use the version of hexveil that it names."
+        )
+        return
+    # The schema checks one cell after the other, but everything else at once: its size is limited
+    # first.
+    beside_cells = [section for key, section in manifest.items() if key != "cells"]
+    if _has_more_parts(beside_cells, MAX_MANIFEST_PARTS):
+        yield "manifest.json contains more beside its cells than a release does."
+        return
+    from jsonschema import Draft202012Validator  # noqa: PLC0415  only checking needs it
+
+    for error in itertools.islice(Draft202012Validator(rules).iter_errors(manifest), MAX_PROBLEMS):
+        place = "/".join(map(str, error.absolute_path)) or "its top"
+        yield f"manifest.json breaks its schema at {place} ({error.validator})."
+
+
+def _has_more_parts(value: Any, limit: int) -> bool:  # noqa: ANN401  JSON
+    """Return whether JSON has more parts than that."""
+    # A stack instead of recursion: a stranger's JSON can nest deeply.
+    waiting, count = [value], 0
+    while waiting and count <= limit:
+        item = waiting.pop()
+        count += 1
+        if isinstance(item, dict):
+            waiting.extend(itertools.islice(item.values(), limit + 1))
+        elif isinstance(item, list):
+            waiting.extend(itertools.islice(item, limit + 1))
+    return count > limit

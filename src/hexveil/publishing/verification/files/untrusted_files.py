@@ -26,10 +26,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.presence.shape_table import is_shape_column
 from hexveil.publishing.verification.files.parquet_pages import Chunk, parse_footer, read_pages
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 MEGABYTE = 10**6
@@ -52,6 +52,11 @@ MAX_OUTLINE = 256
 ENCODINGS = {0, 2, 3, 8}
 """Plain, by dictionary, and in runs: what pyarrow writes; others can repeat texts endlessly."""
 _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+TIME = pa.timestamp("s", tz="UTC")
+TYPES = {"geometry": pa.binary(), "starts_at_utc": TIME}
+"""Types of columns of every release that are no texts."""
 
 
 class ImplausibleError(ValueError):
@@ -141,9 +146,7 @@ def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def read_table(
-    path: Path, rows: int, texts: int, model: str = "", numbers: frozenset[str] = frozenset()
-) -> pa.Table:
+def read_table(path: Path, rows: int, texts: int, types: Mapping[str, pa.DataType]) -> pa.Table:
     """Return the table of a Parquet file that has so many rows.
 
     Parameters
@@ -152,10 +155,8 @@ def read_table(
     rows : int
     texts : int
         Bytes that all its texts together take at most.
-    model : str
-        "presence" for a release with private presence, whose columns have other types.
-    numbers : frozenset of str
-        Further columns of numbers: those of quantiles, shares and histograms.
+    types : mapping of str to DataType
+        Types of columns that are no texts, beside outlines and times.
 
     Raises
     ------
@@ -168,7 +169,7 @@ def read_table(
         file.seek(0)
         source = pa.PythonFile(file, mode="r")
         read = pa.parquet.ParquetFile(source, read_dictionary=_text_columns(source))
-        _check_columns(read.schema_arrow, model, numbers)
+        _check_columns(read.schema_arrow, {**TYPES, **types})
         table = read.read(use_threads=False)
     table.validate(full=True)
     # Texts stay indexes until their total length is known.
@@ -198,61 +199,16 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _check_columns(schema: pa.Schema, model: str, numbers: frozenset[str]) -> None:
+def _check_columns(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> None:
     if len(set(schema.names)) < len(schema.names):
         raise ImplausibleError("has a column twice")
     for field in schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        is_number = field.name in numbers
-        expected = pa.float64() if is_number else expected_type(field.name, model)
-        if (kind.id if expected == TIME else kind) != (
-            expected.id if expected == TIME else expected
-        ):
+        # Label columns can have any name, and are texts.
+        expected = types.get(field.name, pa.string())
+        # Parquet has no seconds.
+        if kind.id != expected.id if expected == TIME else kind != expected:
             raise ImplausibleError(f"has a column {field.name!r} of type {kind}, not {expected}")
-
-
-TIME = pa.timestamp("s", tz="UTC")
-PRIVATE_PRESENCE = {
-    "is_open": pa.bool_(),
-    **{
-        f"{name}{end}": pa.float64()
-        for name in ("mean", "weight", "users")
-        for end in ("", "_low", "_high", "_noisy")
-    },
-    "balance_noisy": pa.float64(),
-    **{name: pa.float64() for name in ("mean_centre", "mean_range_low", "mean_range_high")},
-}
-"""Columns of releases with private presence that are no texts."""
-_STATISTICS = ("mean_", "variance_", "sd_")
-
-
-def expected_type(column: str, model: str = "") -> pa.DataType:
-    """Return the type of a release's column of this name.
-
-    Examples
-    --------
-    >>> [str(expected_type(name)) for name in ("users", "mean_raw", "mean_quality", "route")]
-    ['int64', 'double', 'string', 'string']
-    """
-    if model == "presence" and column in PRIVATE_PRESENCE:
-        return PRIVATE_PRESENCE[column]
-    if model == "presence" and is_shape_column(column):
-        return pa.float64()
-    if column in {"users", "records"} and model != "presence":
-        return pa.int64()
-    if column == "geometry":
-        return pa.binary()
-    if column == "starts_at_utc":
-        return TIME
-    # Label columns can have any name, and are texts.
-    number = column.startswith(_STATISTICS) and column.partition("_")[2] in NUMBERS
-    return pa.float64() if number else pa.string()
-
-
-NUMBERS = {
-    *("noisy", "raw", "scale", "bias", "error", "bound95", "low", "high"),
-    *("estimate", "expected_error", "smoothed"),
-}
 
 
 def _check_pages(file: BinaryIO, data: bytes, rows: int, texts: int) -> None:

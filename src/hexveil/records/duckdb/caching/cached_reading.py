@@ -22,10 +22,9 @@ from hexveil.base.work_share import READING, part_of_work
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.caching.cache_query import VIEW, CacheQuery
 from hexveil.records.duckdb.caching.file_groups import GroupedFiles, add_left_out, time_span
-from hexveil.records.duckdb.counting import CountResult, PairCounts, count_records
-from hexveil.records.duckdb.expressions import literal
-from hexveil.records.duckdb.packing.cached_sums import CachedSums
-from hexveil.records.duckdb.pair_store import PackedPairStore, PairTable
+from hexveil.records.duckdb.counting import CountResult, PairCounts, add_up, count_records
+from hexveil.records.duckdb.expressions import file_list, literal
+from hexveil.records.duckdb.pair_store import PairTable
 from hexveil.records.duckdb.validation import UNPARSABLE
 from hexveil.records.feasible_sums import LARGEST_SUM
 from hexveil.records.sources.cache import (
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hexveil.records.duckdb.caching.file_groups import FileGroup
-    from hexveil.records.duckdb.packing.unpacking import PackedPairs
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
@@ -129,29 +127,13 @@ class _CachedReading:
         """Return the counts of all records; create the table of pairs."""
         self._show_records(self._source.paths)
         groups = self._grouped.groups()
-        known = [self._grouped.known(group) for group in groups]
-        entered = zip(groups, known, strict=True)
-        packed = self._sums.choose(
-            [e for g, e in entered if e is not None and not g.outside], self._entries
-        )
-        entries = self._entered(groups, known, packed)
+        entries = [self._entered(group) for group in groups]
         left_out = add_left_out(groups, entries)
         # Files outside of the dates give counts of rejects, and no pairs.
         used = [e for g, e in zip(groups, entries, strict=True) if not g.outside]
-        merged = self._merged(used, left_out)
-        if merged is None:
-            # The engine reads the tables themselves: those that a pack stood for are checked now.
-            self._sums.forget_pack()
-            entries = self._entered(groups, entries, set())
-            used = [e for g, e in zip(groups, entries, strict=True) if not g.outside]
-            with _refuse_changes():
-                self._group([self._store.table(entry) for entry in used if entry.table])
-        grouping = self._query.grouping
-        pairs = (
-            PairTable(self._session, grouping)
-            if merged is None
-            else PackedPairStore(self._session, grouping, merged)
-        )
+        with _refuse_changes():
+            tables = [self._store.table(entry) for entry in used if entry.table]
+            pairs = self._added_up(tables, left_out)
         self._show_records(self._source.paths)
         paths = [path for group in groups if not group.outside for path in group.paths]
         # Of used files alone: the release of one day keeps its identity when files of others are
@@ -184,28 +166,13 @@ class _CachedReading:
 
     # Entries, found or made.
 
-    def _entered(
-        self,
-        groups: Sequence[FileGroup],
-        known: Sequence[CacheEntry | None],
-        packed: set[str],
-    ) -> list[CacheEntry]:
-        """Return a whole entry of each group: of those without one, the records are read."""
-        return [
-            entry
-            if entry is not None and self._is_whole(group, entry, packed)
-            else self._filled(group)
-            for group, entry in zip(groups, known, strict=True)
-        ]
-
-    def _is_whole(self, group: FileGroup, entry: CacheEntry, packed: set[str]) -> bool:
-        """Return whether the needed files of an entry are unchanged."""
-        return group.outside or entry.digest in packed or self._store.is_intact(entry)
-
-    @cached_property
-    def _sums(self) -> CachedSums:
-        query = self._query
-        return CachedSums(self._session, self._store, query.hash, query.grouping, query.n_bins)
+    def _entered(self, group: FileGroup) -> CacheEntry:
+        """Return the whole entry of a group: without one, its records are read."""
+        known = self._grouped.known(group)
+        # Of files outside of the dates only the counts are needed.
+        if known is not None and (group.outside or self._store.is_intact(known)):
+            return known
+        return self._filled(group)
 
     def _filled(self, group: FileGroup) -> CacheEntry:
         """Read the records of a group and return its new entry."""
@@ -241,7 +208,9 @@ class _CachedReading:
             f"CAST({aggregation.TOTAL} AS BIGINT) AS {aggregation.TOTAL}",
         ]
         if self._query.squares:
-            names.append(f"CAST({aggregation.SQUARES} AS DECIMAL(38, 0)) AS {aggregation.SQUARES}")
+            # Where a sum exceeds 64 bits, no sums of squares are used.
+            exact = f"coalesce(TRY_CAST({aggregation.SQUARES} AS BIGINT), 0)"
+            names.append(f"{exact} AS {aggregation.SQUARES}")
         if self._query.n_bins:
             # One type however pairs were counted: numbers of several tables are compared.
             names.append(f"CAST({aggregation.FINE_BIN} AS SMALLINT) AS {aggregation.FINE_BIN}")
@@ -250,30 +219,14 @@ class _CachedReading:
         columns = ", ".join(names)
         pairs.write(columns, target, by_bin=bool(self._query.n_bins))
 
-    def _merged(
-        self, used: Sequence[CacheEntry], left_out: Mapping[int, int]
-    ) -> PackedPairs | None:
-        """Return the sum of the entries' tables of pairs; None without any, or if it is large."""
-        entries = [entry for entry in used if entry.table]
-        if not entries:
-            return None
-        with _refuse_changes():
-            return self._sums.added_up(entries, left_out)
-
-    def _group(self, tables: Sequence[str]) -> None:
-        """Create the table of pairs as the sum of cached tables, by the engine."""
+    def _added_up(self, tables: Sequence[str], left_out: Mapping[int, int]) -> PairStore:
+        """Return the pairs of all records as the sum of cached tables."""
+        query = self._query
         if not tables:
-            return
-        grouping, squares = self._query.grouping, self._query.squares
-        keys = tuple(grouping.all)
-        listed = ", ".join(map(literal, tables))
-        rows = f"read_parquet([{listed}], hive_partitioning=false)"
-        if not self._query.n_bins:
-            aggregation.create_sums(self._session, aggregation.PAIRS, keys, rows, squares=squares)
-            return
-        binned = (*keys, aggregation.FINE_BIN)
-        aggregation.create_sums(self._session, aggregation.PAIR_BINS, binned, rows, squares=squares)
-        aggregation.add_up_bins(self._session, grouping, squares=squares)
+            return PairTable(self._session, query.grouping)
+        rows = f"read_parquet({file_list(tables)}, hive_partitioning=false)"
+        sums = [aggregation.TOTAL, *[aggregation.SQUARES] * query.squares]
+        return add_up(self._session, rows, query.grouping, self._request.rules, sums, left_out)
 
     # The files.
 

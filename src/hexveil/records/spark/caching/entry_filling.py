@@ -219,7 +219,7 @@ class EntryFiller:
         keys = ", ".join(f"{sql} AS {name}" for name, sql in query.grouping.all.items())
         empty = query.session.arrow(f"SELECT {keys} FROM ({query.undated.query}) LIMIT 0")
         numbers = [("n", pa.int64()), (aggregation.TOTAL, pa.int64())]
-        numbers += [(aggregation.SQUARES, pa.decimal128(38, 0))] * query.squares
+        numbers += [(aggregation.SQUARES, pa.int64())] * query.squares
         numbers += [(aggregation.FINE_BIN, pa.int16())] * bool(query.n_bins)
         return pa.schema([*empty.schema, *numbers])
 

@@ -1,1 +1,0 @@
-"""Comparisons and roll-ups of maps with private presence."""

@@ -1,1 +1,0 @@
-"""Verification of a release of several value columns."""

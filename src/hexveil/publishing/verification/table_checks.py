@@ -1,0 +1,156 @@
+"""Checks of a release's table against its manifest: columns, cells, and places by name and outline.
+
+For every kind of release. Of the columns that name cells for people only those are compared that
+this version of hexveil wrote.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base import hexagons
+from hexveil.publishing import geometry, places
+from hexveil.publishing.places import with_places, without_places
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from hexveil.base.arrays import Floats
+
+    Json = dict[str, Any]
+
+TOLERANCE = 1e-9
+PLACE_TOLERANCE = 1e-9
+"""Degrees, a tenth of a millimetre, by which versions of H3 may differ."""
+
+
+def column(table: pa.Table, name: str) -> Floats:
+    """Return a column of numbers."""
+    return np.asarray(table[name].to_numpy(), dtype=np.float64)
+
+
+def is_close(numbers: Floats, expected: Floats) -> bool:
+    """Return whether numbers are those expected, up to rounding."""
+    return bool(np.allclose(numbers, expected, rtol=TOLERANCE, atol=TOLERANCE))
+
+
+def is_ascending(rows: Sequence[Floats], slack: float) -> bool:
+    """Return whether no number is below the one of the row before, up to a slack."""
+    return not any((above < below - slack).any() for below, above in itertools.pairwise(rows))
+
+
+def is_interval(rows: Sequence[Floats], limits: Sequence[float], slack: float) -> bool:
+    """Return whether low, middle and high are in order, and within limits."""
+    ends = [np.full_like(rows[0], limit) for limit in limits]
+    return is_ascending([ends[0], *rows, ends[1]], slack)
+
+
+def is_same_version(manifest: Json) -> bool:
+    """Return whether this version of hexveil made the release: then its words are known."""
+    return bool(manifest["software"]["hexveil"] == importlib.metadata.version("hexveil"))
+
+
+def without_geometry(table: pa.Table) -> pa.Table:
+    """Return the table without outlines."""
+    return table.drop_columns(["geometry"]) if "geometry" in table.column_names else table
+
+
+def check_columns(
+    table: pa.Table, manifest: Json, needed: Collection[str], allowed: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield columns that no release of this kind has, and those that are missing.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    manifest : dict
+    needed : collection of str
+        Columns that follow from the manifest, beside those of places and labels.
+    allowed : collection of str
+        Further ones that may be there.
+    """
+    labels = manifest["grid"].get("columns", [])
+    outlines = ("hexagon", "geometry") if manifest["grid"]["kind"] == "hexagons" else ()
+    known_names = {*needed, *allowed, *places.PLACE, *labels, *outlines}
+    strange = sorted({*table.column_names} - known_names)
+    if strange:
+        yield f"cells.parquet has a column {strange[0]!r}, which no such release has."
+    for name in ("cell", *needed, *outlines, *labels):
+        if name not in table.column_names:
+            yield f"cells.parquet has no column {name!r}."
+
+
+def check_filled(table: pa.Table) -> Iterator[str]:
+    """Yield columns with a row without a value."""
+    for name in table.column_names:
+        values = table[name]
+        if values.null_count or (
+            pa.types.is_floating(values.type) and not np.isfinite(values.to_numpy()).all()
+        ):
+            yield f"{name} has a row without a value."
+
+
+def check_places(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield cells that stand twice, hexagons with another's outline, and other names."""
+    names = table["cell"].to_pylist()
+    if len(set(names)) < len(names):
+        yield "a cell stands twice."
+    yield from _check_outlines(table, manifest)
+    yield from _check_names(table, manifest)
+
+
+def _check_names(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield columns that name cells for people and do not follow from cells and manifest."""
+    # Another version may know other names of places, and did not write all of these columns.
+    if not is_same_version(manifest):
+        return
+    released = without_geometry(table)
+    with_words, with_indexes = (
+        with_places(released, manifest, geography=geography) for geography in (True, False)
+    )
+    if released.column_names != with_words.column_names:
+        yield "cells.parquet does not begin with the columns of every release, in their order."
+        return
+    for name in places.added_columns(released, manifest):
+        stated, expected = released[name], with_words[name]
+        if pa.types.is_floating(stated.type):
+            is_same = bool(np.allclose(stated.to_numpy(), expected.to_numpy(), atol=1e-5, rtol=0))
+        else:
+            is_same = stated.to_pylist() in (expected.to_pylist(), with_indexes[name].to_pylist())
+        if not is_same:
+            yield f"{name} is not what follows from the cells and manifest.json."
+
+
+def _check_outlines(table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield hexagons that are none of the grid, or have another's outline."""
+    if "hexagon" not in table.column_names:
+        return
+    hexagons_named = set(table["hexagon"].to_pylist())
+    level = manifest["grid"].get("resolution")
+    if level is None or not all(hexagons.is_name(name, level) for name in hexagons_named):
+        yield "cells.parquet has a hexagon that is none of the grid in manifest.json."
+        return
+    outlines = geometry.with_geometry(without_geometry(table))["geometry"].to_pylist()
+    if not all(map(_is_same_outline, table["geometry"].to_pylist(), outlines)):
+        yield "the outline of a hexagon is not its own."
+    placed = with_places(
+        without_places(without_geometry(table), manifest), manifest, geography=False
+    )
+    for name in {"lat", "lon"}.intersection(table.column_names):
+        if not np.allclose(column(table, name), column(placed, name), rtol=0.0, atol=1e-5):
+            yield f"{name} is not that of the hexagons."
+
+
+def _is_same_outline(outline: bytes, expected: bytes) -> bool:
+    """Return whether two outlines as well-known binary are equal up to rounding."""
+    if outline == expected or len(outline) != len(expected) or outline[:13] != expected[:13]:
+        return outline == expected
+    corners, expected_corners = (
+        np.frombuffer(data[13:], dtype="<f8") for data in (outline, expected)
+    )
+    return bool(np.allclose(corners, expected_corners, rtol=0, atol=PLACE_TOLERANCE))

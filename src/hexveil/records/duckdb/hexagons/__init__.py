@@ -1,1 +1,0 @@
-"""Hexagons of places by a lookup table of pixels."""

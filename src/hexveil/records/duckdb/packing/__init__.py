@@ -1,1 +1,0 @@
-"""Records packed into whole numbers, sorted, and summed per (cell, unit)."""

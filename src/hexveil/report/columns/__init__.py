@@ -1,1 +1,0 @@
-"""The page of several value columns, with a choice of column and statistic."""

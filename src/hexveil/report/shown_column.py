@@ -1,0 +1,189 @@
+"""A value column on a page: its statistics, numbers and grades, the same for every release.
+
+Each statistic has columns, digits, colours and grades of its own, and one heading. The bins of a
+histogram can be chosen too, each a map of the share of records in it, and the card draws all bins
+of its hexagon. A page is one file for a browser's memory, so bins are left out where all columns
+together would have more than `MAX_NUMBERS` rows: the other statistics stay, and the tables have
+everything.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.model.statistic_terms import Histogram, term_of
+from hexveil.report.cell_differences import ComparableNumbers
+from hexveil.report.manifest_view import ManifestView, column_prefixes
+from hexveil.report.payload import (
+    ABSENT,
+    GRADES,
+    QUALITIES,
+    colour_ends,
+    extra_column,
+    round_numbers,
+    scale_marks,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from hexveil.base.arrays import Floats, Ints
+
+    Json = dict[str, Any]
+
+MAX_NUMBERS = 300_000
+"""Cells times statistics from which on a page has no bins."""
+_WEIGHTS = {"weight": np.rint, "weight_low": np.floor, "weight_high": np.ceil}
+"""Columns of weights and of their intervals, which are rounded outwards."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShownColumn:
+    """A value column on the page.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        Its released table.
+    manifest : mapping
+    views : tuple of ManifestView
+        One for each statistic that can be shown, the first one first.
+    bins_from : int or None
+        Number of the first bin of the histogram among them; None without one.
+    has_all : bool
+        Whether no statistic was left out.
+    rows : ndarray of int64
+        Its row for each cell of the page; -1 for a cell that it does not have.
+    """
+
+    table: pa.Table
+    manifest: Mapping[str, Any]
+    views: tuple[ManifestView, ...]
+    bins_from: int | None
+    has_all: bool
+    rows: Ints
+
+    @classmethod
+    def of(
+        cls, table: pa.Table, manifest: Mapping[str, Any], cells: list[str], n_columns: int = 1
+    ) -> ShownColumn:
+        """Return a column on a page with these cells, and with so many value columns."""
+        row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
+        rows = np.array([row_of.get(cell, -1) for cell in cells], dtype=np.int64)
+        every = ManifestView.from_manifest(manifest)
+        others = [name for name in every.statistics if not isinstance(term_of(name), Histogram)]
+        prefixes, n_others = column_prefixes(every.statistics), len(column_prefixes(others))
+        views = tuple(replace(every, shown=name) for name in prefixes)
+        # All columns share one page, so that they share its room for bins.
+        if others and len(prefixes) * len(cells) * n_columns > MAX_NUMBERS:
+            return cls(table, manifest, views[:n_others], None, n_others == len(views), rows)
+        bins_from = n_others if n_others < len(views) else None
+        return cls(table, manifest, views, bins_from, has_all=True, rows=rows)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether presence is protected: cells are declared, and may be closed."""
+        return self.manifest.get("model") == "presence"
+
+    def describe(self, view: ManifestView) -> Json:
+        """Return everything that the page's scripts need of the statistic of a view."""
+        table, decimals = self.table, view.decimals
+        compared = None
+        if "hexagon" in table.column_names:
+            compared = ComparableNumbers.of(table, view).at_rows(self.rows)
+        value, half, low, high = self.numbers(view)
+        grades = self.grades(view)
+        ends = colour_ends(value, grades)
+        return {
+            "columns": {
+                "value": round_numbers(value, decimals, np.rint),
+                "bound": round_numbers(half, decimals, np.ceil),
+                "low": round_numbers(low, decimals, np.floor),
+                "high": round_numbers(high, decimals, np.ceil),
+                "quality": [GRADES.index(grade) for grade in grades],
+                **({} if compared is None else compared.columns()),
+            },
+            "value": {
+                "name": view.noun.capitalize(),
+                "unit": view.unit_text,
+                "decimals": decimals,
+                "limits": [limit if math.isfinite(limit) else None for limit in view.limits],
+                **({} if compared is None else compared.rule()),
+            },
+            "colour": {"low": ends[0], "high": ends[1]},
+        }
+
+    def numbers(self, view: ManifestView) -> tuple[Floats, ...]:
+        """Return number, half of the interval and its ends of each cell; NaN where it has none."""
+        table = self.table
+        columns = (
+            view.shown_numbers(table), view.half_widths(table), *view.shown_limits(table)
+        )  # fmt: skip
+        return tuple(np.append(column, np.nan)[self.rows] for column in columns)
+
+    def grades(self, view: ManifestView) -> list[str]:
+        """Return the quality of each cell."""
+        grades = [*view.grades(self.table), ABSENT]
+        return [grades[row] for row in self.rows]
+
+    def counts(self) -> Json:
+        """Return the exact counts of each cell, or its noisy weights; None where it has none."""
+        names = self.table.column_names
+        if "records" in names:
+            counts = {name: self.table[name].to_pylist() for name in ("users", "records")}
+        else:
+            counts = {
+                name: round_numbers(np.asarray(self.table[name].to_numpy(), float), 0, rule)
+                for name, rule in _WEIGHTS.items()
+                if name in names
+            }
+        return {
+            name: [[*column, None][row] for row in self.rows] if (self.rows < 0).any() else column
+            for name, column in counts.items()
+        }
+
+    def count_words(self) -> Json:
+        """Return the columns of these counts, and the line of the card that names them."""
+        names = self.table.column_names
+        if "records" in names:
+            users = extra_column("users", f"{self.views[0].unit.capitalize()}s")
+            records = extra_column("records", "Records", spare=True)
+            return {"extras": [users, records], "lines": ["counts"]}
+        if "weight" not in names:
+            return {"extras": [], "lines": []}
+        extras = [extra_column(key, "Weight" * (key == "weight")) for key in _WEIGHTS]
+        return {"extras": extras, "lines": ["weight_line"]}
+
+    def choices(self) -> list[Json]:
+        """Return the data that the page's scripts need to show another statistic."""
+        choices = []
+        for view in self.views:
+            numbers, grades = self.describe(view), self.grades(view)
+            marks = scale_marks(numbers["colour"]["low"], numbers["colour"]["high"])
+            counted = [grades.count(name) for name in QUALITIES]
+            heading = {"heading": heading_of(view), "marks": marks, "grades": counted}
+            choices.append(numbers | heading)
+        return choices
+
+    def bins(self, offset: int) -> Json | None:
+        """Return which choices are bins, after so many of other columns, and their ends."""
+        if self.bins_from is None:
+            return None
+        pairs = [view.bin_ends for view in self.views[self.bins_from :]]
+        ends = [pair for pair in pairs if pair is not None]
+        return {
+            "first": offset + self.bins_from,
+            "ends": [ends[0][0], *(upper for _, upper in ends)],
+            "unit": self.views[0].value_unit,
+        }
+
+
+def heading_of(view: ManifestView) -> str:
+    """Return the statistic of a view with the value and its unit of measure."""
+    return f"{view.heading}{f', {view.unit_text}' if view.unit_text else ''}"

@@ -1,1 +1,0 @@
-"""Posterior of cells under clipping: observations, priors, centres of groups."""

@@ -93,6 +93,28 @@ def test_limits_that_are_missed_are_named(measuring):
     assert replace(one, limits={"error": 0.9}).missed() == ["error"]
 
 
+def test_what_is_told_says_what_is_missed(measuring, tmp_path, capsys):
+    """The exit code is 1 if a limit is missed, which is said; the measurements are saved."""
+    kept, missed = (made(measuring, limits={"ratio": most}) for most in (1.5, 1.4))
+    assert [measuring.told([one], tmp_path / "found.jsonl") for one in (kept, missed)] == [0, 1]
+    assert [line.endswith("MISSED") for line in capsys.readouterr().out.splitlines()] == [
+        False,
+        True,
+    ]
+    assert measuring.load(tmp_path / "found.jsonl") == [kept, missed]
+
+
+def test_a_task_in_a_process_of_its_own_says_what_it_took(measuring, tmp_path):
+    """CPU seconds and memory are those of the process that ran the task, and not of this one."""
+    script = tmp_path / "task.py"
+    script.write_text(
+        "import sys; sys.path.insert(0, sys.argv[1]); import measuring\n"
+        "measuring.report(measuring.since(measuring.cpu()) | {'rows': 5})\n"
+    )
+    found = measuring.in_process("a task", str(script), FOLDER)
+    assert (found["rows"], found["cpu"] < 1.0, found["peak"] > 2**20) == (5, True, True)
+
+
 @pytest.mark.parametrize("what", ["error", "peak", "watts"])
 def test_a_limit_needs_a_measurement(measuring, what):
     """A limit of what was not measured would never be missed: it is refused."""

@@ -7,26 +7,31 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
+    Any,
     Literal,
-    Protocol,
     TypedDict,
     TypeVar,
     Unpack,
     cast,
     overload,
-    runtime_checkable,
 )
 
 from hexveil.base.errors import InputError
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.model.statistic_terms import has_distribution
-from hexveil.planning.columns.column_options import own_baseline_error, own_target
-from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats
+from hexveil.planning.columns.column_options import (
+    ColumnOptions,
+    own_baseline_error,
+    own_target,
+)
+from hexveil.planning.feasibility.advice import (
+    GridTooFineWarning,
+    brief_advice,
+    describe_repeats,
+)
 from hexveil.planning.moment_options import MomentOptions, check_edition
 from hexveil.planning.plan import Plan
-from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.release_allocation import refuse_undrawable
 
 if TYPE_CHECKING:
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.plan_moments import HasPublicMetadata
+    from hexveil.planning.plan_moments import HasFacts, HasPublicMetadata
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.planning.request import (
@@ -52,36 +57,9 @@ if TYPE_CHECKING:
     )
 
 Moment = Literal["mean", "variance", "sd"]
-Refusable = TypeVar(
-    "Refusable", "PresencePlan", "DistributionPlan", "ColumnPlans", "DeclaredColumnPlans"
+AnyPlan = TypeVar(
+    "AnyPlan", bound="Plan | PresencePlan | DistributionPlan | ColumnPlans | DeclaredColumnPlans"
 )
-
-
-@runtime_checkable
-class HasDeclaredFacts(Protocol):
-    """Anything that carries declared facts, such as a data set with private presence."""
-
-    @property
-    def public(self) -> DeclaredFacts:
-        """All that a plan may see."""
-
-
-@runtime_checkable
-class HasColumnFacts(Protocol):
-    """Anything that carries facts of several value columns, such as their data sets."""
-
-    @property
-    def public(self) -> ColumnFacts:
-        """All that a plan may see."""
-
-
-@runtime_checkable
-class HasDeclaredColumns(Protocol):
-    """Anything that carries declared facts of several value columns, such as their data sets."""
-
-    @property
-    def public(self) -> DeclaredColumns:
-        """All that a plan may see."""
 
 
 class PlanArguments(TypedDict, total=False):
@@ -113,7 +91,7 @@ class PlanArguments(TypedDict, total=False):
 
 @overload
 def plan(
-    source: DeclaredColumns | HasDeclaredColumns,
+    source: DeclaredColumns | HasFacts[DeclaredColumns],
     *,
     statistics: Sequence[str] | str | None = ...,
     **options: Unpack[PlanArguments],
@@ -122,7 +100,7 @@ def plan(
 
 @overload
 def plan(
-    source: ColumnFacts | HasColumnFacts,
+    source: ColumnFacts | HasFacts[ColumnFacts],
     *,
     statistics: Sequence[str] | str | None = ...,
     **options: Unpack[PlanArguments],
@@ -131,7 +109,7 @@ def plan(
 
 @overload
 def plan(
-    source: DeclaredFacts | HasDeclaredFacts,
+    source: DeclaredFacts | HasFacts[DeclaredFacts],
     *,
     statistics: Sequence[str] | str | None = ...,
     **options: Unpack[PlanArguments],
@@ -161,11 +139,9 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     | PublicMetadata
     | HasPublicMetadata
     | DeclaredFacts
-    | HasDeclaredFacts
     | ColumnFacts
-    | HasColumnFacts
     | DeclaredColumns
-    | HasDeclaredColumns,
+    | HasFacts[DeclaredFacts | ColumnFacts | DeclaredColumns],
     *,
     epsilon: Number | None = None,
     target_error: object = None,
@@ -321,101 +297,59 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         target_error, bounds, method, mechanism, objective, error, split, clipping_range,
         range_share, clip_user, cell_epsilon, unfinished_stage, exempt, delta,
     )  # fmt: skip
-    declared = _declared_side(source)
-    options, baseline_error = _of_column(source, options, baseline_error)
-    if declared is not None:
+    facts = getattr(source, "public", source)
+    if isinstance(facts, (PublicMetadata, DeclaredFacts)):
+        # Statements by value column: others are not read.
+        target = own_target(options.target_error, facts.value, facts.cells.names)
+        options = replace(options, target_error=target)
+        baseline_error = own_baseline_error(baseline_error, facts.value)
+    if isinstance(facts, (DeclaredFacts, DeclaredColumns)):
         _refuse(replace(options, delta=None), 'protect="presence"', estimator=estimator)
-    if isinstance(declared, DeclaredColumns):
-        from hexveil.planning.columns.plan_columns import plan_declared_columns  # noqa: PLC0415  if used
-
-        on_paper = plan_declared_columns(
-            declared, epsilon=epsilon, fleet=fleet, statistics=statistics, weights=weights,
+        on_paper = _plan_declared(
+            facts, epsilon=epsilon, fleet=fleet, statistics=statistics, weights=weights,
             user_cap=user_cap, baseline_error=baseline_error, edition=check_edition(edition),
             delta=delta,
         )  # fmt: skip
-        return _advised(on_paper) if advise else on_paper
-    if declared is not None:
-        if isinstance(fleet, Mapping):
-            raise InputError("fleet states one number, since there is one value column.")
-        from hexveil.planning.presence.presence_plan import plan_presence  # noqa: PLC0415  if used
+        return _advised(on_paper, advise=advise)
+    if advise and isinstance(facts, (PublicMetadata, ColumnFacts)):
+        repeats = describe_repeats(facts)
+        if repeats is not None:
+            warnings.warn(repeats, UserWarning, stacklevel=2)
+    columns = ColumnOptions(statistics, weights, estimator, edition, options, baseline_error)
+    if isinstance(facts, ColumnFacts):
+        from hexveil.planning.columns.plan_columns import plan_columns  # noqa: PLC0415  if used
 
-        made = plan_presence(
-            declared, epsilon=epsilon, fleet=fleet, statistics=statistics, user_cap=user_cap,
-            baseline_error=cast("Number | None", baseline_error), edition=check_edition(edition),
-            delta=delta, weights=weights,
-        )  # fmt: skip
-        return _advised(made) if advise else made
-    if advise and (repeats := _describe_repeats(source)) is not None:
-        warnings.warn(repeats, UserWarning, stacklevel=2)
-    several = _column_side(source)
-    if several is not None:
-        from hexveil.planning.columns import column_options, plan_columns  # noqa: PLC0415  if used
-
-        several_options = column_options.ColumnOptions(
-            statistics, weights, estimator, edition, options, baseline_error
-        )
-        of_columns = plan_columns.plan_columns(
-            several, several_options, epsilon=epsilon, unused={"fleet": fleet, "user_cap": user_cap}
-        )
-        for own in of_columns.plans.values():
-            _refuse_undrawable(own)
-        return _advised(of_columns) if advise else of_columns
+        unused = {"fleet": fleet, "user_cap": user_cap}
+        several = plan_columns(facts, columns, epsilon=epsilon, unused=unused)
+        for single in several.plans.values():
+            _refuse_undrawable(single)
+        return _advised(several, advise=advise)
     if fleet is not None or user_cap is not None:
         raise InputError(
             'fleet and user_cap go with protect="presence"; leave them out, since the units are '
             "counted here."
         )
-    public = cast("Occupancy | PublicMetadata | HasPublicMetadata", source)
-    if statistics is not None and has_distribution(statistics):
-        options = replace(options, delta=None)
-        _refuse(options, "quantiles, shares and histograms")
-        from hexveil.planning.distribution.plan_distribution import plan_distribution  # noqa: PLC0415  if used
-
-        of_terms = plan_distribution(
-            public, statistics=statistics, epsilon=epsilon, weights=weights,
-            estimator=estimator or "auto", edition=check_edition(edition), delta=delta,
-            baseline_error=cast("Number | None", baseline_error),
-        )  # fmt: skip
-        _refuse_undrawable(of_terms)
-        return _advised(of_terms) if advise else of_terms
-    _refuse_distribution_options(weights, estimator)
-    of_moments = plan_moments(
-        public, epsilon=epsilon, statistics=statistics, options=options, edition=edition,
-        baseline_error=cast("Number | None", baseline_error), advise=advise,
-    )  # fmt: skip
-    _refuse_undrawable(of_moments)
-    return of_moments
+    if columns.has_distribution:
+        _refuse(replace(options, delta=None), "quantiles, shares and histograms")
+    made = columns.plan_column(cast("Occupancy | PublicMetadata", source), epsilon, weights)
+    _refuse_undrawable(made)
+    return _advised(made, advise=advise)
 
 
-def _declared_side(source: object) -> DeclaredFacts | DeclaredColumns | None:
-    """Return the declared facts of records with private presence; None for other sources."""
-    facts = getattr(source, "public", source)
-    return facts if isinstance(facts, (DeclaredFacts, DeclaredColumns)) else None
+def _plan_declared(
+    facts: DeclaredFacts | DeclaredColumns,
+    **arguments: Any,  # noqa: ANN401  of the public door
+) -> PresencePlan | DeclaredColumnPlans:
+    """Return a plan from declarations."""
+    if isinstance(facts, DeclaredColumns):
+        from hexveil.planning.columns.plan_columns import plan_declared_columns  # noqa: PLC0415  if used
 
+        return plan_declared_columns(facts, **arguments)
+    if isinstance(arguments["fleet"], Mapping):
+        raise InputError("fleet states one number, since there is one value column.")
+    from hexveil.planning.presence.presence_plan import plan_presence  # noqa: PLC0415  if used
 
-def _describe_repeats(source: object) -> str | None:
-    """Return how many records are left out as repeats, if many are."""
-    facts = getattr(source, "public", source)
-    return describe_repeats(facts) if isinstance(facts, (PublicMetadata, ColumnFacts)) else None
-
-
-def _column_side(source: object) -> ColumnFacts | None:
-    """Return the facts of records with several value columns; None for other sources."""
-    facts = getattr(source, "public", source)
-    return facts if isinstance(facts, ColumnFacts) else None
-
-
-def _of_column(
-    source: object,
-    options: MomentOptions,
-    baseline_error: Number | Mapping[str, Number] | None,
-) -> tuple[MomentOptions, Number | Mapping[str, Number] | None]:
-    """Return the facts stated of the value column of a source; as it is for several columns."""
-    facts = getattr(source, "public", source)
-    if not isinstance(facts, (PublicMetadata, DeclaredFacts)):
-        return options, baseline_error
-    target = own_target(options.target_error, facts.value, facts.cells.names)
-    return replace(options, target_error=target), own_baseline_error(baseline_error, facts.value)
+    return plan_presence(facts, **arguments)
 
 
 def _refuse(options: MomentOptions, beside: str, **others: object) -> None:
@@ -426,14 +360,6 @@ def _refuse(options: MomentOptions, beside: str, **others: object) -> None:
             f"{given[0]} has no meaning with {beside}; leave it out ({_CHOICES[beside]} lists what "
             "can be chosen)."
         )
-
-
-def _refuse_distribution_options(weights: object, estimator: object) -> None:
-    """Refuse options of quantiles, shares and histograms where none is asked for."""
-    if weights is not None or estimator is not None:
-        from hexveil.planning.columns.column_options import without_distribution  # noqa: PLC0415  if used
-
-        raise without_distribution()
 
 
 _CHOICES = {
@@ -449,8 +375,13 @@ def _refuse_undrawable(made: object) -> None:
         refuse_undrawable(of_moments)
 
 
-def _advised(made: Refusable) -> Refusable:
+def _advised(made: AnyPlan, *, advise: bool) -> AnyPlan:
     """Return a plan; warn if its map is predicted to say nothing."""
-    if made.refusal is not None:
-        warnings.warn(made.refusal, GridTooFineWarning, stacklevel=3)
+    if isinstance(made, Plan):
+        # Without a search: looking for grids takes longer than the plan.
+        refusal = brief_advice(made) if advise and not made.support.beats_constant else None
+    else:
+        refusal = made.refusal
+    if advise and refusal is not None:
+        warnings.warn(refusal, GridTooFineWarning, stacklevel=3)
     return made

@@ -5,16 +5,15 @@ Public side of a source: its occupancy, its metadata and the bounds of its cells
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_bounds
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.feasibility.advice import GridTooFineWarning, brief_advice
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import allocate
 from hexveil.planning.moment_options import MomentOptions
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.rational import Number
-    from hexveil.model.occupancy import Occupancy
+
+FactsT_co = TypeVar("FactsT_co", covariant=True)
 
 
 def plan_moments(
@@ -39,13 +39,12 @@ def plan_moments(
     options: MomentOptions | None = None,
     edition: str | None = None,
     baseline_error: Number | None = None,
-    advise: bool = False,
 ) -> Plan:
     """Return a plan of means and variances for all cells together; see `hexveil.plan`.
 
     Parameters
     ----------
-    source, epsilon, statistics, edition, baseline_error, advise
+    source, epsilon, statistics, edition, baseline_error
         As `hexveil.plan` has them.
     options : MomentOptions, optional
         All other options.
@@ -64,7 +63,7 @@ def plan_moments(
     miss = default_baseline_error(lower, upper, baseline_error)
     names = cell_names(occupancy, facts)
     request = options.request(epsilon, statistics, edition, (upper - lower, names))
-    result = Plan(
+    return Plan(
         occupancy=occupancy,
         lower=lower,
         upper=upper,
@@ -73,31 +72,27 @@ def plan_moments(
         baseline_error=miss,
         facts=facts,
     )
-    # Without a search: looking for grids takes longer than the plan.
-    if advise and not result.support.beats_constant:
-        warnings.warn(brief_advice(result), GridTooFineWarning, stacklevel=3)
-    return result
 
 
-@runtime_checkable
-class HasPublicMetadata(Protocol):
+class HasFacts(Protocol[FactsT_co]):
     """Anything that carries public facts, such as a data set."""
 
     @property
-    def public(self) -> PublicMetadata:
+    def public(self) -> FactsT_co:
         """All that a plan may see."""
+
+
+HasPublicMetadata: TypeAlias = HasFacts[PublicMetadata]
 
 
 def public_side(
     source: Occupancy | PublicMetadata | HasPublicMetadata,
 ) -> tuple[Occupancy, PublicMetadata | None]:
     """Return the occupancy of a source, and its public metadata if it has more to tell."""
-    if isinstance(source, PublicMetadata):
-        return source.occupancy, source
-    if isinstance(source, HasPublicMetadata):
-        return source.public.occupancy, source.public
-    # isinstance of a protocol with properties would compute them: one method tells.
-    if not hasattr(source, "map_cells"):
+    facts = getattr(source, "public", source)
+    if isinstance(facts, PublicMetadata):
+        return facts.occupancy, facts
+    if not isinstance(source, Occupancy):
         raise InputError(
             f"a plan is made for a data set or an occupancy, got {type(source).__name__}."
         )

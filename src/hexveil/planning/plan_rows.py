@@ -34,7 +34,7 @@ Normaliser = Literal["records", "contributions"]
 
 
 @dataclass(frozen=True, eq=False)
-class PlanningProblem:
+class PlanningProblem(ReadOnlyArrays):
     """Public input of every method: counts, bounds and request.
 
     Attributes

@@ -72,7 +72,7 @@ class ReleaseAllocation(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Decisions:
+class Decisions(ReadOnlyArrays):
     """What a plan has decided, of which stages are made.
 
     Attributes

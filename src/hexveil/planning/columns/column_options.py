@@ -21,9 +21,9 @@ from hexveil.planning.request import STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from fractions import Fraction
 
     from hexveil.model.column_facts import ColumnFacts
+    from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.columns.column_plan import SingleColumnPlan
 
@@ -102,7 +102,10 @@ class ColumnOptions:
             self.options.request(None, self.statistics, self.edition, (span, facts.cells.names()))
 
     def plan_column(
-        self, facts: PublicMetadata, epsilon: Fraction | None, kinds: Mapping[str, Any] | None
+        self,
+        facts: Occupancy | PublicMetadata,
+        epsilon: Number | None,
+        kinds: Mapping[str, Any] | None,
     ) -> SingleColumnPlan:
         """Return the plan of one column within its part of ε or its targets, as if alone."""
         if self.statistics is not None and self.has_distribution:

@@ -11,7 +11,7 @@ squares of μ, which add up over columns, and ε is that of the largest sum.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -34,18 +34,11 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.plan_moments import HasFacts
 
 
 SingleColumnPlan: TypeAlias = Plan | DistributionPlan
 """Plan of one value column where occupancy is public."""
-
-
-class HasColumns(Protocol):
-    """Data sets of several value columns."""
-
-    @property
-    def public(self) -> ColumnFacts:
-        """All that a plan may see."""
 
 
 def stages_of_column(
@@ -180,7 +173,7 @@ class ColumnPlans(PlansByColumn):
         return saved
 
     @staticmethod
-    def load(folder: str | Path, source: ColumnFacts | HasColumns) -> ColumnPlans:
+    def load(folder: str | Path, source: ColumnFacts | HasFacts[ColumnFacts]) -> ColumnPlans:
         """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
 
         Parameters

@@ -213,7 +213,7 @@ def capacity(  # noqa: PLR0913  a public door
     InputError
         If the data set has no places to count again, or an argument is wrong.
     """
-    facts = source.public if isinstance(source, HasPublicMetadata) else source
+    facts = getattr(source, "public", source)
     if not isinstance(facts, PublicMetadata):
         raise InputError(
             "capacity counts records on other grids, which needs public presence; under private "

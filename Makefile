@@ -84,7 +84,7 @@ attack: $(STAMP)  ## attacks in their long form, properties with all examples: h
 	HEXVEIL_ATTACK=1 $(TESTS) --hypothesis-profile=full tests/attack tests/ledger/test_race.py tests/research/audit \
 		tests/mechanisms/presence/test_presence_laws.py tests/publishing/test_coverage.py \
 		tests/research/papers/test_paper_gallery.py \
-		tests/records/duckdb/test_typed_fields.py tests/test_site.py
+		tests/test_site.py
 
 mutate: $(STAMP)  ## small faults in modules that MUTATED names: which tests notice?
 	cd tests && ../$(BIN)/python -m mutation $(MUTATED)

@@ -22,15 +22,11 @@ from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS
 from hexveil.simulation import flights
 from hexveil.simulation.private_study_output import OwnCell, own_cell
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
+from collection import BUSES
+
 EPSILONS = ("0.25", "0.5", "1", "2")
 TRIALS, MIN_USERS, LIMIT = 10_000, 20, 0.15
-BUSES: dict[str, Any] = {
-    "user": "user_id",
-    "value": "value",
-    "lat": "lat",
-    "lon": "lon",
-    "time": "timestamp",
-}
 SURAT: dict[str, Any] = {"timeslot": "1h", "timezone": "Asia/Kolkata", "slot": "pooled"}
 WARSAW: dict[str, Any] = {"timeslot": "1h", "timezone": "Europe/Warsaw"}
 SPEEDS = hv.Normal(20.66769, 10.730)  # as the papers state them
@@ -53,7 +49,8 @@ def datasets(folder: Path) -> Iterator[tuple[str, hv.Dataset, dict[str, Any]]]:
         for resolution in (5, 6, 7, 8):
             cells = hv.Cells(resolution=resolution, **slots)
             source = folder / "data" / file
-            read = hv.read(source, bounds=bounds, cells=cells, select=select, **BUSES)
+            options: dict[str, Any] = {"cells": cells, "select": select, **BUSES}
+            read = hv.read(source, bounds=bounds, **options)
             yield f"{name}, resolution {resolution}", read, PRIORS
     air: dict[str, Any] = {"user": "tailnum", "value": "ground speed", "time": "time_hour"}
     yield (

@@ -61,6 +61,7 @@ def read(file: Path, task: str) -> dict[str, float]:
         select=Select(min_users=1),
         memory=MEMORY,
         statistics=STATISTICS[task],
+        accept_single_records=True,
     )
     return measuring.since(before) | {"pairs": found.occupancy.n_pairs}
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -58,6 +58,14 @@ KMH, MPH, KNOTS, MICROGRAMS, DECIBELS = "km/h", "mph", "kn", "µg/m³", "dB"
 CITY = City(users=400, days=14, seed=5, interval="60s")
 
 
+def truth(dataset: hv.Dataset) -> Floats:
+    """Return the true average of each cell."""
+    occupancy, scale = dataset.occupancy, dataset.public.lattice
+    sums = np.bincount(occupancy.local().cell, weights=dataset.sums.total.astype(float))
+    means = float(scale.lower) + float(scale.quantum) * sums / occupancy.records_per_cell
+    return np.asarray(means, dtype=np.float64)
+
+
 @dataclass(frozen=True)
 class RecordSet:
     """Records, how they are divided into cells, and what they are used for."""
@@ -66,6 +74,28 @@ class RecordSet:
     purpose: Purpose
     unit: str
     load: Callable[[], hv.Dataset]
+    keys: tuple[str, ...] = ()
+
+    @cached_property
+    def data(self) -> hv.Dataset:
+        """The records, read once."""
+        return self.load()
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the values."""
+        scale = self.data.public.lattice
+        return float(scale.lower), float(scale.lower + scale.quantum * scale.span_quanta)
+
+    def read(self, model: str) -> hv.Dataset:
+        """Return the records where values are private: the sets are of no other model."""
+        assert model == "values"
+        return self.data
+
+    def truth(self) -> dict[int, tuple[float, int]]:
+        """Return average and number of records of each cell, in the order of a release."""
+        counts = self.data.occupancy.records_per_cell.tolist()
+        return dict(enumerate(zip(truth(self.data).tolist(), counts, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -109,17 +139,14 @@ def simulated(
     bounds: tuple[float, float],
     seed: int,
     values: Values,
-    min_users: int = 3,
-    statistics: tuple[str, ...] = (),
+    **options: Any,  # noqa: ANN401  of `labelled`
 ) -> hv.Dataset:
     """Return simulated records, read."""
     rng = np.random.default_rng(seed)
     cell, user = pairs(shape, rng)
     value = np.clip(values(cell, user, rng), *bounds)
     table = pa.table({"user": user, "cell": cell.astype(str), "value": value})
-    return labelled(
-        table, "user", "value", bounds, "cell", min_users=min_users, statistics=statistics
-    )
+    return labelled(table, "user", "value", bounds, "cell", **{"min_users": 3, **options})
 
 
 def around(
@@ -258,18 +285,10 @@ def labelled(
     )
 
 
-def flights_by(*columns: str, min_users: int, statistics: tuple[str, ...] = ()) -> hv.Dataset:
+def flights_by(*columns: str, **options: Any) -> hv.Dataset:  # noqa: ANN401  of `labelled`
     """Return flights in cells of labels; a user is an aircraft."""
     table = departures() if {"origin", "carrier"} & set(columns) else _arrivals()
-    return labelled(
-        table,
-        "tailnum",
-        "ground speed",
-        (0, 600),
-        *columns,
-        min_users=min_users,
-        statistics=statistics,
-    )
+    return labelled(table, "tailnum", "ground speed", (0, 600), *columns, **options)
 
 
 def _arrivals() -> pa.Table:
@@ -281,28 +300,24 @@ def _arrivals() -> pa.Table:
     return table
 
 
+PLACED = {"lat": "lat", "lon": "lon", "time": "timestamp"}
+BUSES: dict[str, Any] = {"user": "user_id", "value": "value", **PLACED}
+"""Columns of the buses' files."""
+
+
 def buses(
     file: str,
     top: int,
     cells: hv.Cells | hv.Labels,
     min_users: int,
-    folder: Path = SHARED,
-    statistics: tuple[str, ...] = (),
+    **options: Any,  # noqa: ANN401  of hv.read
 ) -> hv.Dataset:
     """Return records of buses; a user is a bus for all time."""
-    columns: dict[str, Any] = {"user": "user_id", "value": "value"}
-    if isinstance(cells, hv.Cells):
-        columns |= {"lat": "lat", "lon": "lon", "time": "timestamp"}
-    dataset: hv.Dataset = hv.read(
-        folder / file,
-        bounds=(0, top),
-        cells=cells,
-        select=hv.Select(min_users=min_users),
-        repeats="keep",
-        protect="values",
-        statistics=statistics,
-        **columns,
-    )
+    columns = {
+        x: name for x, name in BUSES.items() if isinstance(cells, hv.Cells) or x not in PLACED
+    }
+    options |= {"select": hv.Select(min_users=min_users), "repeats": "keep", "protect": "values"}
+    dataset: hv.Dataset = hv.read(SHARED / file, bounds=(0, top), cells=cells, **options, **columns)
     return dataset
 
 
@@ -325,7 +340,7 @@ def city(
 
 SURAT, WARSAW = "surat_itms.parquet", "warsaw_buses.parquet"
 BERLIN, KOLKATA = "Europe/Berlin", "Asia/Kolkata"
-SPEEDS = (0.0, 120.0)
+SPEEDS, SPAN, PER_CM3 = (0.0, 120.0), (0.0, 1000.0), "1/cm³"
 
 
 def demo_city() -> hv.Dataset:
@@ -344,8 +359,7 @@ def ten_million(statistics: tuple[str, ...] = ()) -> hv.Dataset:
 
 
 def _sets() -> tuple[RecordSet, ...]:
-    def one(name: str, purpose: Purpose, unit: str, load: Callable[[], hv.Dataset]) -> RecordSet:
-        return RecordSet(name, purpose, unit, load)
+    one = RecordSet
 
     def made(
         shape: Shape, seed: int, values: Values, bounds: tuple[float, float] = SPEEDS
@@ -357,60 +371,45 @@ def _sets() -> tuple[RecordSet, ...]:
     ) -> Callable[[], hv.Dataset]:
         return partial(buses, file, top, cells, users)
 
+    def fly(*columns: str, min_users: int) -> Callable[[], hv.Dataset]:
+        return partial(flights_by, *columns, min_users=min_users)
+
+    aloft, at_sea = Shape(1200, 120, visits=8.0), Shape(900, 80, visits=12.0)
+    sensors, meters = Shape(500, 45, visits=0.3, records=60.0), Shape(800, 70, 2.0, 30.0)
+    counters, lots = Shape(700, 50, visits=1.0, records=40.0), Shape(1000, 90, visits=8.0)
     town, fleet = Shape(600, 60), Shape(1500, 150, visits=10.0)
     hexagons = partial(hv.Cells, timeslot=None)
+    hourly = hv.Cells(6, "1h", "Europe/Warsaw")
     halves = hv.Cells(7, "12h", KOLKATA, "pooled")
     return (
-        one("flights", "tuning", MPH, partial(flights_by, "origin", "hour", min_users=1)),
-        one("destination", "tuning", MPH, partial(flights_by, "dest", min_users=3)),
+        one("flights", "tuning", MPH, fly("origin", "hour", min_users=1)),
+        one("destination", "tuning", MPH, fly("dest", min_users=3)),
         one("surat-6", "tuning", KMH, bus(SURAT, 65, hexagons(6), 3)),
         one("surat-7", "tuning", KMH, bus(SURAT, 65, hexagons(7), 5)),
         one("sparse-extremes", "tuning", KMH, made(town, 101, sparse_extremes)),
         one("bimodal", "tuning", KMH, made(town, 102, bimodal)),
         one("heavy-tailed", "tuning", KMH, made(fleet, 103, heavy_tailed)),
         one("skewed-users", "tuning", KMH, made(town, 104, skewed_users)),
-        one("carrier-hour", "tuning", MPH, partial(flights_by, "carrier", "hour", min_users=5)),
-        one("destination-month", "tuning", MPH, partial(flights_by, "dest", "month", min_users=10)),
+        one("carrier-hour", "tuning", MPH, fly("carrier", "hour", min_users=5)),
+        one("destination-month", "tuning", MPH, fly("dest", "month", min_users=10)),
         one("warsaw-6", "judging", KMH, bus(WARSAW, 90, hexagons(6), 3)),
-        one(
-            "warsaw-6-hour", "judging", KMH, bus(WARSAW, 90, hv.Cells(6, "1h", "Europe/Warsaw"), 10)
-        ),
+        one("warsaw-6-hour", "judging", KMH, bus(WARSAW, 90, hourly, 10)),
         one("warsaw-lines", "judging", KMH, bus(WARSAW, 90, hv.Labels("category"), 5)),
         one("surat-lines", "tuning", KMH, bus(SURAT, 65, hv.Labels("category"), 3)),
         one("city", "tuning", KMH, partial(city, hexagons(8), 5)),
         one("city-hours", "judging", KMH, partial(city, hv.Cells(7, "6h", BERLIN, "pooled"), 5)),
-        one(
-            "air-sensors",
-            "tuning",
-            MICROGRAMS,
-            made(Shape(500, 45, visits=0.3, records=60.0), 201, air_quality, (0.0, 500.0)),
-        ),
-        one("ships", "tuning", KNOTS, made(Shape(900, 80, visits=12.0), 202, ships, (0.0, 30.0))),
-        one(
-            "aircraft",
-            "judging",
-            KNOTS,
-            made(Shape(1200, 120, visits=8.0), 203, aircraft, (0.0, 700.0)),
-        ),
+        one("air-sensors", "tuning", MICROGRAMS, made(sensors, 201, air_quality, (0.0, 500.0))),
+        one("ships", "tuning", KNOTS, made(at_sea, 202, ships, (0.0, 30.0))),
+        one("aircraft", "judging", KNOTS, made(aloft, 203, aircraft, (0.0, 700.0))),
         one("rare-outliers", "judging", KMH, made(fleet, 204, rare_outliers)),
         one("count-correlated", "judging", KMH, made(fleet, 205, count_correlated)),
         one("uneven-spread", "judging", KMH, made(town, 206, uneven_spread)),
         one("surat-7-halves", "judging", KMH, bus(SURAT, 65, halves, 5)),
         one("warsaw-7", "judging", KMH, bus(WARSAW, 90, hexagons(7), 5)),
-        one("weekday-hour", "judging", MPH, partial(flights_by, "weekday", "hour", min_users=5)),
-        one(
-            "noise-levels",
-            "judging",
-            DECIBELS,
-            made(Shape(800, 70, visits=2.0, records=30.0), 301, noise_levels, (20.0, 120.0)),
-        ),
-        one(
-            "particle-counts",
-            "judging",
-            "1/cm³",
-            made(Shape(700, 50, visits=1.0, records=40.0), 302, particle_counts, (0.0, 1000.0)),
-        ),
-        one("parked", "judging", KMH, made(Shape(1000, 90, visits=8.0), 303, parked, (0.0, 65.0))),
+        one("weekday-hour", "judging", MPH, fly("weekday", "hour", min_users=5)),
+        one("noise-levels", "judging", DECIBELS, made(meters, 301, noise_levels, (20.0, 120.0))),
+        one("particle-counts", "judging", PER_CM3, made(counters, 302, particle_counts, SPAN)),
+        one("parked", "judging", KMH, made(lots, 303, parked, (0.0, 65.0))),
         one("two-fleets", "judging", KMH, made(Shape(1100, 100, visits=9.0), 304, two_fleets)),
         one("surat-6-goal", "goal", KMH, bus(SURAT, 65, hexagons(6), 10)),
         one("warsaw-6-goal", "goal", KMH, bus(WARSAW, 90, hexagons(6), 10)),

@@ -68,7 +68,6 @@ from hexveil.simulation.city import City
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 import collection
 from measuring import csv_of_rows
-from reach import truth as true_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,14 +144,12 @@ def feed(
     values: collection.Values, seed: int, statistics: tuple[str, ...], top: float = 120.0
 ) -> hv.Dataset:
     """Return a simulated feed of 1,500 vehicles in 150 cells, with values from 0 to `top`."""
-    shape = collection.Shape(1500, 150, visits=10.0)
-    return collection.simulated(
-        shape, (0.0, top), seed, values, min_users=10, statistics=statistics
-    )
+    shape, options = collection.Shape(1500, 150, visits=10.0), {"statistics": statistics}
+    return collection.simulated(shape, (0.0, top), seed, values, min_users=10, **options)
 
 
 def _sets() -> dict[str, DistributionSet]:
-    grid = hv.Cells(6, None)
+    grid, lines = hv.Cells(6, None), hv.Labels("category")
     flight_speeds = partial(collection.flights_by, min_users=10)
     bus = partial(collection.buses, min_users=10)
     made: list[tuple[str, Purpose, tuple[str, ...], Callable[..., hv.Dataset]]] = [
@@ -163,12 +160,7 @@ def _sets() -> dict[str, DistributionSet]:
         ("heavy-tailed", "tuning", FEED, partial(feed, collection.heavy_tailed, 103)),
         ("warsaw-6", "judging", BUSES, partial(bus, collection.WARSAW, 90, grid)),
         ("carrier-hour", "judging", SPEEDS, partial(flight_speeds, "carrier", "hour")),
-        (
-            "surat-lines",
-            "judging",
-            BUSES,
-            partial(bus, collection.SURAT, 65, hv.Labels("category")),
-        ),
+        ("surat-lines", "judging", BUSES, partial(bus, collection.SURAT, 65, lines)),
         ("city", "tuning", BUSES, partial(collection.city, hv.Cells(8, None), 10)),
         ("uneven-spread", "judging", FEED, partial(feed, collection.uneven_spread, 206)),
         ("weekday-hour", "judging", SPEEDS, partial(flight_speeds, "weekday", "hour")),
@@ -299,7 +291,7 @@ def measure(
     statistics = chosen.statistics[-1:] if estimator == INDICATOR else chosen.statistics
     true = truths(dataset, statistics)
     if given.model == PRESENCE:
-        estimator, true = PRESENCE, true | {"mean": true_means(dataset)}
+        estimator, true = PRESENCE, true | {"mean": collection.truth(dataset)}
         found = hidden(dataset, statistics, given.runs, epsilon, delta)
     else:
         options: dict[str, Any] = {"epsilon": epsilon, "delta": delta if float(delta) else None}

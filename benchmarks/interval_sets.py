@@ -373,17 +373,13 @@ def buses(file: str, top: float, resolution: int) -> Records:
 
 
 def _made_sets() -> dict[str, Callable[[], Records]]:
-    town, law = Shape(900, 60, visits=8.0), partial
+    town, few, law = Shape(900, 60, visits=8.0), Shape(300, 12, visits=4.0), partial
     sets: dict[str, tuple[Any, ...]] = {
         "moored": (Shape(1200, 50), (0.0, 30.0), moored),
         "charge": (Shape(400, 12), (0.0, 100.0), charge),
         "halted": (town, (0.0, 65.0), halted),
         "express-3": (Shape(2000, 40), (0.0, 130.0), law(express, share=0.03, speed=100.0)),
-        "express-10": (
-            Shape(300, 12, visits=4.0),
-            (0.0, 100.0),
-            law(express, share=0.1, speed=80.0),
-        ),
+        "express-10": (few, (0.0, 100.0), law(express, share=0.1, speed=80.0)),
         "motorway": (town, (0.0, 150.0), motorway),
         "lone-cell": (Shape(1000, 30), (0.0, 150.0), law(motorway, each=30)),
         "pareto": (Shape(800, 30), (0.0, 500.0), pareto),

@@ -1,9 +1,11 @@
 """Whether stated intervals hold, and predictions, on sets that nobody tuned on; both models.
 
 Usage: python benchmarks/intervals.py [--sets NAME ...] [--epsilon E ...] [--delta D]
-       [--model values|presence] [--releases 20] [--final] [--csv FILE] [--label NAME]
+       [--model values|presence] [--ranges R ...] [--releases 20] [--final] [--csv FILE]
+       [--label NAME]
 
-The sets, and which of them may be tuned on: interval_sets.py. Each row is of whole releases through
+The sets, and which of them may be tuned on: interval_sets.py; those of collection.py, by name or
+purpose (tuning, judging, goal), have public occupancy alone. Each row is of whole releases through
 the public functions, each with a ledger of its own that is thrown away: noise is fresh, records are
 the same. Truth is the average of the records of a cell within the bounds, computed from them alone.
 Judged are released cells that have records; under private presence those that are open.
@@ -16,8 +18,9 @@ the plan predicts over the error (of private presence both weighted by records, 
 it); share of cells with records that are judged.
 
 Asked: coverage from 93 to 98.5 %, no cell below 70 %, predictions within a factor of 1.5. --csv
-adds the rows to a file (docs/figures/intervals.csv has those of docs/understand/reach.md): there
-`stated` is the typical error of the releases.
+adds the rows to a file, where the last of a place counts, and `stated` is the typical error of the
+releases. docs/figures/intervals.csv and clipping-ranges.csv have those of docs/understand/reach.md.
+Rows of the clipping range "auto" are those of the range that it takes, and name it.
 """
 
 from __future__ import annotations
@@ -35,12 +38,14 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.base.errors import InputError
+from hexveil.planning.presence.presence_plan import PresencePlan
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
+from collection import COLLECTION, RecordSet, selected
 from interval_sets import FINAL, JUDGING, SETS, Records, loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,13 +54,18 @@ if TYPE_CHECKING:
 
 MODELS = ("values", "presence")
 EPSILONS = ("1", "2", "0.5", "5")
+AUTO = "auto"
+RANGES = ("bounds", "private", "per-cell", AUTO)
+PURPOSES = ("tuning", "judging", "goal")
 PUBLISHED = ("mean", "mean_estimate", "mean_smoothed", "mean_raw")
 """The first of these columns that a release has is the published average."""
 GRADES = ("quality", "mean_quality")
 
 
-def rows_of(release: hv.Release, keys: Sequence[str]) -> dict[tuple[str, ...], int]:
-    """Return the row of each cell of a release, by its name."""
+def rows_of(release: hv.Release, keys: Sequence[str]) -> dict[Any, int]:
+    """Return the row of each cell of a release, by its name; without keys by its number."""
+    if not keys:
+        return {row: row for row in range(release.table.num_rows)}
     names = zip(*(release.table[key].to_pylist() for key in keys), strict=True)
     return {name: row for row, name in enumerate(names)}
 
@@ -107,6 +117,13 @@ class Row:
     judged: float
     predicted: float
     stated: float
+    clipping_range: str = AUTO
+    taken: str = ""
+
+    @property
+    def stated_over_true(self) -> float:
+        """Typical error that releases state over the measured one."""
+        return self.stated / self.error
 
     @property
     def ratio(self) -> float:
@@ -160,44 +177,77 @@ def figures(shown: Sequence[Shown], true: Floats, records: Floats, span: float) 
     return {name: float(number) for name, number in found.items()}
 
 
-def releases(data: Any, plan: Any, number: int) -> Iterator[hv.Release]:  # noqa: ANN401  both models
+def releases(
+    data: Any,  # noqa: ANN401  of both models
+    plan: Any,  # noqa: ANN401  as above
+    number: int,
+    estimates: tuple[str, ...] = ("raw",),
+) -> Iterator[hv.Release]:
     """Yield so many releases of a plan, each through a ledger of its own."""
     with tempfile.TemporaryDirectory() as folder:
         for k in range(number):
             file, delta = Path(folder) / f"{k}.sqlite", plan.delta or None
             ledger = hv.Ledger(file, dataset="intervals", budget=1000, delta=delta)
-            yield hv.release(data, plan, ledger=ledger, accept_noise=True)
+            yield hv.release(data, plan, ledger=ledger, accept_noise=True, estimates=estimates)
 
 
-def measure(name: str, records: Records, model: str, given: argparse.Namespace) -> Iterator[Row]:
-    """Yield the rows of one set under one model, one for each epsilon."""
-    data, known = records.read(model), records.truth()
-    options: dict[str, Any] = {"fleet": records.fleet()} if model == "presence" else {}
-    options |= {"delta": given.delta} if given.delta else {}
+def measure(
+    name: str, records: Records | RecordSet, model: str, given: argparse.Namespace
+) -> Iterator[Row]:
+    """Yield the rows of one set under one model, one for each epsilon and clipping range."""
+    data = records.read(model)
+    options: dict[str, Any] = {"delta": given.delta} if given.delta else {}
+    if model == "presence":
+        assert isinstance(records, Records)
+        options["fleet"] = records.fleet()
     for epsilon in given.epsilon:
-        try:
-            plan = hv.plan(data, epsilon=epsilon, advise=False, **options)
-            made = list(releases(data, plan, given.releases))
-        except InputError as refusal:
-            print(f"{name}, {model} at {epsilon}: {refusal}", flush=True)
-            continue
-        names = [key for key in known if key in rows_of(made[0], records.keys)]
-        true, count = (np.array(x, float) for x in zip(*(known[k] for k in names), strict=True))
-        shown = [Shown.of(one, records.keys, names) for one in made]
-        found = figures(shown, true, count, records.bounds[1] - records.bounds[0])
-        predicted = plan.prediction.map.error if model == "presence" else plan.expected_error
-        if model == "values":
-            found["predicted_error"] = found["error"]
-        stated = [one.manifest["accuracy"][0]["typical_error"] for one in made]
-        yield Row(
-            given.label, name, model, epsilon, given.delta or "0", len(made), true.size, **found,
-            predicted=float(predicted), stated=float(np.mean([x for x in stated if x])),
-        )  # fmt: skip
+        rows: dict[str, Row] = {}
+        # "auto" last: its releases are those of the clipping range that it takes.
+        for kind in [AUTO] if model == "presence" else sorted(given.ranges, key=AUTO.__eq__):
+            more = options if model == "presence" else options | {"clipping_range": kind}
+            try:
+                plan: Any = hv.plan(data, epsilon=epsilon, advise=False, **more)
+                taken = kind if model == "presence" else plan.allocation.clipping.mode
+                row = rows.get(taken) or of_plan(name, records, plan, given)
+            except InputError as refusal:
+                print(f"{name}, {model}, {kind} at {epsilon}: {refusal}", flush=True)
+                continue
+            rows[kind] = dataclasses.replace(
+                row, epsilon=epsilon, model=model, clipping_range=kind, taken=taken
+            )
+            yield rows[kind]
+
+
+def of_plan(
+    name: str,
+    records: Records | RecordSet,
+    plan: Any,  # noqa: ANN401  of both models
+    given: argparse.Namespace,
+) -> Row:
+    """Return the row of some releases of a plan."""
+    is_hidden = isinstance(plan, PresencePlan)
+    data = records.read("presence" if is_hidden else "values")
+    estimates = ("raw",) if isinstance(records, Records) else ("raw", "smoothed")
+    made = list(releases(data, plan, given.releases, estimates))
+    known: dict[Any, tuple[float, int]] = dict(records.truth())
+    names = [key for key in known if key in rows_of(made[0], records.keys)]
+    true, count = (np.array(x, float) for x in zip(*(known[k] for k in names), strict=True))
+    shown = [Shown.of(one, records.keys, names) for one in made]
+    span = records.bounds[1] - records.bounds[0]
+    found: dict[str, Any] = dict(figures(shown, true, count, span))
+    predicted = plan.prediction.map.error if is_hidden else plan.expected_error
+    if not is_hidden:
+        found["predicted_error"] = found["error"]
+    stated = [one.manifest["accuracy"][0]["typical_error"] for one in made]
+    return Row(
+        given.label, name, "", "", given.delta or "0", len(made), true.size, **found,
+        predicted=float(predicted), stated=float(np.mean([x for x in stated if x])),
+    )  # fmt: skip
 
 
 HEAD = (
-    "| set | model | ε | cells | constant | error | covered | worst | below 70 % | good | outside "
-    "| predicted/error | judged | missed |\n" + "|---" * 14 + "|"
+    "| set | model | range | ε | cells | constant | error | covered | worst | below 70 % | good "
+    "| outside | predicted/error | judged | missed |\n" + "|---" * 15 + "|"
 )
 
 
@@ -210,16 +260,18 @@ def line(row: Row) -> str:
         *(f"{x:.2f}" for x in (row.worst, row.below_70, row.good, row.good_outside, row.ratio)),
         f"{row.judged:.2f}",
     )
-    names = row.set, row.model, row.epsilon, str(row.cells)
+    names = row.set, row.model, row.clipping_range, row.epsilon, str(row.cells)
     return f"| {' | '.join((*names, *numbers, row.faults()))} |"
 
 
 def arguments() -> argparse.Namespace:
     """Return the options of the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", nargs="+", choices=SETS, metavar="SET")
+    known = (*SETS, *PURPOSES, *COLLECTION)
+    parser.add_argument("--sets", nargs="+", choices=known, metavar="SET")
     parser.add_argument("--epsilon", nargs="+", default=EPSILONS)
     parser.add_argument("--model", choices=MODELS)
+    parser.add_argument("--ranges", nargs="+", choices=RANGES, default=[AUTO], metavar="R")
     parser.add_argument("--delta", help="of a promise of ε and δ, like 1e-6")
     parser.add_argument("--releases", type=int, default=20)
     parser.add_argument("--final", action="store_true", help="final sets: after the last change")
@@ -243,12 +295,33 @@ def add_row(file: Path, row: Row) -> None:
         writer.writerow(dataclasses.asdict(row))
 
 
+def load_rows(file: Path) -> list[Row]:
+    """Return the rows of a CSV, of each place the last."""
+    kinds: dict[str, Any] = {"int": int, "float": float, "str": str}
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = [
+            Row(*(kinds[str(field.type)](line[field.name]) for field in dataclasses.fields(Row)))
+            for line in csv.DictReader(lines)
+        ]
+    places = ("label", "set", "model", "epsilon", "delta", "clipping_range")
+    return list({tuple(getattr(row, name) for name in places): row for row in rows}.values())
+
+
+def chosen(names: Collection[str]) -> Iterator[tuple[str, Records | RecordSet]]:
+    """Yield the sets of these names, or of these purposes of the collection."""
+    yield from loaded([name for name in names if name in SETS])
+    for one in COLLECTION.values():
+        if {one.name, one.purpose} & set(names) or ("goal" in names and one in selected("goal")):
+            yield one.name, one
+
+
 def main() -> int:
     """Print the table."""
     given = arguments()
     print(HEAD)
-    for name, records in loaded(given.sets):
-        for model in (given.model,) if given.model else MODELS:
+    for name, records in chosen(given.sets):
+        models = (given.model,) if given.model else MODELS
+        for model in models if isinstance(records, Records) else ("values",):
             for row in measure(name, records, model, given):
                 print(line(row), flush=True)
                 if given.csv is not None:

@@ -8,9 +8,9 @@ which CPU seconds and peak memory grow with size (least squares of logarithms), 
 ratios of benchmarks/figures.json. A ratio at the largest size that is more than 30% above the
 committed one of the same size is marked "worse by". What scripts print goes to standard error.
 
-Writes limits.jsonl and limits.svg into `--out`. `--go-on` keeps what limits.jsonl there has
-already. `--quick` divides sizes by ten, to try it. `--commit-figures` writes figures.json,
-docs/figures/limits.svg and the table in docs/understand/limits.md anew. Exits 1 if a limit is
+Writes limits.jsonl into `--out`. `--go-on` keeps what it has there already. `--quick` divides sizes
+by ten, to try it. `--commit-figures` writes figures.json and the table in
+docs/understand/limits.md anew. Exits 1 if a limit is
 missed at the largest size (not with `--quick`: limits are for full sizes) or a script fails; a
 ratio that became worse is shown, and fails nothing.
 """
@@ -26,8 +26,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base import atomic_files
-from hexveil_research.papers import drawing
-from hexveil_research.papers.study import Line, Outcome, Panel, line
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # the files beside this one
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 
 FIGURES = HERE / "figures.json"
 PAGE = HERE.parent / "docs" / "understand" / "limits.md"
-PICTURE = HERE.parent / "docs" / "figures" / "limits.svg"
 WRITTEN = Path("reproduced")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 SECONDS = 1_800
@@ -172,59 +169,6 @@ def together(given: argparse.Namespace, kept: Path) -> tuple[list[Series], int]:
     return measuring.series(found), failed
 
 
-PANELS = (
-    ("rows", "million records", 1e6),
-    ("users", "thousand users", 1e3),
-    ("cells", "thousand cells", 1e3),
-)
-"""Each size, its name on an axis, and the unit there."""
-
-
-def picture(found: Sequence[Series]) -> dict[str, bytes]:
-    """Return the figure: CPU seconds above, peak memory below, against rows, users and cells."""
-    along = [panel for panel in PANELS if any(one.along == panel[0] for one in found)]
-    panels = [
-        Panel(
-            "",
-            _axis(size, name, found),
-            label,
-            tuple(_lines(found, (size, by), (what, unit))),
-            log_x=True,
-            log_y=True,
-        )
-        for what, label, unit in (
-            ("cpu", "CPU seconds", 1.0),
-            ("peak", "peak memory, MiB", float(2**20)),
-        )
-        for size, name, by in along
-    ]
-    drawn = [panel for panel in panels if panel.lines]
-    if not drawn:
-        return {}
-    return drawing.images("Time and memory against records, users and cells", Outcome(tuple(drawn)))
-
-
-def _axis(size: str, name: str, found: Sequence[Series]) -> str:
-    """Return the label of an axis, with what stays the same."""
-    sizes = next(one.last.sizes for one in found if one.along == size)
-    others = [f"{measuring.short(n)} {what}" for what, n in sizes.items() if what != size]
-    return f"{name} (with {', '.join(others)})" if others else name
-
-
-def _lines(
-    found: Sequence[Series], across: tuple[str, float], upwards: tuple[str, float]
-) -> Iterator[Line]:
-    """Yield the lines of a panel, of a size and of what was measured, each in its unit."""
-    (size, by), (what, unit), seen = across, upwards, set()
-    for one in found:
-        values = [value for value in one.values(what) if value is not None]
-        # Two floors of one part: its own seconds are the same, and drawn once.
-        name = measuring.title(one).split(", over ")[0]
-        if one.along == size and len(values) == len(one.points) and name not in seen:
-            seen.add(name)
-            yield line(name, [n / by for n in one.sizes], [value / unit for value in values])
-
-
 def words(about: dict[str, Any]) -> str:
     """Return on what was measured, in a sentence."""
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
@@ -236,19 +180,16 @@ def words(about: dict[str, Any]) -> str:
 
 
 def written(page: str, found: Sequence[Series], about: dict[str, Any]) -> str:
-    """Return the page with sentence, table and figure between its marks made anew."""
+    """Return the page with sentence and table between its marks made anew."""
     first, rest = page.split(BEGIN)
     _, last = rest.split(END)
-    figure = f"![Time and memory against records, users and cells](../figures/{PICTURE.name})"
-    middle = "\n\n".join((words(about), measuring.table(found, judged=not about["quick"]), figure))
+    middle = f"{words(about)}\n\n{measuring.table(found, judged=not about['quick'])}"
     return f"{first}{BEGIN}\n{middle}\n{END}{last}"
 
 
-def commit(found: Sequence[Series], images: dict[str, bytes], about: dict[str, Any]) -> None:
-    """Write figures.json, the figure and the table of the page."""
+def commit(found: Sequence[Series], about: dict[str, Any]) -> None:
+    """Write figures.json and the table of the page."""
     measuring.commit(FIGURES, found, about)
-    if images:
-        atomic_files.write(PICTURE, images["svg"])
     atomic_files.write(PAGE, written(PAGE.read_text("utf-8"), found, about).encode())
 
 
@@ -269,18 +210,15 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run all; print the table, write the figure; return 1 if a limit is missed."""
+    """Run all; print the table; return 1 if a limit is missed."""
     given = arguments()
     given.out.mkdir(parents=True, exist_ok=True)
     found, failed = together(given, given.out / "limits.jsonl")
     about = measuring.machine() | {"quick": given.quick}
     before = measuring.committed(FIGURES)
     print(words(about), measuring.table(found, before, judged=not given.quick), sep="\n\n")
-    images = picture(found)
-    if images:
-        atomic_files.write(given.out / "limits.svg", images["svg"])
     if given.commit_figures and not failed:
-        commit(found, images, about)
+        commit(found, about)
     missed = not given.quick and any(one.last.missed() for one in found)
     return int(missed or failed > 0)
 

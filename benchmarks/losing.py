@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,9 @@ import hexveil as hv
 from hexveil.base import atomic_files
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
+import collection  # beside this file
 import reach  # beside this file
-from reach import truth
+from collection import truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,21 +45,10 @@ PILED = 0.95
 """Part of the records of a user in a cell that lie at the one bound, and not at the other."""
 
 
-def unrelated(rng: np.random.Generator) -> Floats:
-    """Return means of cells that say nothing about each other."""
-    return rng.uniform(15.0, 45.0, CELLS)
-
-
-def alike(rng: np.random.Generator) -> Floats:
-    """Return means of cells that hardly differ."""
-    return rng.normal(30.0, 0.5, CELLS)
-
-
-def around(level: Floats, cell: Ints, user: Ints, rng: np.random.Generator) -> Floats:
-    """Return values around the cell's mean and the user's effect."""
-    effect = rng.normal(0.0, OF_USER, int(user.max()) + 1)
-    own = rng.normal(0.0, OF_RECORD, cell.size)
-    return np.asarray(level[cell] + effect[user] + own, dtype=np.float64)
+def around(cell: Ints, user: Ints, rng: np.random.Generator, *, alike: bool) -> Floats:
+    """Return values around means of cells that hardly differ, or say nothing about each other."""
+    level = rng.normal(30.0, 0.5, CELLS) if alike else rng.uniform(15.0, 45.0, CELLS)
+    return collection.around(level, cell, user, rng, of_user=OF_USER, own=OF_RECORD)
 
 
 def piled(cell: Ints, user: Ints, rng: np.random.Generator) -> Floats:
@@ -68,9 +59,9 @@ def piled(cell: Ints, user: Ints, rng: np.random.Generator) -> Floats:
     return np.where(upper[user, cell] == kept, float(BOUNDS[1]), float(BOUNDS[0]))
 
 
-KINDS = {
-    "few users": lambda *where: around(unrelated(where[-1]), *where),
-    "no structure": lambda *where: around(alike(where[-1]), *where),
+KINDS: dict[str, collection.Values] = {
+    "few users": partial(around, alike=False),
+    "no structure": partial(around, alike=True),
     "piled at the bounds": piled,
 }
 
@@ -109,17 +100,6 @@ def errors_of(kind: str, users: int, given: argparse.Namespace) -> Iterator[reac
         yield reach.Found.of(name, f"{kind}, {users}", each, ours=ours)
 
 
-def show(found: list[reach.Found]) -> None:
-    """Print a row for each kind of records and number of users, a column for each way."""
-    names = list(dict.fromkeys(one.name for one in found))
-    print(f"| mean absolute error, bounds 0 and 65 | {' | '.join(names)} |")
-    print("|---|" + "---|" * len(names))
-    for where in dict.fromkeys(one.epsilon for one in found):
-        mine = {one.name: f"{one.mean:.3g}" for one in found if one.epsilon == where}
-        # "auto" has estimates only where it takes a private range.
-        print(f"| {where} | {' | '.join(mine.get(name, '') for name in names)} |")
-
-
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -134,7 +114,7 @@ def main() -> int:
     )
     columns = [(kind, users) for kind in KINDS for users in USERS]
     found = [one for column in columns for one in errors_of(*column, given)]
-    show(found)
+    reach.show(found, "bounds 0 and 65", "records and users")
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)
         atomic_files.write(

@@ -3,7 +3,7 @@
 ``python benchmarks/pairs.py [--pairs N ...] [--memory 4GB] [--blocks] [--brief] [--folder F]``. The
 records of each size lie around one place, with 1.2 records of a (cell, user) pair; users grow with
 the pairs. Steps run in one process for each size: reading, the adviser (`hv.capacity`), a plan by
-each way, a release, its folder without the page, and the page. Memory is the largest resident size
+each way, a release, and its folder with the page. Memory is the largest resident size
 of a step, the interpreter with its libraries included (Linux). `--blocks` keeps the pairs in blocks
 on disk at every size; a way of planning that is refused there says so. `--brief` leaves out the
 adviser and all plans but the default. A folder keeps the records and every step that was measured:
@@ -19,19 +19,20 @@ import math
 import subprocess
 import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hexveil as hv
-from hexveil import report
 from hexveil.records.duckdb import refusals
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
+
+import measuring  # beside this file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,19 +127,16 @@ class Steps:
             return None
         # The high-water mark of this step alone (Linux: proc(5), clear_refs).
         Path("/proc/self/clear_refs").write_text("5")
-        begin = time.process_time()
+        before = measuring.cpu()
         made, step = None, None
         try:
             made = work()
         except hv.InputError as error:
             print(f"  {name:26} refused: {error}", file=sys.stderr, flush=True)
         else:
-            status = Path("/proc/self/status").read_text("utf-8")
-            peak = int(status.split("VmHWM:")[1].split()[0]) / 1024
-            step = {"cpu": time.process_time() - begin, "MiB": peak}
-            print(
-                f"  {name:26}{step['cpu']:10.1f} s CPU{peak:9.0f} MiB", file=sys.stderr, flush=True
-            )
+            step = measuring.since(before)
+            told = f"{step['cpu']:10.1f} s CPU{step['peak'] / 2**20:9.0f} MiB"
+            print(f"  {name:26}{told}", file=sys.stderr, flush=True)
         self.found.setdefault(name, step)
         self._file.write_text(json.dumps(self.found), "utf-8")
         return made
@@ -156,7 +154,7 @@ def measure(pairs: int, steps: Steps, file: Path, memory: str, *, brief: bool) -
         )
         for name, options in WAYS.items():
             steps.run(name, partial(plan, data, **options))
-    if {"release", "folder", "page"} <= set(steps.found):
+    if {"release", "folder"} <= set(steps.found):
         return
     made = steps.run(DEFAULT, partial(plan, data), needed=True)
     assert isinstance(made, hv.Plan)
@@ -167,16 +165,7 @@ def measure(pairs: int, steps: Steps, file: Path, memory: str, *, brief: bool) -
             "release", lambda: hv.release(data, made, ledger=book, accept_noise=True), needed=True
         )
         assert isinstance(done, hv.Release)
-        asked: list[Any] = []
-
-        def note_page(*given: object, **options: object) -> str:
-            asked.append((given, options))
-            return ""
-
-        with mock.patch.object(report, "render", note_page):
-            steps.run("folder", lambda: done.write(folder / "map"), needed=True)
-        given, options = asked[0]
-        steps.run("page", lambda: report.render(*given, **options))
+        steps.run("folder", lambda: done.write(folder / "map"), needed=True)
 
 
 def plan(data: hv.Dataset, **options: Any) -> hv.Plan:  # noqa: ANN401  of `hv.plan`
@@ -184,13 +173,6 @@ def plan(data: hv.Dataset, **options: Any) -> hv.Plan:  # noqa: ANN401  of `hv.p
     made = hv.plan(data.public, epsilon=EPSILON, advise=False, **options)
     assert isinstance(made, hv.Plan)
     return made
-
-
-def exponent(size: list[int], of: list[float]) -> str:
-    """Return the exponent of a power of the size, fitted by least squares."""
-    if len(size) < 2 or min(of) <= 0:
-        return ""
-    return f"{np.polyfit(np.log(size), np.log(of), 1)[0]:.2f}"
 
 
 def show(found: dict[int, dict[str, dict[str, float] | None]]) -> None:
@@ -201,16 +183,17 @@ def show(found: dict[int, dict[str, dict[str, float] | None]]) -> None:
     for name in dict.fromkeys(name for steps in found.values() for name in steps):
         there = {one: step for one in size if (step := found[one].get(name)) is not None}
         cells = [
-            f"{there[one]['cpu']:.1f} s, {there[one]['MiB']:,.0f} MiB"
+            f"{there[one]['cpu']:.1f} s, {there[one]['peak'] / 2**20:,.0f} MiB"
             if one in there
             else "refused" * (name in found[one])
             for one in size
         ]
         grows = [
-            exponent(list(there), [step[unit] for step in there.values()])
-            for unit in ("cpu", "MiB")
+            measuring.exponent(list(there), [step[unit] for step in there.values()])
+            for unit in ("cpu", "peak")
         ]
-        print(f"| {name} | {' | '.join(cells)} | {' | '.join(grows)} |")
+        powers = ("" if power is None else f"{power:.2f}" for power in grows)
+        print(f"| {name} | {' | '.join(cells)} | {' | '.join(powers)} |")
 
 
 def arguments() -> argparse.Namespace:

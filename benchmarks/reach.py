@@ -46,6 +46,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))  # the files beside this one
 
 import big  # noqa: E402  beside this file
+from collection import BUSES, truth  # noqa: E402  beside this file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,13 +62,6 @@ EPSILONS = ("0.1", "0.2", "0.5", "1", "2", "5", "10")
 DATA = HERE.parents[1] / "shared" / "data"
 WRITTEN = Path("reproduced")
 CONSTANT = "best constant, from the truth"
-BUSES: dict[str, Any] = {
-    "user": "user_id",
-    "value": "value",
-    "lat": "lat",
-    "lon": "lon",
-    "time": "timestamp",
-}
 BAR = 1.96
 
 
@@ -146,22 +140,13 @@ def flights() -> hv.Dataset:
     )
 
 
-def truth(dataset: hv.Dataset) -> Floats:
-    """Return the true average of each cell."""
-    occupancy, scale = dataset.occupancy, dataset.public.lattice
-    assert isinstance(occupancy, hv.Occupancy)
-    sums = np.bincount(occupancy.cell, weights=dataset.sums.total.astype(float))
-    means = float(scale.lower) + float(scale.quantum) * sums / occupancy.records_per_cell
-    return np.asarray(means, dtype=np.float64)
-
-
 def buses(file: str, top: int, proposed: hv.Cells) -> Callable[[argparse.Namespace], hv.Dataset]:
     """Return what reads buses in hexagons, a bus for all time as the user."""
 
     def read(given: argparse.Namespace) -> hv.Dataset:
         finer = hv.Cells(given.resolution, timeslot=None) if given.resolution else proposed
-        path, options = given.data / file, {"bounds": (0, top), "protect": "values", **BUSES}
-        dataset: hv.Dataset = hv.read(path, cells=finer, **options)
+        options: dict[str, Any] = {"bounds": (0, top), "protect": "values", **BUSES}
+        dataset: hv.Dataset = hv.read(given.data / file, cells=finer, **options)
         return dataset
 
     return read
@@ -287,11 +272,11 @@ def reach(case: Case, dataset: hv.Dataset, given: argparse.Namespace) -> list[Fo
     return found
 
 
-def show(found: list[Found], unit: str) -> None:
+def show(found: list[Found], unit: str, by: str = "ε =") -> None:
     """Print a row for each way, a column for each epsilon."""
     epsilons = list(dict.fromkeys(one.epsilon for one in found))
     at = {(one.name, one.epsilon): one for one in found}
-    print(f"| mean absolute error, {unit}; ε = | {' | '.join(epsilons)} | runs |")
+    print(f"| mean absolute error, {unit}; {by} | {' | '.join(epsilons)} | runs |")
     print("|---|" + "---|" * (len(epsilons) + 1))
     for name in dict.fromkeys(one.name for one in found):
         mine = [at.get((name, epsilon)) for epsilon in epsilons]

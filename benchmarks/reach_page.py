@@ -1,8 +1,8 @@
 """Tables of docs/understand/reach.md, written from the CSV files in docs/figures.
 
 ``python -m benchmarks.reach_page`` replaces each table between ``<!-- table: NAME -->`` and
-``<!-- end -->``. intervals.py measures the rows of intervals, clipping_ranges.py those of judging
-sets and goals, reach.py those of other methods. A test compares page and files.
+``<!-- end -->``. intervals.py measures the rows of intervals, judging sets and goals, reach.py
+those of other methods. A test compares page and files.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 from hexveil.base import atomic_files
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
-from clipping_ranges import EPSILONS, RANGES, Row, load_rows
 from collection import COLLECTION, GOALS
 from interval_sets import SETS
+from intervals import RANGES, Row, load_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,6 +35,7 @@ DEFAULT = RANGES[-1]
 COVERAGE = (0.93, 0.98)
 """Average coverage of 95% intervals that the project set itself."""
 LEAST_COVERAGE, CAPTION = 0.90, 0.30
+EPSILONS = ("0.5", "1", "2", "5")
 INTERVALS, LEAST_CELL = (0.93, 0.985), 0.7
 """Average coverage, and that of any cell, which intervals.py asks for."""
 WAYS = {
@@ -57,37 +58,32 @@ class Intervals:
 
     def __init__(self, model: str) -> None:
         """Read the rows; those of final sets and with a delta were measured now alone."""
-        with (FIGURES / "intervals.csv").open(encoding="utf-8", newline="") as lines:
-            rows = [row for row in csv.DictReader(lines) if row["model"] == model]
-        # Rows are added to the file: the last of a place counts.
-        self.now = list({_place(row): row for row in rows if row["label"] == "now"}.values())
-        self.at = {_place(row): row for row in rows if row["label"] == "before"}
+        rows = [row for row in load_rows(FIGURES / "intervals.csv") if row.model == model]
+        self.now = [row for row in rows if row.label == "now"]
+        self.at = {_place(row): row for row in rows if row.label == "before"}
         self.pairs = [(self.at[_place(r)], r) for r in self.now if _place(r) in self.at]
 
     def summary(self) -> Iterator[str]:
         """Yield a line for each question: before, and now."""
         low, high = INTERVALS
 
-        def count(text: str, holds: Callable[[dict[str, str]], bool]) -> str:
+        def count(text: str, holds: Callable[[Row], bool]) -> str:
             return _line(text, *(str(sum(map(holds, each))) for each in both))
 
         both = list(zip(*self.pairs, strict=True))
-        yield _line(f"of {len(self.pairs)} rows", "before", "now")
-        yield _line("---", "---", "---")
-        held = [[float(row["coverage"]) for row in each] for each in both]
+        yield from _head(f"of {len(self.pairs)} rows", "before", "now")
+        held = [[row.coverage for row in each] for each in both]
         yield _line("coverage, average", *(f"{np.mean(each):.1%}" for each in held))
         yield _line("coverage, least", *(f"{min(each):.1%}" for each in held))
-        yield count(f"coverage below {low:.0%}", lambda row: float(row["coverage"]) < low)
-        yield count(f"coverage above {high:.1%}", lambda row: float(row["coverage"]) > high)
-        yield count("a cell covered in less than 70%", lambda row: float(row["worst"]) < LEAST_CELL)
-        yield count("of good cells more than 10% outside", lambda r: float(r["good_outside"]) > 0.1)
-        yield count("expected error beyond 1.5 times the true one", _is_misjudged)
-        better = [float(now["error"]) / float(before["error"]) for before, now in self.pairs]
-        sound = [
-            ratio
-            for (before, _), ratio in zip(self.pairs, better, strict=True)
-            if float(before["coverage"]) >= low
-        ]
+        yield count(f"coverage below {low:.0%}", lambda row: row.coverage < low)
+        yield count(f"coverage above {high:.1%}", lambda row: row.coverage > high)
+        yield count("a cell covered in less than 70%", lambda row: row.worst < LEAST_CELL)
+        yield count("of good cells more than 10% outside", lambda row: row.good_outside > 0.1)
+        yield count(
+            "expected error beyond 1.5 times the true one", lambda r: not 1 / 1.5 <= r.ratio <= 1.5
+        )
+        better = [now.error / before.error for before, now in self.pairs]
+        sound = [now.error / before.error for before, now in self.pairs if before.coverage >= low]
         for text, each in (("error now over before", better), ("where intervals held", sound)):
             mean = float(np.exp(np.mean(np.log(each))))
             yield _line(f"{text}, average of {len(each)}", "", f"{mean:.2f}")
@@ -95,50 +91,42 @@ class Intervals:
     def by_set(self) -> Iterator[str]:
         """Yield a line for each set, its figures at each epsilon."""
         head = ("covered before", "covered now", "worst cell", "error", "over before", "expected")
-        yield _line("set", "cells", "constant", "ε", *head)
-        yield _line(*["---"] * (4 + len(head)))
-        for name, group in groupby(sorted(self.now, key=_by_set), key=lambda row: row["set"]):
-            mine = [row for row in group if row["delta"] == "0"]
+        yield from _head("set", "cells", "constant", "ε", *head)
+        for name, group in groupby(sorted(self.now, key=_by_set), key=lambda row: row.set):
+            mine = [row for row in group if row.delta == "0"]
             known = [self.at.get(_place(row)) for row in mine]
             columns = (
-                ["-" if r is None else f"{float(r['coverage']):.0%}" for r in known],
-                [f"{float(row['coverage']):.0%}" for row in mine],
-                [f"{float(row['worst']):.0%}" for row in mine],
-                [f"{float(row['error']):.3g}" for row in mine],
+                [row.epsilon for row in mine],
+                ["-" if old is None else f"{old.coverage:.0%}" for old in known],
+                [f"{row.coverage:.0%}" for row in mine],
+                [f"{row.worst:.0%}" for row in mine],
+                [f"{row.error:.3g}" for row in mine],
                 [
-                    "-" if old is None else f"{float(row['error']) / float(old['error']):.2f}"
+                    "-" if old is None else f"{row.error / old.error:.2f}"
                     for row, old in zip(mine, known, strict=True)
                 ],
-                [f"{float(row['predicted']) / float(row['predicted_error']):.2f}" for row in mine],
+                [f"{row.ratio:.2f}" for row in mine],
             )
-            yield _line(
-                name, mine[0]["cells"], f"{float(mine[0]['constant']):.3g}",
-                *(", ".join(each) for each in ([row["epsilon"] for row in mine], *columns)),
-            )  # fmt: skip
+            first = name, str(mine[0].cells), f"{mine[0].constant:.3g}"
+            yield _line(*first, *(", ".join(each) for each in columns))
 
     def with_delta(self) -> Iterator[str]:
         """Yield a line for each set, with a delta and without: at epsilon 1 and 2."""
-        pure = {(row["set"], row["epsilon"]): row for row in self.now if row["delta"] == "0"}
-        yield _line("set", "ε", "error", "without δ", "covered", "worst cell")
-        yield _line(*["---"] * 6)
+        pure = {(row.set, row.epsilon): row for row in self.now if row.delta == "0"}
+        yield from _head("set", "ε", "error", "without δ", "covered", "worst cell")
         for row in self.now:
-            if row["delta"] != "0":
-                other = pure[row["set"], row["epsilon"]]
-                errors = (f"{float(one['error']):.3g}" for one in (row, other))
-                held = (f"{float(row[name]):.0%}" for name in ("coverage", "worst"))
-                yield _line(row["set"], row["epsilon"], *errors, *held)
+            if row.delta != "0":
+                errors = (f"{one.error:.3g}" for one in (row, pure[row.set, row.epsilon]))
+                held = f"{row.coverage:.0%}", f"{row.worst:.0%}"
+                yield _line(row.set, row.epsilon, *errors, *held)
 
 
-def _place(row: dict[str, str]) -> tuple[str, str, str]:
-    return row["set"], row["epsilon"], row["delta"]
+def _place(row: Row) -> tuple[str, str, str]:
+    return row.set, row.epsilon, row.delta
 
 
-def _by_set(row: dict[str, str]) -> tuple[int, float]:
-    return list(SETS).index(row["set"]), float(row["epsilon"])
-
-
-def _is_misjudged(row: dict[str, str]) -> bool:
-    return not 1 / 1.5 <= float(row["predicted"]) / float(row["predicted_error"]) <= 1.5
+def _by_set(row: Row) -> tuple[int, float]:
+    return list(SETS).index(row.set), float(row.epsilon)
 
 
 class Judged:
@@ -146,7 +134,9 @@ class Judged:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         """Take the rows of judging sets."""
-        self.rows = [row for row in rows if COLLECTION[row.set].purpose == "judging"]
+        judging = [one.name for one in COLLECTION.values() if one.purpose == "judging"]
+        mine = [row for row in rows if row.set in judging]
+        self.rows = sorted(mine, key=lambda row: (judging.index(row.set), float(row.epsilon)))
         self.at = {(row.set, row.epsilon, row.clipping_range): row for row in self.rows}
 
     def of(self, clipping_range: str) -> list[Row]:
@@ -173,8 +163,7 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
         return [row.error / judged.best(row) for row in column]
 
     low, high = COVERAGE
-    yield _line("", f"`{DEFAULT}` (default)", *(f"`{kind}`" for kind in FIXED))
-    yield _line("---", *("---" for _ in columns))
+    yield from _head("", f"`{DEFAULT}` (default)", *(f"`{kind}`" for kind in FIXED))
     yield line("error over the best in hindsight, average", lambda c: f"{np.mean(ratios(c)):.2f}")
     yield line("error over the best in hindsight, largest", lambda c: f"{max(ratios(c)):.2f}")
     yield count("error below that of the best constant", lambda row: row.error < row.constant)
@@ -194,8 +183,7 @@ def _is_near(row: Row) -> bool:
 
 def by_set(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a line for each judging set: the default's coverage and caption, over all epsilons."""
-    yield _line("set", "cells", "ε", "coverage", "average", "typical/true")
-    yield _line(*["---"] * 6)
+    yield from _head("set", "cells", "ε", "coverage", "average", "typical/true")
     for name, group in groupby(Judged(rows).of(DEFAULT), key=lambda row: row.set):
         mine = list(group)
         at = ", ".join(row.epsilon for row in mine)
@@ -210,34 +198,31 @@ def errors_at(rows: Sequence[Row], epsilon: str) -> Iterator[str]:
     judged = Judged(rows)
     head = ("set", "unit", "constant", *(f"`{kind}`" for kind in FIXED), f"`{DEFAULT}`", "takes")
     more = ("over the best", "covered", "worst cell", "typical/true", "good", "runs")
-    yield _line(*head, *more)
-    yield _line(*["---"] * len((*head, *more)))
+    yield from _head(*head, *more)
     for row in judged.of(DEFAULT):
         if row.epsilon != epsilon:
             continue
         fixed = (f"{judged.at[row.set, epsilon, kind].error:.3g}" for kind in FIXED)
         yield _line(
             row.set,
-            row.unit,
+            COLLECTION[row.set].unit,
             f"{row.constant:.3g}",
             *fixed,
             f"**{row.error:.3g}**",
             row.taken,
             f"{row.error / judged.best(row):.2f}",
             f"{row.coverage:.1%}",
-            f"{row.worst_cell:.0%}",
+            f"{row.worst:.0%}",
             f"{row.stated_over_true:.2f}",
             f"{row.good:.0%}",
-            str(row.runs),
+            str(row.releases),
         )
 
 
 def goals(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a line for each goal: what the default publishes at epsilon 1."""
-    yield _line(
-        "set", "cells", "constant", "goal", "default", "takes", "covered", "worst cell", "runs"
-    )
-    yield _line(*["---"] * 9)
+    head = ("set", "cells", "constant", "goal", "default", "takes", "covered", "worst cell", "runs")
+    yield from _head(*head)
     found = {row.set: row for row in rows if row.epsilon == "1" and row.clipping_range == DEFAULT}
     for name, goal in GOALS.items():
         row, unit = found.get(name), COLLECTION[name].unit
@@ -252,8 +237,8 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
             f"{row.error:.3g}, {'met' if row.error <= goal else '**not met**'}",
             row.taken,
             f"{row.coverage:.1%}",
-            f"{row.worst_cell:.0%}",
-            str(row.runs),
+            f"{row.worst:.0%}",
+            str(row.releases),
         )
 
 
@@ -269,8 +254,7 @@ def losing() -> Iterator[str]:
     }
     kinds = ("bounds", "private", "auto")
     columns = [f'joint, clipping_range="{kind}"' for kind in kinds]
-    yield _line("km/h", "best constant", "plain Laplace", *(f"`{kind}`" for kind in kinds))
-    yield _line(*["---"] * (3 + len(kinds)))
+    yield from _head("km/h", "best constant", "plain Laplace", *(f"`{kind}`" for kind in kinds))
     first = list(WAYS)[:2]
     for where in dict.fromkeys(key[1] for key in found):
         ours = (
@@ -286,8 +270,7 @@ def other_methods(name: str) -> Iterator[str]:
         found = list(csv.DictReader(lines))
     epsilons = list(dict.fromkeys(row["epsilon"] for row in found))
     at = {(row["way"], row["epsilon"]): row for row in found}
-    yield _line(f"{found[0]['unit']} at ε =", *epsilons, "runs")
-    yield _line(*["---"] * (len(epsilons) + 2))
+    yield from _head(f"{found[0]['unit']} at ε =", *epsilons, "runs")
     for way, shown in WAYS.items():
         mine = {epsilon: at[way, epsilon] for epsilon in epsilons if (way, epsilon) in at}
         if mine:
@@ -301,6 +284,10 @@ def other_methods(name: str) -> Iterator[str]:
 
 def _line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def _head(*cells: str) -> tuple[str, str]:
+    return _line(*cells), _line(*["---"] * len(cells))
 
 
 def tables(rows: Sequence[Row]) -> dict[str, Iterator[str]]:

@@ -320,29 +320,18 @@ def _in_process(
     return dict(json.loads(out.read_text()))
 
 
-def ratios(found: dict[str, Any]) -> str:
-    """Return a row of the table: a size, and what each step took beside its floors."""
-    spark, local = found["spark"], found["local"]
+def show(found: dict[str, Any]) -> None:
+    """Print what was found at a size, and what each step took in CPU seconds beside its floors."""
+    print(json.dumps(found, indent=2), flush=True)
+    spark, local = found["spark"]["cpu"], found["local"]["cpu"]
     # Not a number where it was left out.
-    for took in (spark["cpu"], spark["seconds"]):
-        took.setdefault("floor", math.nan)
-    floor, group = spark["cpu"]["floor"], local["cpu"]["floor"]
-    cells = [
-        f"{found['rows']:,}",
-        f"{spark['pairs']:,}",
-        f"{spark['users']:,}",
-        f"{spark['cells']:,}",
-        *(f"{spark['seconds'][name]:.0f}" for name in ("floor", "read", "plan", "release")),
-        f"{spark['cpu']['read'] / floor:.1f}",
-        f"{local['cpu']['read'] / group:.1f}",
-        *(
-            f"{spark['cpu'][name] / max(local['cpu'][name], 0.01):.1f}"
-            for name in ("floor", "read", "plan", "release")
-        ),
-        *(f"{spark[who]['python']} + {spark[who]['java']}" for who in ("driver MB", "executor MB")),
-        f"{local['process MB']}",
-    ]
-    return "| " + " | ".join(cells) + " |"
+    floors = spark.get("floor", math.nan), local["floor"]
+    for name in spark:
+        over = spark[name] / floors[0], local[name] / floors[1], spark[name] / local[name]
+        print(
+            f"{name:8} {over[0]:6.1f} times Spark's group-by, locally {over[1]:.1f} times "
+            f"DuckDB's; {over[2]:.1f} times the local engine"
+        )
 
 
 def main() -> None:
@@ -370,18 +359,9 @@ def main() -> None:
                 found = by_local_engine(asked.folder, rows)
         (asked.folder / f"{asked.engine}.json").write_text(json.dumps(found))
         return
-    rows_of_table = []
     for rows in asked.rows:
         users, options = asked.users or rows // RECORDS_PER_USER, ["--no-floor"] * asked.no_floor
-        found = measured(rows, users, conf, asked.keep, options)
-        print(json.dumps(found, indent=2), flush=True)
-        rows_of_table.append(ratios(found))
-    print(
-        "| records | pairs | users | cells | floor s | read s | plan s | release s "
-        "| read / group-by, CPU | locally | floor / local | read / local | plan / local "
-        "| release / local | driver MB, Python + Java | executor MB | local MB |"
-    )
-    print("\n".join(rows_of_table))
+        show(measured(rows, users, conf, asked.keep, options))
 
 
 if __name__ == "__main__":

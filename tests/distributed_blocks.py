@@ -8,8 +8,7 @@ import numpy as np
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.occupancy import Partition
 from hexveil.model.pair_bins import PairBins
-from hexveil.records.dataset import Dataset
-from hexveil.records.distributed_sums import DistributedSums
+from hexveil.records.dataset import Dataset, DistributedSums
 
 
 def sent(work):

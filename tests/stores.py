@@ -11,9 +11,8 @@ import pytest
 from distributed_blocks import distributed, distributed_dataset
 from hexveil.base.column_file import ColumnFile
 from hexveil.model.distributed_occupancy import DistributedOccupancy
-from hexveil.records.dataset import Dataset
-from hexveil.records.distributed_sums import DistributedSums
-from hexveil.records.duckdb.spilling import block_files
+from hexveil.records.dataset import Dataset, DistributedSums
+from hexveil.records.duckdb import spilled_pairs as block_files
 
 STORES = "memory", "runs", "blocks", "disk"
 """One block in memory, several small ones, blocks that functions are sent to, files."""
@@ -33,7 +32,7 @@ def stored(occupancy, store, room=ROOM):
         elif store == "blocks":
             yield distributed(occupancy, room)
         else:
-            yield _occupancy_of(occupancy, *_files(occupancy, Path(folder), room))
+            yield _occupancy_of(occupancy, _files(occupancy, Path(folder), room))
 
 
 @contextlib.contextmanager
@@ -46,14 +45,17 @@ def stored_dataset(dataset, store, room=ROOM):
         elif store == "blocks":
             yield distributed_dataset(dataset, room)
         else:
-            by_cell, by_user = _files(occupancy, Path(folder), room)
+            files = _files(occupancy, Path(folder), room)
+            by_cell = files["cells"]
             file = ColumnFile(Path(folder))
             kept = [one for one in (sums.total, sums.total_sq) if one is not None]
-            for rows in np.split(np.arange(occupancy.n_pairs), by_cell.start[by_cell.first[1:-1]]):
+            for rows in np.split(
+                np.arange(occupancy.n_pairs), np.cumsum(by_cell.sizes)[by_cell.first[1:-1] - 1]
+            ):
                 file.append([one[rows] for one in kept])
-            store = block_files.SumsFileStore(by_cell, file, {})
+            store = block_files.FileStore(files, file)
             there = DistributedSums(store, squares=dataset.has_squares)
-            spread = _occupancy_of(occupancy, by_cell, by_user)
+            spread = _occupancy_of(occupancy, files)
             facts = replace(dataset.public, occupancy=spread, recount=None)
             yield Dataset(facts, there, dataset.units)
 
@@ -62,18 +64,18 @@ def _files(occupancy, folder, room):
     """Return the pairs in files, in blocks of cells and of users."""
     cell, user, n = occupancy.cell, occupancy.user, occupancy.n
     order, fewer = np.lexsort((cell, user)), block_files.BLOCK_PAIRS // room
-    made = []
+    made = {}
     for whole, rows, sizes, others in (
         ("cells", [cell, user, n], occupancy.users_per_cell, occupancy.n_users),
         ("users", [a[order] for a in (user, cell, n)], occupancy.cells_per_user, occupancy.n_cells),
     ):
-        made.append(
-            block_files.write_pairs(iter([rows]), whole, sizes, others, folder, fewer=fewer)
+        made[whole] = block_files.write_pairs(
+            iter([rows]), whole, sizes, others, folder, fewer=fewer
         )
     return made
 
 
-def _occupancy_of(occupancy, by_cell, by_user):
+def _occupancy_of(occupancy, files):
     """Return the occupancy of files."""
-    store = block_files.PairFileStore(by_cell, by_user)
+    store = block_files.FileStore(files)
     return DistributedOccupancy(store, occupancy.n_cells, occupancy.n_users, occupancy.n_pairs)

@@ -56,7 +56,7 @@ TABLE = {
             ("duckdb", "duckdb"),
             ("pyspark", "spark"),
             ("py4j", "spark"),
-            ("google", "sources/gtfs_realtime.py"),
+            ("google", "duckdb/formats/vehicle_positions.py"),
             ("rich", "progress.py"),
             ("pandas", ""),
             ("polars", ""),
@@ -109,8 +109,8 @@ TABLE = {
 }
 PRIVATE_PRESENCE = {
     *("PrivatePairs", "PairBlocks", "PresenceSums", "private_pairs", "total_over_units"),
-    *("PrivateDataset", "private_dataset", "read_private", "private_reading"),
-    *("PrivateColumns", "read_private_columns"),
+    *("PrivateDataset", "private_dataset", "fetch_declared"),
+    *("PrivateColumns", "read_private_blocks"),
     *("SparkPairBlocks", "private_blocks", "read_private_sums", "declared_sums"),
 }
 """Names through which records of private presence can be had."""
@@ -289,7 +289,7 @@ def test_private_presence_is_not_handed_to_public_code():
         "import hexveil.model.private_pairs",
         "from hexveil.model import private_pairs",
         "if TYPE_CHECKING:\n    from hexveil.mechanisms.presence.any_unit import PresenceSums",
-        "def f():\n    from hexveil.records.duckdb.private_reading import read_private",
+        "def f():\n    from hexveil.records.duckdb.reading import fetch_declared",
         "from hexveil.records.private_presence.private_dataset import PrivateDataset",
     ],
 )

@@ -96,7 +96,7 @@ def test_figures_are_those_of_what_is_shown(load):
 def test_rows_are_of_whole_releases(load, small, model):
     """Three cells that differ are told apart at a large ε, and a row says what was predicted."""
     intervals = load("intervals")
-    given = SimpleNamespace(epsilon=["20"], releases=2, label="now", delta=None)
+    given = SimpleNamespace(epsilon=["20"], releases=2, label="now", delta=None, ranges=["auto"])
     (row,) = intervals.measure("small", small, model, given)
     assert (row.set, row.model, row.cells, row.releases) == ("small", model, 3, 2)
     assert 0 < row.error < row.constant

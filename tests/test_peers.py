@@ -19,7 +19,7 @@ def modules(monkeypatch):
     monkeypatch.syspath_prepend(PEERS)
     monkeypatch.syspath_prepend(PEERS.parent)
     yield
-    for name in ("common", "pages", "run", "works", "big"):
+    for name in ("common", "pages", "run", "works", "big", "collection"):
         sys.modules.pop(name, None)
 
 

@@ -21,7 +21,7 @@ def reach_page():
     yield module
     sys.path[:] = path
     for name in set(sys.modules) - before:
-        if name.startswith("hexveil_bench_") or name in {"reach", "collection", "clipping_ranges"}:
+        if name.startswith("hexveil_bench_") or name in {"reach", "collection", "intervals"}:
             del sys.modules[name]
 
 
@@ -51,29 +51,10 @@ def test_every_judging_set_has_its_rows(reach_page, rows):
 
 def row_of(reach_page, **changes):
     """Return a row of a judging set."""
-    usual = dict(
-        zip(
-            [field.name for field in fields(reach_page.Row)],
-            [
-                "aircraft",
-                "judging",
-                "kn",
-                9,
-                "1",
-                "auto",
-                "bounds",
-                8,
-                4.0,
-                2.0,
-                3.0,
-                0.95,
-                0.5,
-                1,
-                0,
-            ],
-            strict=True,
-        )
-    )
+    usual = dict.fromkeys([field.name for field in fields(reach_page.Row)], 0.0)
+    usual |= {"label": "now", "set": "aircraft", "model": "values", "epsilon": "1", "delta": "0"}
+    usual |= {"releases": 8, "cells": 9, "constant": 4.0, "error": 2.0, "coverage": 0.95}
+    usual |= {"worst": 0.5, "stated": 2.0, "clipping_range": "auto", "taken": "bounds"}
     return reach_page.Row(**usual | changes)
 
 
@@ -84,8 +65,8 @@ def test_the_summary_counts_and_compares(reach_page):
         row_of(reach_page, epsilon=epsilon, clipping_range=kind, taken=kind, error=error, **more)
         for kind, error in errors.items()
         for epsilon, more in (
-            ("1", {"coverage": 0.93, "stated_over_true": 1.3}),
-            ("2", {"coverage": 0.899, "stated_over_true": 0.69}),
+            ("1", {"coverage": 0.93, "stated": 1.3 * error}),
+            ("2", {"coverage": 0.899, "stated": 0.69 * error}),
         )
     ]
     lines = {line.split(" | ")[0][2:]: line.split(" | ")[1:] for line in reach_page.summary(made)}
@@ -101,8 +82,8 @@ def test_the_summary_counts_and_compares(reach_page):
 def test_goals_say_what_was_not_met_or_measured(reach_page):
     """A goal without a row is not measured; one that is missed is not met."""
     made = [
-        row_of(reach_page, set="flights", purpose="tuning", error=8.9),
-        row_of(reach_page, set="surat-6-goal", purpose="goal", error=2.4),
+        row_of(reach_page, set="flights", error=8.9),
+        row_of(reach_page, set="surat-6-goal", error=2.4),
     ]
     lines = {line.split(" | ")[0][2:]: line for line in reach_page.goals(made)}
     assert "**not met**" in lines["flights"]
@@ -111,21 +92,14 @@ def test_goals_say_what_was_not_met_or_measured(reach_page):
 
 
 def test_rows_measured_again_replace_those_of_the_file(reach_page, tmp_path):
-    """Rows of other sets and epsilons stay, in the order of the collection."""
-    merge = sys.modules["clipping_ranges"].merge
-    ships = {"set": "ships"}
+    """Of each place the last row counts; rows of other sets and epsilons stay."""
+    add_row, file = sys.modules["intervals"].add_row, tmp_path / "rows.csv"
+    again = row_of(reach_page, set="ships", releases=50)
     old = [
         row_of(reach_page),
-        row_of(reach_page, **ships),
-        row_of(reach_page, **ships, epsilon="2"),
+        row_of(reach_page, set="ships"),
+        row_of(reach_page, set="ships", epsilon="2"),
     ]
-    new = [row_of(reach_page, **ships, runs=50)]
-    merged = merge(old, new)
-    assert [(row.set, row.epsilon, row.runs) for row in merged] == [
-        ("ships", "1", 50),
-        ("ships", "2", 8),
-        ("aircraft", "1", 8),
-    ]
-    file = tmp_path / "rows.csv"
-    file.write_bytes(sys.modules["measuring"].csv_of_rows(merged))
-    assert reach_page.load_rows(file) == merged
+    for row in (*old, again):
+        add_row(file, row)
+    assert reach_page.load_rows(file) == [old[0], again, old[2]]

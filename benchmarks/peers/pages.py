@@ -38,7 +38,6 @@ BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
 KINDS = ("flights", "big", "surat-6", "warsaw-6", "quantiles", "code", "versions")
 CONSTANT = "one constant, the best there is"
 NOTHING: dict[str, Any] = {"sets": {}, "rows": []}
-NO_QUANTILES: dict[str, Any] = {"sets": {}, "rows": []}
 STATISTICS = ("p50", "p85", "share")
 
 Found = dict[str, Any]
@@ -49,29 +48,17 @@ def load() -> Found:
     return json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else dict(NOTHING)
 
 
-def commit(sets: Mapping[str, Any], new: Found, order: Sequence[str]) -> None:
-    """Put a new row in the place of that of the same way and set; write file and page."""
-    results = load()
-    by_key = {(row["set"], row["name"]): row for row in (*results["rows"], new)}
-    ranked = sorted(by_key, key=lambda key: (KINDS.index(key[0]), order.index(key[1])))
-    merged = {
-        "sets": {**results["sets"], **sets},
-        "rows": [by_key[key] for key in ranked],
-        "quantiles": results.get("quantiles", NO_QUANTILES),
-    }
-    _write(merged)
+def commit(sets: Mapping[str, Any], new: Found, order: Sequence[str], part: str = "") -> None:
+    """Put a new row in the place of that of the same way and set; write file and page.
 
-
-def commit_quantiles(
-    which: str, constants: Mapping[str, float], new: Found, order: Sequence[str]
-) -> None:
-    """Put a new row of quantiles.py in the place of that of the same way and set; write both."""
+    Rows of quantiles.py are a part of their own.
+    """
     results = load()
-    old = results.get("quantiles", NO_QUANTILES)
+    old = results.get(part, NOTHING) if part else results
     by_key = {(row["set"], row["name"]): row for row in (*old["rows"], new)}
     ranked = sorted(by_key, key=lambda key: (KINDS.index(key[0]), order.index(key[1])))
-    sets = {**old["sets"], which: dict(constants)}
-    _write(results | {"quantiles": {"sets": sets, "rows": [by_key[key] for key in ranked]}})
+    merged = {"sets": {**old["sets"], **sets}, "rows": [by_key[key] for key in ranked]}
+    _write(results | ({part: merged} if part else merged))
 
 
 def _write(merged: Found) -> None:
@@ -99,7 +86,7 @@ def lines(kind: str, results: Found) -> Iterator[str]:
         yield from versions(results)
         return
     if kind == "quantiles":
-        yield from quantiles(results.get("quantiles", NO_QUANTILES))
+        yield from quantiles(results.get("quantiles", NOTHING))
         return
     about = results["sets"].get(kind)
     if not about:

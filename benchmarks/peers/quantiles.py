@@ -151,8 +151,8 @@ def compare(given: argparse.Namespace) -> None:
                 print(f"{which:8} {name:26} {why}", flush=True)
                 continue
             if given.commit:
-                about = constants(file, THRESHOLDS[which])
-                pages.commit_quantiles(which, about, row, list(WAYS))
+                about = {which: constants(file, THRESHOLDS[which])}
+                pages.commit(about, row, list(WAYS), "quantiles")
 
 
 if __name__ == "__main__":

@@ -97,21 +97,17 @@ def cut(cells: int, rows: int, **others: str) -> dict[str, Any]:
     return {**others, "cells": cells, "rows": rows}
 
 
+def peer(library: str, *each: tuple[int, int], way: str) -> Peer:
+    """Return a way with settings for flights, the large set and buses."""
+    flights, large, buses = (cut(*one, way=way) for one in each)
+    return Peer(library, flights, large, buses)
+
+
 LIBRARIES = {
     "diffprivlib": Peer("diffprivlib", cut(4, 1), cut(16, 1), cut(2, 1)),
     "python-dp": Peer("python-dp", cut(8, 1), cut(8, 1), cut(2, 1)),
-    "opendp, lengths": Peer(
-        "opendp",
-        cut(4, 1, way="lengths"),
-        cut(16, 1, way="lengths"),
-        cut(2, 1, way="lengths"),
-    ),
-    "opendp, query": Peer(
-        "opendp",
-        cut(0, 8, way="query"),
-        cut(0, 16, way="query"),
-        cut(0, 2, way="query"),
-    ),
+    "opendp, lengths": peer("opendp", (4, 1), (16, 1), (2, 1), way="lengths"),
+    "opendp, query": peer("opendp", (0, 8), (0, 16), (0, 2), way="query"),
     "pipeline-dp": Peer("pipeline-dp", cut(8, 1), cut(8, 1), cut(2, 1)),
     "tmlt.analytics": Peer("tmlt.analytics", cut(8, 1), cut(8, 1), cut(2, 1), runs=SLOW_RUNS),
     "smartnoise-sql": Peer("smartnoise-sql", {"rows": 2}, {"rows": 16}, {"rows": 2}),

@@ -26,6 +26,7 @@ from hexveil.simulation.flights import departures
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the folder above this one
 
 import big
+from collection import SHARED, SURAT, WARSAW
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,8 +39,7 @@ BOUNDS = {
     "warsaw-6": (0.0, 90.0),
 }
 UNITS = {"flights": "mph", "big": "km/h", "surat-6": "km/h", "warsaw-6": "km/h"}
-BUSES = {"surat-6": "surat_itms.parquet", "warsaw-6": "warsaw_buses.parquet"}
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+BUSES = {"surat-6": SURAT, "warsaw-6": WARSAW}
 MIN_USERS = 10
 """Buses of a hexagon of resolution 6 that is a cell."""
 ROWS = big.ROWS

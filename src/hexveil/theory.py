@@ -13,6 +13,7 @@ from hexveil.accounting.bias import (
     truncation_mean_bias,
     truncation_variance_bias,
 )
+from hexveil.accounting.clip_user import Suppression, clip_user
 from hexveil.accounting.error_model import noise_floor
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.pseudo_user_caps import (
@@ -28,6 +29,7 @@ from hexveil.accounting.pseudo_user_caps import (
     surrogate_objective,
 )
 from hexveil.accounting.pseudo_users import PseudoUsers, best_fit, wrap_around
+from hexveil.accounting.residual_cap import CellCaps, cap_after_suppression
 from hexveil.accounting.sensitivity import (
     contribution_weights,
     mean_sensitivity,
@@ -39,9 +41,7 @@ from hexveil.accounting.sensitivity import (
     user_variance_sensitivity,
     variance_sensitivity,
 )
-from hexveil.accounting.suppression.clip_user import Suppression, clip_user
-from hexveil.accounting.suppression.residual_cap import CellCaps, cap_after_suppression
-from hexveil.accounting.suppression.suppression_stages import SuppressionStage
+from hexveil.accounting.suppression_stages import SuppressionStage
 
 __all__ = [
     "CellCaps",

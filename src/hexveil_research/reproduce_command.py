@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003  the parser reads annotations
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer

@@ -19,7 +19,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import tell_share
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
-from hexveil.config import Run  # noqa: TC001  the parser reads annotations
+from hexveil.config import Run
 from hexveil.records.progress import show_progress
 from hexveil.simulation import private_study_output, value_distributions
 from hexveil.simulation.private_study_output import select_cell_by_text

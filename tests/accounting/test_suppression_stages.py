@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hexveil import Occupancy, theory
-from hexveil.accounting.suppression import suppression_stages
+from hexveil.accounting import suppression_stages
 
 
 def heavy_tail(seed, users=600, cells=80):

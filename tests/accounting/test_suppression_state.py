@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil import theory
-from hexveil.accounting.suppression.suppression_stages import CellError, RemainingCounts
+from hexveil.accounting.suppression_stages import CellError, RemainingCounts
 from strategies import occupancies
 
 MEASURES = st.builds(

@@ -82,7 +82,7 @@ _TEMPORARY = r"\.partial-[0-9a-f]{8}"
 _DAYS_POINTER = r"\d/latest\.json"
 _NEWEST_POINTER = r"buses/latest\.json"
 STEPS = (
-    Step("planned", ("after", "hexveil.cli.commands.release_command:select_plan"), ""),
+    Step("planned", ("after", "hexveil.cli.commands.publish_command:plan_release"), ""),
     Step("probing", ("after", "os:mkdir", _TEMPORARY), "", left=True, calls=3),
     Step("reserving", ("inside", "reserved"), ""),
     Step("reserved", ("after", "hexveil.ledger:Ledger.reserve"), "reserved"),

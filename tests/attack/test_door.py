@@ -34,7 +34,7 @@ MEASURES = {
     "mechanisms/clipped/clipped_variance.py", "mechanisms/clipped/renormalised_mean.py",
     "mechanisms/weighted/weighted_allocation.py", "mechanisms/cell_ranges/look_stages.py",
     "mechanisms/weighted/weighted_mean.py", "mechanisms/weighted/weighted_variance.py",
-    "mechanisms/map_quantiles.py", "mechanisms/private_quantile.py",
+    "mechanisms/private_quantile.py",
     "mechanisms/cell_ranges/pooled_spread.py", "mechanisms/cell_ranges/gaussian_looks.py",
     "mechanisms/cell_ranges/pair_votes.py",
     "mechanisms/presence/shape_allocation.py",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from distributed_blocks import blocks_of, distributed
 from hexveil import theory
-from hexveil.accounting.suppression import heavy_users
+from hexveil.accounting import heavy_users
 from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.planning.alternatives import compare_mechanisms

@@ -12,7 +12,7 @@ import hexveil as hv
 from accounting.test_clip_user import algorithm_1, cell_errors, dense
 from examples import examples
 from hexveil import theory
-from hexveil.accounting.suppression.heavy_users import SuppressionSource
+from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import PrivateSums

@@ -15,6 +15,8 @@ from hexveil.base.errors import InputError
 from hexveil.publishing import folder
 from hexveil.publishing.catalogue import coverage, dcat, metadata_files, stac
 from hexveil.publishing.catalogue.release_description import describe_release
+from hexveil.publishing.estimates.table import name_cells
+from hexveil.publishing.manifest import cell_sections
 from hexveil.publishing.verification import verify
 from publishing.releases import release_of, seal
 
@@ -239,8 +241,13 @@ def test_planned_files_are_those_that_are_written(release, routes, tmp_path):
 
     for mapped, made in ((True, release), (False, routes)):
         written = made.write(tmp_path / f"map{mapped}", catalogue=HOLDER)
-        planned = folder.planned_files(
-            dataset_of(mapped).public, catalogue=HOLDER, tiles=None, signed=False
+        facts = dataset_of(mapped).public
+        planned = folder.list_files(
+            pa.table(name_cells(facts)),
+            cell_sections(facts),
+            catalogue=HOLDER,
+            tiles=None,
+            signed=False,
         )
         assert planned == tuple(sorted(path.name for path in written.iterdir()))
 

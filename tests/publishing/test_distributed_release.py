@@ -26,8 +26,7 @@ from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.private_sums import private_sums, sums_of
 from hexveil.publishing.verification.verify import find_problems
-from hexveil.records.dataset import Dataset
-from hexveil.records.distributed_sums import DistributedSums
+from hexveil.records.dataset import Dataset, DistributedSums
 from publishing.setting import dataset_of, hexagons
 from stores import STORES, stored_dataset
 

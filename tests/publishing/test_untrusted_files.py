@@ -105,6 +105,22 @@ def test_a_table_that_no_release_has_is_refused(tmp_path, kind):
         untrusted_files.read_table(path, 100, 2_000, TYPES)
 
 
+def test_a_dictionary_that_claims_more_texts_than_rows_is_refused(tmp_path):
+    """A page header of two billion texts makes readers reserve gigabytes before they read one."""
+    path = write(tmp_path, good(), compression="none", write_statistics=False)
+    data = bytearray(path.read_bytes())
+    # The header of the first dictionary: field 7, its number of texts as a varint, its encoding.
+    start = data.index(b"\x4c\x15") + 2
+    old, claimed = b"\xc8\x01", b"\xfe\xff\xff\xff\x0f"
+    assert data[start : start + len(old)] == old
+    end, further = data.index(b"\x00\x00", start) + 2, len(claimed) - len(old)
+    del data[end : end + further]
+    data[start : start + len(old)] = claimed
+    path.write_bytes(data)
+    with pytest.raises(ImplausibleError, match="unpacks to more"):
+        untrusted_files.read_table(path, 100, 2_000, TYPES)
+
+
 def test_a_column_twice_is_refused(tmp_path):
     """Two columns of one name could be told apart by one reader and not by another."""
     path = write(tmp_path, good().append_column("cell", good()["cell"]))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.decimals import DecimalFormat, decimal_format, exact_squares
+from hexveil.records.feasible_sums import DecimalFormat, decimal_format, exact_squares
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,12 @@ import pyarrow as pa
 import pytest
 
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.decimals import decimal_format
-from hexveil.records.feasible_sums import project_squares, project_totals, squares_range
+from hexveil.records.feasible_sums import (
+    decimal_format,
+    project_squares,
+    project_totals,
+    squares_range,
+)
 
 
 @pytest.mark.parametrize(("n", "steps"), [(1, 1), (1, 4), (2, 3), (3, 3), (4, 2)])

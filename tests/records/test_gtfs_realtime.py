@@ -13,9 +13,9 @@ import hexveil as hv
 from examples import examples
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.model.cells import Cells, Labels
+from hexveil.records.duckdb.formats.vehicle_positions import COLUMNS
 from hexveil.records.read import read
 from hexveil.records.select import Select
-from hexveil.records.sources.gtfs_realtime import COLUMNS
 from hexveil.records.sources.schema_preview import inspect_schema
 from records.engines import told
 from records.feeds import SENT, position, snapshot

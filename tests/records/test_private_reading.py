@@ -175,7 +175,7 @@ def test_documents_are_refused(tmp_path):
     """The columns of documents are those of their records, so that a missing one would tell."""
     for content in ('{"car": "a", "route": "7", "speed": 1}\n', "{}\n"):
         (tmp_path / "cars.jsonl").write_text(content)
-        with pytest.raises(InputError, match="reads Parquet, CSV and tables"):
+        with pytest.raises(InputError, match="reads records from Parquet, CSV and tables"):
             read(tmp_path / "cars.jsonl")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hexveil.publishing.published_numbers import Release
 from hexveil.report import render
-from hexveil.report.derived.derived_page import render_derived
+from hexveil.report.derived_page import render_derived
 
 pytestmark = pytest.mark.browser
 PHONE, DESK = 390, 1440

@@ -8,6 +8,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
+from hexveil.mechanisms import priors
 from hexveil.simulation import evaluation as module
 from hexveil.simulation.evaluation import evaluate
 from hexveil.simulation.private_study_output import is_private
@@ -75,7 +76,8 @@ def test_a_seed_gives_one_table():
 def test_chunks_do_not_change_the_result(monkeypatch, given):
     """Errors merged over many small chunks are those of one."""
     whole = evaluate([hv.Baseline()], **given, trials=1000)
-    for name in ("_CHUNK", "_BLOCK", "_TRIALS"):
+    monkeypatch.setattr(priors, "BLOCK", 70)
+    for name in ("_CHUNK", "_TRIALS"):
         monkeypatch.setattr(module, name, 70)
     parts = evaluate([hv.Baseline()], **given, trials=1000)
     for name in ("mae", "standard_error"):

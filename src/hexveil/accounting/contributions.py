@@ -23,17 +23,7 @@ def contributed_records(pairs: Pairs, cap: Ints, span_quanta: Floats, factor: Fl
     """
     capped = np.minimum(pairs.n, cap[pairs.cell]) * factor[pairs.user]
     # Rounded down: what is charged is what is measured, and both stay below the factor's share.
-    return (
-        round_down_to_quanta(capped, span_quanta[pairs.cell])
-        if span_quanta.any()
-        else np.asarray(capped)
-    )
-
-
-def clipped_per_cell(pairs: Pairs, contribution: Floats) -> Floats:
-    """Return the records of each cell that are put at the middle."""
-    clipped = np.maximum(pairs.n - contribution, 0.0)
-    return np.asarray(np.add.reduceat(clipped, pairs.start[:-1]), dtype=np.float64)
+    return round_down_to_quanta(capped, span_quanta[pairs.cell]) if span_quanta.any() else capped
 
 
 def clipped_by_caps(
@@ -43,7 +33,7 @@ def clipped_by_caps(
     contribution = contributed_records(pairs, cap, span_quanta, factor)
     for is_suppressed in suppressed:
         contribution = np.where(is_suppressed, 0.0, contribution)
-    return clipped_per_cell(pairs, contribution)
+    return sum_terms_per_cell(pairs, np.maximum(pairs.n - contribution, 0.0))
 
 
 def whole_records(pairs: Pairs, cap: Ints, *suppressed: Bools) -> Ints:
@@ -51,7 +41,7 @@ def whole_records(pairs: Pairs, cap: Ints, *suppressed: Bools) -> Ints:
     capped = np.minimum(pairs.n, cap[pairs.cell])
     for is_suppressed in suppressed:
         capped = np.where(is_suppressed, 0, capped)
-    return np.asarray(capped)
+    return capped
 
 
 def contributed_totals(pairs: Pairs, cap: Ints, *suppressed: Bools) -> Ints:
@@ -61,7 +51,9 @@ def contributed_totals(pairs: Pairs, cap: Ints, *suppressed: Bools) -> Ints:
 
 def contributes_wholly(pairs: Pairs, cap: Ints, *suppressed: Bools) -> Bools:
     """Return in which cells each user contributes all of its records or none."""
-    return all_or_none(pairs, whole_records(pairs, cap, *suppressed))
+    contribution = whole_records(pairs, cap, *suppressed)
+    is_whole = (contribution == 0) | (contribution == pairs.n)
+    return np.asarray(np.logical_and.reduceat(is_whole, pairs.start[:-1]))
 
 
 def unsuppressed_cells(pairs: Pairs, suppressed: Bools) -> tuple[Ints, Bools]:
@@ -78,12 +70,6 @@ def lost_shares(
     weight = whole_records(pairs, cap, *suppressed) / contributed[pairs.cell]
     lost = np.maximum(record_shares(pairs, total) - weight, 0.0)
     return sum_terms_per_cell(pairs, lost)
-
-
-def all_or_none(pairs: Pairs, contribution: Ints) -> Bools:
-    """Return in which cells each user contributes all of its samples or none."""
-    is_whole = (contribution == 0) | (contribution == pairs.n)
-    return np.asarray(np.logical_and.reduceat(is_whole, pairs.start[:-1]))
 
 
 # ---- shares of a cell's records ----

@@ -1,29 +1,21 @@
 """Blocks of whole-number columns in a temporary file without a name.
 
 The file has no name where the system allows it (Linux, macOS): it vanishes with the process,
-however that ends. Columns have the smallest integer type that holds a block.
+however that ends.
 """
 
 from __future__ import annotations
 
 import tempfile
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from hexveil.base import atomic_files
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    Columns = Sequence[NDArray[np.int64]]
-
-_NARROW = (np.uint8, np.uint16, np.uint32)
 
 
 class ColumnFile:
@@ -36,8 +28,7 @@ class ColumnFile:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._blocks: list[tuple[int, int, list[np.dtype[Any]]]] = []
-        self._end = 0
+        self._starts: list[tuple[int, int]] = []
         try:
             # Open until `close`: a file without a name is gone once it is closed.
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
@@ -48,37 +39,30 @@ class ColumnFile:
     def __repr__(self) -> str:
         return "ColumnFile(private)"
 
-    def append(self, columns: Columns) -> None:
-        """Append a block of equally long columns of numbers from 0 up."""
-        narrow = [_narrow(column) for column in columns]
-        self._blocks.append((self._end, columns[0].size, [column.dtype for column in narrow]))
+    def append(self, columns: Sequence[Ints]) -> None:
+        """Append a block of columns of numbers from 0 up."""
         try:
-            for column in narrow:
-                self._end += self._file.write(column.data.cast("B"))
+            self._starts.append((self._file.seek(0, 2), len(columns)))
+            for column in columns:
+                # The smallest type that holds them all.
+                np.save(self._file, column.astype(np.min_scalar_type(column.max(initial=0))))
             self._file.flush()
         except OSError as error:
             raise _full(error) from None
 
-    def read(self, number: int) -> list[NDArray[np.int64]]:
+    def read(self, number: int) -> list[Ints]:
         """Return the columns of a block."""
-        offset, size, kinds = self._blocks[number]
-        self._file.seek(offset)
-        columns = [np.empty(size, dtype=kind) for kind in kinds]
-        read = [self._file.readinto(column.data.cast("B")) for column in columns]
-        if read != [column.nbytes for column in columns]:
-            raise StorageError("a temporary file of pairs was cut short; run again.")
-        return [column.astype(np.int64) for column in columns]
+        start, n_columns = self._starts[number]
+        self._file.seek(start)
+        try:
+            loaded = [np.load(self._file, allow_pickle=False) for _ in range(n_columns)]
+        except (EOFError, ValueError):
+            raise StorageError("a temporary file of pairs was cut short; run again.") from None
+        return [column.astype(np.int64) for column in loaded]
 
     def close(self) -> None:
         """Close the file, which removes it."""
         self._file.close()
-
-
-def _narrow(column: NDArray[np.int64]) -> NDArray[Any]:
-    """Return non-negative numbers in the smallest type that holds them."""
-    largest = column.max(initial=0)
-    kind = next((kind for kind in _NARROW if largest <= np.iinfo(kind).max), np.int64)
-    return np.ascontiguousarray(column, dtype=kind)
 
 
 def _full(error: OSError) -> StorageError:

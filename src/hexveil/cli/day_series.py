@@ -21,7 +21,7 @@ from hexveil.model.cells import OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import choose_common_grids, common_grids
 from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grids import OTHER_GRIDS, grids_to_try, most_cells_of
+from hexveil.planning.feasibility.grids import OTHER_GRIDS
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 
@@ -142,12 +142,7 @@ def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:
     """
     if any(isinstance(row.facts and row.facts.cells.grid, OneCell) for row in plans.values()):
         return None
-    windows = (
-        grids_to_try(row.facts, most_cells=most_cells_of(row))
-        for row in plans.values()
-        if row.facts is not None and not row.delta
-    )
-    grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
+    grids = shared_steps.grids_of(plan for plan in plans.values() if not plan.delta)
     # The kinds that "auto" took on some day; a stated one is the only one.
     kinds = dict.fromkeys(row.allocation.clipping.mode for row in plans.values())
     proposals: list[Proposal] = []

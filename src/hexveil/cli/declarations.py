@@ -6,7 +6,7 @@ Texts of the options: options.toml. The bodies: `commands/`, a file each.
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path  # noqa: TC003  the parser reads annotations
+from pathlib import Path
 
 from hexveil.cli.options import Declaration, RunDeclaration
 

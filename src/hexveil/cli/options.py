@@ -14,6 +14,7 @@ import inspect
 import tomllib
 import typing
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     Key = tuple[str, str]
 
 FIELDS_PANEL = "Fields of the run file"
-_TEXTS = tomllib.loads((files(__package__) / "options.toml").read_text("utf-8"))
 
 
 @typing.dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -129,9 +129,15 @@ def command_of(name: str, declared: type[Declaration]) -> Callable[..., int | No
     return command
 
 
+@cache
+def _texts() -> dict[str, Any]:
+    """Return the texts of options, by class and name; the list of commands has no use for them."""
+    return tomllib.loads((files(__package__) / "options.toml").read_text("utf-8"))
+
+
 def _annotated(declared: type[Declaration], name: str, hint: Any) -> object:  # noqa: ANN401  a type
     """Return the type of an option with its text; a type that has one already as it is."""
-    tables = (_TEXTS.get(one.__name__, {}) for one in declared.__mro__)
+    tables = (_texts().get(one.__name__, {}) for one in declared.__mro__)
     text = next((dict(table[name]) for table in tables if name in table), None)
     if text is None:
         return hint

@@ -27,9 +27,10 @@ from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from hexveil.config import Run
+    from hexveil.model.cells import Labels
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning import Capacity
@@ -271,11 +272,8 @@ def plan_json(plan: ReleasablePlan) -> dict[str, Any]:
 
 def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity, RunAdvice]:
     """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
-    options = grid_options(run)
-    # The range that is predicted to be best, unless the run file decides.
-    options.setdefault("clipping_range", "auto")
     with show_progress(OTHER_GRIDS):
-        made = make_plan(facts, epsilon=epsilon, **options, advise=False)
+        made = _comparable_plan(run, facts, epsilon)
         with part_of_work(OTHER_GRIDS, 0, 2):
             runs = propose_runs(
                 made,
@@ -290,11 +288,12 @@ def assess_columns(
     run: Run, facts: Mapping[str, PublicMetadata], epsilon: str
 ) -> dict[str, Capacity]:
     """Return the capacity of each value column at its part of ε, on the same grids."""
-    plans = {column: _plan_column(run, metadata, epsilon) for column, metadata in facts.items()}
-    windows = (
-        grids_to_try(metadata, most_cells=most_cells_of(plans[c])) for c, metadata in facts.items()
-    )
-    grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
+    plans = {}
+    for column_run in arguments.runs_of_columns(run):
+        column = column_run.columns.value
+        with show_progress(PLANNING, SEARCH):
+            plans[column] = _comparable_plan(column_run, facts[column], epsilon)
+    grids = grids_of(plans.values())
     with show_progress(OTHER_GRIDS):
         return {
             column: assess_grids(plan, grids=grids, losses="planned")
@@ -302,14 +301,20 @@ def assess_columns(
         }
 
 
-def _plan_column(run: Run, facts: PublicMetadata, epsilon: str) -> Plan:
-    """Return the plan of one value column at its part of ε."""
-    own_runs = {own.columns.value: own for own in arguments.runs_of_columns(run)}
-    options = grid_options(own_runs[facts.value])
-    options.setdefault("clipping_range", "auto")
-    with show_progress(PLANNING, SEARCH):
-        plan: Plan = make_plan(facts, epsilon=epsilon, **options, advise=False)
-        return plan
+def grids_of(plans: Iterable[Plan]) -> tuple[Cells | Labels, ...]:
+    """Return the grids to try of some plans, each once."""
+    windows = (
+        grids_to_try(plan.facts, most_cells=most_cells_of(plan)) for plan in plans if plan.facts
+    )
+    return tuple(dict.fromkeys(grid for window in windows for grid in window))
+
+
+def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> Plan:
+    """Return the plan at an ε with which other grids are compared."""
+    # The range that is predicted to be best, unless the run file decides.
+    options = {"clipping_range": "auto"} | grid_options(run)
+    plan: Plan = make_plan(facts, epsilon=epsilon, **options, advise=False)
+    return plan
 
 
 def _weaker_units(run: Run, facts: PublicMetadata) -> tuple[Unit, ...]:

@@ -27,27 +27,17 @@ Later ranges depend on the noisy bins and on public facts alone, so stages compo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.mechanisms.contract import NoisyTotals, PrivateSums, SensitivityReport
 from hexveil.mechanisms.distribution.binned_stage import two_bins
-from hexveil.mechanisms.private_quantile import ListedPoints
+from hexveil.mechanisms.private_quantile import ListedPoints, VotedValues
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Ints
-
-
-class VotedValues(Protocol):
-    """Values, wherever they are, each with a number of votes. PRIVATE once measured."""
-
-    def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
-        """Return the votes of each place, shape (batch, n_points + 1). PRIVATE.
-
-        A value takes the place of the first point that is not below it; last come those above all.
-        """
 
 
 def histogram(

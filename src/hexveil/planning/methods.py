@@ -10,10 +10,10 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hexveil.accounting.clip_user import initial_errors, suppress_users
 from hexveil.accounting.error_model import has_single_record
+from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.accounting.promise import check_units, promised
-from hexveil.accounting.suppression.clip_user import initial_errors, suppress_users
-from hexveil.accounting.suppression.heavy_users import SuppressionSource
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import SEARCH, parts_of_work

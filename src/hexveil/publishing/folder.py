@@ -20,15 +20,12 @@ from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files, vector_tiles
 from hexveil.publishing.catalogue.coverage import find_coverage
 from hexveil.publishing.catalogue.folder_files import TILES
-from hexveil.publishing.estimates.table import name_cells
-from hexveil.publishing.manifest import cell_sections
 from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing.catalogue.holder_statements import Catalogue
 
 PAGE = "report.html"
@@ -189,14 +186,7 @@ class ReleaseFiles:
 
     def write(self, folder: Path, signer: signing.SigningKey | None) -> None:
         """Write all files into an empty folder."""
-        _write_files(
-            folder,
-            self.table,
-            self.manifest,
-            self.context,
-            geography=self.geography,
-            tiles=self.tiles,
-        )
+        _write_files(folder, self)
         if signer is not None:
             signer.write(folder)
 
@@ -208,17 +198,6 @@ def with_statements(
     titles = {} if page is None else page.stated()
     facts = {} if catalogue is None else catalogue.stated()
     return manifest | titles | ({"catalogue": facts} if facts else {})
-
-
-def planned_files(
-    facts: PublicMetadata, *, catalogue: Catalogue | None, tiles: bool | None, signed: bool
-) -> tuple[str, ...]:
-    """Return the names of the files of a release that is not made yet, in order.
-
-    A map that is too large for GeoJSON will not have `cells.geojson`.
-    """
-    table = pa.table(name_cells(facts))
-    return list_files(table, cell_sections(facts), catalogue=catalogue, tiles=tiles, signed=signed)
 
 
 def list_files(
@@ -250,15 +229,9 @@ def list_files(
     return tuple(sorted((*always, *(name for name, present in optional.items() if present))))
 
 
-def _write_files(
-    folder: Path,
-    table: pa.Table,
-    manifest: dict[str, Any],
-    context: dict[str, Any] | None,
-    *,
-    geography: bool,
-    tiles: bool,
-) -> None:
+def _write_files(folder: Path, files: ReleaseFiles) -> None:
+    """Write all files but the signature; the receipt last, since it has all checksums."""
+    table, manifest = files.table, files.manifest
     pa.parquet.write_table(
         geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
     )
@@ -271,12 +244,11 @@ def _write_files(
     if features is not None and mapped:
         (folder / "cells.geojson").write_bytes(features)
     tell_share(WRITING, 0.4)
-    if tiles:
+    if files.tiles:
         vector_tiles.write_tiles(table, folder / TILES)
     tell_share(WRITING, 0.55)
-    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "manifest.json").write_text(text + "\n", "utf-8")
-    readme = render_readme(table, manifest, mapped=mapped, tiled=tiles)
+    write_manifest(folder, manifest)
+    readme = render_readme(table, manifest, mapped=mapped, tiled=files.tiles)
     (folder / "README.txt").write_text(readme, "utf-8")
     tell_share(WRITING, 0.65)
     names = frozenset({path.name for path in folder.iterdir()} | {PAGE})
@@ -284,11 +256,16 @@ def _write_files(
     for name, content in descriptions.items():
         (folder / name).write_bytes(content)
     tell_share(WRITING, 0.75)
-    drawn = {"context": context, "geography": geography}
+    drawn = {"context": files.context, "geography": files.geography}
     page = render_page(table, manifest, descriptions, (p.name for p in folder.iterdir()), **drawn)
     (folder / PAGE).write_text(page, "utf-8")
-    # Last: it has the checksum of every other file.
     receipt.write(folder, manifest)
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write manifest.json."""
+    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / "manifest.json").write_text(text + "\n", "utf-8")
 
 
 def render_page(

@@ -116,7 +116,7 @@ def release(
     -------
     Neighbours, sensitivity and loss: mechanisms/clipped/clipped_mean.py for means,
     mechanisms/clipped/clipped_variance.py for variances; in a private clipping range
-    mechanisms/map_quantiles.py, mechanisms/weighted/weighted_mean.py,
+    mechanisms/private_quantile.py, mechanisms/weighted/weighted_mean.py,
     mechanisms/weighted/weighted_variance.py and
     mechanisms/cell_ranges/cell_range_allocation.py; of quantiles, shares and histograms
     mechanisms/distribution/binned_stage.py and mechanisms/distribution/combined_stages.py; under

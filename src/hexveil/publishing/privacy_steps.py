@@ -1,7 +1,8 @@
 """The steps of a release that look at values, as its manifest lists them.
 
 Each with its largest cost to a user, rounded up, its share of the total, and its released outputs:
-ranges, and a histogram. Outputs were drawn with noise, and are public.
+ranges, and a histogram. Outputs were drawn with noise, and are public. Under a δ squares of μ add
+up, and each epsilon is that of one step alone; a choice is purely private, and so is its epsilon.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.clipping_range.private_range import to_value_units
 
 if TYPE_CHECKING:
+    from hexveil.accounting.promise import Promise
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.planning import Plan
     from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
@@ -30,71 +32,30 @@ if TYPE_CHECKING:
 
 def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
     """Return each private step, its cost to the most exposed user, and its share."""
-    spent = plan.epsilon
-    if plan.delta or not spent:
-        return _approximate_steps(plan) if spent else []
-    match plan.allocation.clipping:
+    if not plan.epsilon:
+        return []
+    total = of_amount(plan.booked_limit if plan.delta else plan.epsilon, plan.delta)
+    clipping = plan.allocation.clipping
+    shared = clipping.shared(plan.delta).amount
+    cells = _step("cells", total.amount - shared, total)
+    match clipping:
         case PrivateRange(interval):
             ends = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
-            range_step = _range_step(plan, interval, interval.widening, ends)
-            cells = _step("cells", spent - interval.epsilon, spent)
+            range_step = _step("clipping_range", shared, total) | {
+                "epsilon": decimal_text(interval.epsilon),
+                "quantiles": [decimal_text(quantile) for quantile in interval.quantiles],
+                "widening": decimal_text(interval.widening),
+                "lower": ends[0],
+                "upper": ends[1],
+                "votes": [votes / PARTS for votes in interval.votes],
+                "total": interval.total / PARTS,
+            }
             return [range_step | _radius(plan, interval), cells | _split(plan)]
         case PerCellRange(cell_ranges):
-            return _cell_range_steps(plan, cell_ranges)
-        case CellMechanisms(cells=cells):
-            return [_step("cell_stages", spent, spent) | _cell_stages(plan, cells)]
-    return [_step("cells", spent, spent)]
-
-
-def _approximate_steps(plan: Plan) -> list[dict[str, Any]]:
-    """Return the steps under a δ: squares of μ add up, and each epsilon is that of one step alone.
-
-    The choice of a range is purely private, and its epsilon is.
-    """
-    booked = plan.booked_limit
-    match clipping := plan.allocation.clipping:
-        case PrivateRange(interval):
-            square = clipping.shared(plan.delta).amount
-            ends = interval.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
-            range_step = _range_step(plan, interval, interval.widening, ends)
-            steps = [range_step | _radius(plan, interval) | _squared(square, booked)]
-        case PerCellRange(cell_ranges):
-            left = booked - clipping.shared(plan.delta).amount
-            return _approximate_cell_range_steps(plan, cell_ranges, left)
-        case _:
-            square, steps = Fraction(0), []
-    alone = of_amount(booked - square, plan.delta).epsilon
-    last = _step("cells", alone, plan.epsilon) | _squared(booked - square, booked)
-    return [*steps, last | _split(plan) if steps else last]
-
-
-def _approximate_cell_range_steps(
-    plan: Plan, ranges: CellRangePlan, left: Fraction
-) -> list[dict[str, Any]]:
-    """Return the steps of ranges of cells under a δ."""
-    booked, f = plan.booked_limit, ranges.first_share
-    squares = {
-        "pooled_histogram": ranges.histogram_loss,
-        "within_spread": choices_worth(ranges.spread_epsilon, plan.delta, 1).amount,
-        "first_look": left * f,
-        "cells": left * (1 - f),
-    }
-    epsilons = {"within_spread": ranges.spread_epsilon}
-    return [
-        step
-        | _step(
-            name,
-            epsilons.get(name) or of_amount(squares[name], plan.delta).epsilon,
-            plan.epsilon,
-        )
-        | _squared(squares[name], booked)
-        for step in _cell_range_steps(plan, ranges)
-        for name in [step["step"]]
-    ]
-
-
-def _squared(square: Fraction, booked: Fraction) -> dict[str, float]:
-    return {"share": float(square / booked), "squared_mu": float(square)}
+            return _cell_range_steps(plan, cell_ranges, total)
+        case CellMechanisms(cells=planned):
+            return [cells | {"step": "cell_stages"} | _cell_stages(plan, planned)]
+    return [cells]
 
 
 def _cell_stages(plan: Plan, cells: PlannedCells) -> dict[str, Any]:
@@ -113,36 +74,20 @@ def _cell_stages(plan: Plan, cells: PlannedCells) -> dict[str, Any]:
     }
 
 
-def _range_step(
-    plan: Plan, interval: PrivateClippingRange, widening: Fraction, ends: tuple[float, float]
-) -> dict[str, Any]:
-    """Return the choice of the range, and the range that was used."""
-    return {
-        "step": "clipping_range",
-        "epsilon": decimal_text(interval.epsilon),
-        "share": float(interval.epsilon / plan.epsilon),
-        "quantiles": [decimal_text(quantile) for quantile in interval.quantiles],
-        "widening": decimal_text(widening),
-        "lower": ends[0],
-        "upper": ends[1],
-        "votes": [votes / PARTS for votes in interval.votes],
-        "total": interval.total / PARTS,
-    }
-
-
-def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, Any]]:
+def _cell_range_steps(
+    plan: Plan, cell_ranges: CellRangePlan, total: Promise
+) -> list[dict[str, Any]]:
     """Return the pooled histogram, the spread within cells, the first look and the cells.
 
     A cell that keeps its range spends what is listed for both of its steps on one number.
     """
-    outputs, spent = cell_ranges.released(), plan.epsilon
-    bounds = float(plan.lower[0]), float(plan.span[0])
+    outputs, bounds = cell_ranges.released(), (float(plan.lower[0]), float(plan.span[0]))
 
     def in_units(quanta: int) -> float:
         return to_value_units(quanta, outputs.span_quanta, *bounds)
 
     first_range = outputs.pooled
-    pooled = _step("pooled_histogram", cell_ranges.histogram_loss, spent) | {
+    pooled = _step("pooled_histogram", cell_ranges.histogram_loss, total) | {
         # Votes of units: a whole number of 2^-20 of a unit's, exact as a double.
         "votes": [votes / PARTS for votes in outputs.votes],
         "total": outputs.total / PARTS,
@@ -150,23 +95,28 @@ def _cell_range_steps(plan: Plan, cell_ranges: CellRangePlan) -> list[dict[str, 
         "below": bounds[1] * first_range.below / outputs.span_quanta,
         "above": bounds[1] * first_range.above / outputs.span_quanta,
     }
-    left = spent - cell_ranges.epsilon
-    first, cells = left * cell_ranges.first_share, left * (1 - cell_ranges.first_share)
+    remainder = total.amount - cell_ranges.shared(plan.delta).amount
+    first = remainder * cell_ranges.first_share
     ends = {"lower": in_units(first_range.lower), "upper": in_units(first_range.upper)}
-    look = _step("first_look", first, spent) | ends
-    last = _step("cells", cells, spent) | {"moved": int(np.count_nonzero(outputs.moved))}
+    look = _step("first_look", first, total) | ends
+    moved = {"moved": int(np.count_nonzero(outputs.moved))}
+    last = _step("cells", remainder - first, total) | moved
     if outputs.spread is None:
         return [pooled, look, last]
-    spread = _step("within_spread", cell_ranges.spread_epsilon, spent) | {
+    spread = choices_worth(cell_ranges.spread_epsilon, plan.delta, 1).amount
+    within = _step("within_spread", spread, total) | {
+        "epsilon": _rounded_up(cell_ranges.spread_epsilon),
         "quantile": decimal_text(SPREAD_QUANTILE),
         "spread": bounds[1] * outputs.spread / outputs.span_quanta,
     }
-    return [pooled, spread, look, last]
+    return [pooled, within, look, last]
 
 
-def _step(name: str, epsilon: Fraction, spent: Fraction) -> dict[str, Any]:
+def _step(name: str, cost: Fraction, total: Promise) -> dict[str, Any]:
     """Return a private step and its largest cost to a user, rounded up."""
-    return {"step": name, "epsilon": _rounded_up(epsilon), "share": float(epsilon / spent)}
+    epsilon, share = of_amount(cost, total.delta).epsilon, float(cost / total.amount)
+    square = {"squared_mu": float(cost)} if total.delta else {}
+    return {"step": name, "epsilon": _rounded_up(epsilon), "share": share} | square
 
 
 def _rounded_up(epsilon: Fraction) -> str:

@@ -11,7 +11,7 @@ from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
-from hexveil.records.distributed_sums import DistributedSums
+from hexveil.records.dataset import DistributedSums
 from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:

@@ -39,115 +39,66 @@ def render_readme(
     mapped, tiled : bool
         Whether the folder has cells.geojson, and cells.pmtiles.
     """
-    if manifest.get("model") == "presence":
-        return _render_presence(table, manifest, mapped=mapped, tiled=tiled)
-    if manifest.get("kind") == "distributions":
-        return _render_distribution(table, manifest, mapped=mapped, tiled=tiled)
-    dataset, plan = manifest["dataset"], manifest["plan"]
-    guarantee, cells = manifest["guarantee"], table.num_rows
+    dataset, plan, guarantee = (manifest[name] for name in ("dataset", "plan", "guarantee"))
+    statistics = plan["statistics"]
     values = {
         "title": manifest.get("title", ""),
         "subtitle": manifest.get("subtitle", ""),
         "origin": describe_origin(table, manifest),
-        "heading": format_heading(plan["statistics"], spoken_value(dataset)),
-        "value_unit": dataset["value_unit"],
+        "heading": format_heading(statistics, spoken_value(dataset)),
+        "value_unit": common_unit(statistics, dataset["value_unit"]),
         "dataset": dataset["name"],
-        "cells": cells,
+        "cells": table.num_rows,
         "guarantee": guarantee,
         "delta": guarantee.get("delta", ""),
         "meaning_of_delta": delta_in_words(manifest),
-        "nothing_read": guarantee["epsilon_spent"] == "0",
-        "losses": _losses(manifest["losses"]),
-        "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
-        "repeats": describe_repeats(manifest),
-        "accuracy": accuracy_text.describe_accuracy(
-            manifest["accuracy"], dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
-        ),
-        "one_number": accuracy_text.describe_one_number(manifest),
-        "posterior": "mean_estimate" in table.column_names,
-        "contributing": _contributing_records(table, manifest),
-        "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], cells),
-        "smoothing": [_smoothing(statement) for statement in manifest["smoothing"]],
-        "hexagons": "hexagon" in table.column_names,
-        "mapped": mapped,
-        "tiled": tiled,
-        "dated": find_coverage(table, manifest).start is not None,
-        "columns": [_column(field) for field in table.schema],
-    }
-
-    def amount(number: float) -> str:
-        return f"{number:.4g} {dataset['value_unit']}".strip()
-
-    values |= clipping_text.template_values(plan["privacy_steps"], amount)
-    return document("readme.md", values).to_text() + "\n"
-
-
-def _render_presence(
-    table: pa.Table, manifest: dict[str, Any], *, mapped: bool, tiled: bool
-) -> str:
-    """Return the text of README.txt under private presence."""
-    dataset, plan = manifest["dataset"], manifest["plan"]
-    has_weights = plan["statistics"] != ["users"]
-    values = {
-        "title": manifest.get("title", ""),
-        "subtitle": manifest.get("subtitle", ""),
-        "origin": describe_origin(table, manifest),
-        "heading": format_heading(plan["statistics"], dataset["value"]),
-        "value_unit": dataset["value_unit"] if has_weights else "",
-        "delta": manifest["guarantee"].get("delta", ""),
-        "meaning_of_delta": delta_in_words(manifest),
-        "dataset": dataset["name"],
-        "cells": table.num_rows,
-        "open_cells": sum(table["is_open"].to_pylist()),
-        "has_weights": has_weights,
-        "repeats": describe_repeats(manifest),
-        "has_shapes": "bins" in plan,
-        "one_number": accuracy_text.describe_one_number(manifest),
-        "guarantee": manifest["guarantee"],
         "plan": plan,
         "grid": manifest["grid"],
+        "quantum": manifest["bounds"]["quantum"],
+        "repeats": describe_repeats(manifest),
+        "one_number": accuracy_text.describe_one_number(manifest),
         "hexagons": "hexagon" in table.column_names,
         "mapped": mapped,
         "tiled": tiled,
         "dated": find_coverage(table, manifest).start is not None,
         "columns": [_column(field) for field in table.schema],
     }
-    return document("presence/readme.md", values).to_text() + "\n"
-
-
-def _render_distribution(
-    table: pa.Table, manifest: dict[str, Any], *, mapped: bool, tiled: bool
-) -> str:
-    """Return the text of README.txt of quantiles, shares and histograms."""
-    dataset, plan = manifest["dataset"], manifest["plan"]
+    if manifest.get("model") == "presence":
+        values |= {
+            "open_cells": sum(table["is_open"].to_pylist()),
+            "has_weights": statistics != ["users"],
+            "has_shapes": "bins" in plan,
+        }
+        return document("presence/readme.md", values).to_text() + "\n"
     # Bins of a histogram each have their own statement, which is too many for a text.
     stated = [one for one in manifest["accuracy"] if not one["statistic"].startswith("histogram_")]
-    values = {
-        "title": manifest.get("title", ""),
-        "subtitle": manifest.get("subtitle", ""),
-        "origin": describe_origin(table, manifest),
-        "heading": format_heading(plan["statistics"], dataset["value"]),
-        "value_unit": common_unit(plan["statistics"], dataset["value_unit"]),
-        "dataset": dataset["name"],
-        "cells": table.num_rows,
-        "guarantee": manifest["guarantee"],
-        "delta": manifest["guarantee"].get("delta", ""),
-        "meaning_of_delta": delta_in_words(manifest),
+    values |= {
         "losses": _losses(manifest["losses"]),
-        "components": plan["components"],
-        "repeats": describe_repeats(manifest),
         "accuracy": accuracy_text.describe_accuracy(
             stated, dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
         ),
-        "one_number": accuracy_text.describe_one_number(manifest),
-        "quantum": manifest["bounds"]["quantum"],
-        "hexagons": "hexagon" in table.column_names,
-        "mapped": mapped,
-        "tiled": tiled,
-        "dated": find_coverage(table, manifest).start is not None,
-        "columns": [_column(field) for field in table.schema],
     }
-    return document("distribution/readme.md", values).to_text() + "\n"
+    if manifest.get("kind") == "distributions":
+        values["components"] = plan["components"]
+        return document("distribution/readme.md", values).to_text() + "\n"
+    values |= _moment_values(table, manifest)
+    return document("readme.md", values).to_text() + "\n"
+
+
+def _moment_values(table: pa.Table, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return everything else that the text about averages and variances names."""
+    guarantee, unit = manifest["guarantee"], manifest["dataset"]["value_unit"]
+    clipping = clipping_text.template_values(
+        manifest["plan"]["privacy_steps"], lambda number: f"{number:.4g} {unit}".strip()
+    )
+    return clipping | {
+        "nothing_read": guarantee["epsilon_spent"] == "0",
+        "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
+        "posterior": "mean_estimate" in table.column_names,
+        "contributing": _contributing_records(table, manifest),
+        "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], table.num_rows),
+        "smoothing": [_smoothing(statement) for statement in manifest["smoothing"]],
+    }
 
 
 def _contributing_records(table: pa.Table, manifest: dict[str, Any]) -> dict[str, str]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.base.arrow_numbers import to_numpy
 from hexveil.model.pair_bins import PairBins
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
 
 COUNT_BITS = 48
 """Bits of a count in a whole number that holds a fine bin above it."""

@@ -7,44 +7,50 @@ such a table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from collections.abc import Sequence
+from typing import Literal, TypedDict, Unpack, overload
 
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrow_numbers import to_table
 from hexveil.base.errors import InputError
-from hexveil.base.rational import decimal_text
+from hexveil.base.rational import Number, decimal_text
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.occupancy import LocalOccupancy
-from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
-from hexveil.records.dataset import Dataset, Sums
-from hexveil.records.decimals import decimal_format
+from hexveil.records.dataset import Dataset
 from hexveil.records.feasible_sums import (
+    decimal_format,
     project_squares,
     project_totals,
     refuse_overflow,
     squares_fit,
 )
-from hexveil.records.private_presence.declared_reading import Protect, check_protect, terms_of
 from hexveil.records.private_presence.declared_sums import read_private_sums
+from hexveil.records.private_presence.private_dataset import PrivateDataset
 from hexveil.records.read_request import SUMS_USER, Rules
-from hexveil.records.select import Select, refuse_no_cell, selection_counts
+from hexveil.records.reading_arguments import Protect, check_protect, terms_of
+from hexveil.records.select import Select, selection_counts
 from hexveil.records.sources.source_files import resolve_source
-from hexveil.records.sums_table import check_labels, nearest_bins, read_rows
+from hexveil.records.sums_table import SumRows, check_labels, nearest_bins, read_rows
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, quoted
 from hexveil.records.units import refuse_single_records, split_unit_ids, warn_of_similar_ids
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+class SumsOptions(TypedDict, total=False):
+    """Arguments of `from_sums` that may be left out, for type checkers."""
 
-    from hexveil.base.rational import Number
-    from hexveil.model.cells import CellTable
-    from hexveil.records.private_presence.private_dataset import PrivateDataset
-    from hexveil.records.sums_table import SumRows
-    from hexveil.records.units import Units
+    quantum: Number
+    privacy_unit: Unit
+    value: str
+    value_unit: str | None
+    cells: Cells | Labels | None
+    min_users: int
+    top: int | None
+    version: str | None
+    accept_single_records: bool
+    statistics: Sequence[str] | str
+    id_space: str | None
 
 
 @overload
@@ -52,19 +58,9 @@ def from_sums(
     table: object,
     *,
     bounds: object,
-    quantum: Number = ...,
-    privacy_unit: Unit = ...,
-    value: str = ...,
-    value_unit: str | None = ...,
-    cells: Cells | Labels | None = ...,
-    min_users: int = ...,
-    top: int | None = ...,
-    version: str | None = ...,
-    accept_single_records: bool = ...,
-    statistics: Sequence[str] | str = ...,
     protect: Literal["values"] = ...,
     dates: None = ...,
-    id_space: str | None = ...,
+    **options: Unpack[SumsOptions],
 ) -> Dataset: ...
 
 
@@ -73,19 +69,9 @@ def from_sums(
     table: object,
     *,
     bounds: object,
-    quantum: Number = ...,
-    privacy_unit: Unit = ...,
-    value: str = ...,
-    value_unit: str | None = ...,
-    cells: Cells | Labels | None = ...,
-    min_users: int = ...,
-    top: int | None = ...,
-    version: str | None = ...,
-    accept_single_records: bool = ...,
-    statistics: Sequence[str] | str = ...,
     protect: Literal["presence"],
     dates: tuple[str, str] | None = ...,
-    id_space: str | None = ...,
+    **options: Unpack[SumsOptions],
 ) -> PrivateDataset: ...
 
 
@@ -215,7 +201,9 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     )
     refuse_overflow(rows.n, rules.scale)
     _check_ids(rows, rules)
-    occupancy, sums, units, used, counts = _grouped(rows, rules)
+    from hexveil.records.duckdb.reading import group_sums  # noqa: PLC0415  the engine
+
+    occupancy, sums, ids, used, everything = group_sums(_feasible(rows, rules), rules)
     facts = PublicMetadata(
         occupancy=occupancy,
         cells=used,
@@ -223,7 +211,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         privacy_unit=privacy_unit,
         value=value,
         value_unit=value_unit or "",
-        rules={**rows.rules, **counts},
+        rules={**rows.rules, **selection_counts(everything, len(used), occupancy.n_records)},
         identity={
             "source": source.label,
             "version": declared_version,
@@ -240,93 +228,33 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
         bins=rules.bins,
         id_space=rules.id_space or SUMS_USER,
     )
-    return Dataset(facts, sums, units)
+    return Dataset(facts, sums, split_unit_ids(ids, privacy_unit))
 
 
 def _check_ids(rows: SumRows, rules: Rules) -> None:
     """Warn of ids that are much alike; refuse sums of single records, unless accepted."""
-    units = split_unit_ids(rows.ids, rules.privacy_unit)
+    of_ids = to_table({"user": rows.user, "n": rows.n}).group_by("user").aggregate([("n", "sum")])
+    units = split_unit_ids(of_ids["user"].combine_chunks(), rules.privacy_unit)
     warn_of_similar_ids(units.users, SUMS_USER)
     if rules.accept_single_records or (rules.privacy_unit != "user" and units.days is None):
         return  # the users behind the units are not known
-    user = np.asarray(units.users.dictionary_encode().indices)[rows.user]
-    records = np.bincount(user, weights=rows.n)
+    user = np.asarray(units.users.dictionary_encode().indices)
+    records = np.bincount(user, weights=of_ids["n_sum"])
     refuse_single_records(records.size, int((records == 1).sum()), "user")
 
 
-def _grouped(
-    rows: SumRows, rules: Rules
-) -> tuple[LocalOccupancy, Sums, Units, CellTable, dict[str, int]]:
-    """Return the selected pairs with their feasible sums, units, cells, and public counts.
+def _feasible(rows: SumRows, rules: Rules) -> pa.Table:
+    """Return the rows with their nearest feasible sums, in whole numbers.
 
-    Rows are clamped before they are added, in whole numbers: sums of possible sums are possible,
-    and the order of rows does not matter.
+    Rows are clamped before they are added: sums of possible sums are possible, and the order of
+    rows does not matter. Sums of squares are left out where one row's could overflow.
     """
-    # The last key of lexsort counts most: cells in the order of their keys, then users.
-    order = np.lexsort((rows.user, *reversed(rows.keys)))
-    new_cell = _changes([key[order] for key in rows.keys])
-    starts = np.flatnonzero(new_cell | _changes([rows.user[order]]))
-    cell = np.cumsum(new_cell)[starts] - 1
-    n = np.add.reduceat(rows.n[order], starts)
-    used = _used(cell, n, rules.select)
-    selected = used[cell]
-
-    def sum_rows(values: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.asarray(np.add.reduceat(values[order], starts)[selected], dtype=np.int64)
-
-    numbers = (np.cumsum(used) - 1)[cell[selected]]
-    # Users without a selected cell get no number: no loss is booked for them.
-    users, user = np.unique(rows.user[order][starts][selected], return_inverse=True)
-    n_used = int(used.sum())
-    occupancy = LocalOccupancy(numbers, user, sum_rows(rows.n), n_used, users.size)
-    # The largest count over all cells: the selection must not decide whether squares are kept.
-    total, squares = _nearest(rows, rules.scale, int(n.max()))
-    table = rows.cells_at(order[np.flatnonzero(new_cell)][used])
-    counts = selection_counts(used.size, n_used, int(occupancy.n.sum()))
-    bins = None
+    columns = {**rows.keys, "user_id": rows.user, "n": rows.n}
+    columns["total"] = project_totals(rows.value_sum, rows.n, rules.scale)
+    if rows.square_sum is not None and squares_fit(int(rows.n.max()), rules.scale):
+        columns["total_sq"] = project_squares(
+            rows.square_sum, rows.n, columns["total"], rules.scale, rows.square_sum_decimal
+        )
     if rules.bins is not None and rows.fine_bin is not None:
-        # Of each row its pair, and of pairs their place among the selected ones.
-        of_row = (np.cumsum(selected) - 1)[
-            np.repeat(np.arange(starts.size), np.diff(starts, append=order.size))
-        ]
-        inside = np.repeat(selected, np.diff(starts, append=order.size))
-        fine_bin = nearest_bins(rows.fine_bin, rules.bins.n_bins)[order]
-        bins = PairBins.of_rows(of_row[inside], fine_bin[inside], rows.n[order][inside])
-    sums = Sums(sum_rows(total), None if squares is None else sum_rows(squares), bins)
-    return (
-        occupancy,
-        sums,
-        split_unit_ids(rows.ids.take(pa.array(users)), rules.privacy_unit),
-        table,
-        counts,
-    )
-
-
-def _nearest(
-    rows: SumRows, scale: ValueLattice, largest: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return each row's nearest feasible total and, if given and small enough, sum of squares."""
-    total = project_totals(rows.value_sum, rows.n, scale)
-    if rows.square_sum is None or not squares_fit(largest, scale):
-        return total, None
-    return total, project_squares(rows.square_sum, rows.n, total, scale, rows.square_sum_decimal)
-
-
-def _used(cell: NDArray[np.int64], n: NDArray[np.int64], select: Select) -> NDArray[np.bool_]:
-    """Return which cells are selected: enough users, then the most records."""
-    used = np.bincount(cell) >= select.min_users
-    refuse_no_cell(used.size, int(used.sum()), select.min_users)
-    if select.top is not None:
-        records = np.add.reduceat(n, np.searchsorted(cell, np.arange(used.size)))
-        enough = np.flatnonzero(used)
-        # The sort is stable: of equals, the smaller cell comes first.
-        largest = enough[np.argsort(-records[enough], kind="stable")[: select.top]]
-        used = np.isin(np.arange(used.size), largest)
-    return used
-
-
-def _changes(columns: list[NDArray[np.int64]]) -> NDArray[np.bool_]:
-    """Return whether each row differs from the previous one in any column."""
-    new = np.ones(columns[0].size, dtype=np.bool_)
-    new[1:] = np.logical_or.reduce([np.diff(column) != 0 for column in columns])
-    return new
+        columns["fine_bin"] = nearest_bins(rows.fine_bin, rules.bins.n_bins)
+    return to_table(columns)

@@ -6,14 +6,11 @@ import atexit
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hexveil.base.work_share import ShownWork, share_of_work, shown_work
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATIENCE = 2.0
 """Seconds before the line appears."""

@@ -7,45 +7,41 @@ value (present, finite, a number) is public, as are its user, place and time.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 from hexveil.base.errors import InputError
-from hexveil.base.scratch import place
+from hexveil.base.rational import Number
+from hexveil.model.cells import Cells, Labels
 from hexveil.model.column_facts import DeclaredColumns
-from hexveil.model.public_metadata import Unit, ValueLattice
-from hexveil.records.columns.column_reading import read_column, read_value_columns
-from hexveil.records.columns.value_columns import value_columns
-from hexveil.records.private_presence.declared_reading import (
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.public_metadata import Unit
+from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
+from hexveil.records.dataset import Dataset
+from hexveil.records.private_presence.private_dataset import PrivateDataset
+from hexveil.records.read_request import ReadRequest, Repeats
+from hexveil.records.reading_arguments import (
     Protect,
-    check_protect,
+    ReadOptions,
     declare_facts,
+    refuse_documents,
     refuse_versions_by_file,
-    terms_of,
+    requests_of,
 )
-from hexveil.records.private_presence.record_reading import (
-    read_declared,
-    read_declared_columns,
-)
-from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
 from hexveil.records.select import Select
+from hexveil.records.sources.cache import resolve_cache
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
-from hexveil.records.sources.source_files import is_spark
-from hexveil.records.unambiguous_names import quoted
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from hexveil.base.rational import Number
-    from hexveil.model.cells import Cells, Labels
-    from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.statistic_terms import Term
-    from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
-    from hexveil.records.dataset import Dataset
-    from hexveil.records.private_presence.private_dataset import PrivateDataset
-    from hexveil.records.sources.versions import Version
+from hexveil.records.sources.source_files import (
+    is_spark,
+    resolve_source,
+    resolve_spark_source,
+)
+from hexveil.records.sources.versions import Version
 
 _ALL = Select()
 
@@ -57,29 +53,9 @@ def read(
     user: str,
     value: str,
     bounds: object,
-    lat: str | None = ...,
-    lon: str | None = ...,
-    location: str | None = ...,
-    time: str | Sequence[str] | None = ...,
-    protect: Literal["values"] = ...,
-    privacy_unit: Unit = ...,
     cells: Cells | Labels,
-    quantum: Number = ...,
-    select: Select = ...,
-    repeats: Repeats = ...,
-    value_unit: str | None = ...,
-    max_bad_rows: float = ...,
-    max_repeats: float = ...,
-    accept_single_records: bool = ...,
-    memory: str = ...,
-    engine: object = ...,
-    version: Version | None = ...,
-    timezone: str | None = ...,
-    cache: str | os.PathLike[str] | None = ...,
-    scratch: str | os.PathLike[str] | None = ...,
-    format: RecordFormat = ...,
-    statistics: Sequence[str] | str = ...,
-    id_space: str | None = ...,
+    protect: Literal["values"] = ...,
+    **options: Unpack[ReadOptions],
 ) -> Dataset: ...
 
 
@@ -90,29 +66,9 @@ def read(
     user: str,
     value: str,
     bounds: object,
-    lat: str | None = ...,
-    lon: str | None = ...,
-    location: str | None = ...,
-    time: str | Sequence[str] | None = ...,
-    protect: Literal["presence"],
-    privacy_unit: Unit = ...,
     cells: Cells | Labels,
-    quantum: Number = ...,
-    select: Select = ...,
-    repeats: Repeats = ...,
-    value_unit: str | None = ...,
-    max_bad_rows: float = ...,
-    max_repeats: float = ...,
-    accept_single_records: bool = ...,
-    memory: str = ...,
-    engine: object = ...,
-    version: Version | None = ...,
-    timezone: str | None = ...,
-    cache: str | os.PathLike[str] | None = ...,
-    scratch: str | os.PathLike[str] | None = ...,
-    format: RecordFormat = ...,
-    statistics: Sequence[str] | str = ...,
-    id_space: str | None = ...,
+    protect: Literal["presence"],
+    **options: Unpack[ReadOptions],
 ) -> PrivateDataset: ...
 
 
@@ -123,29 +79,9 @@ def read(
     user: str,
     value: tuple[str, ...] | list[str],
     bounds: object,
-    lat: str | None = ...,
-    lon: str | None = ...,
-    location: str | None = ...,
-    time: str | Sequence[str] | None = ...,
-    protect: Literal["values"] = ...,
-    privacy_unit: Unit = ...,
     cells: Cells | Labels,
-    quantum: Number | Mapping[str, Number] = ...,
-    select: Select = ...,
-    repeats: Repeats = ...,
-    value_unit: str | Mapping[str, str] | None = ...,
-    max_bad_rows: float = ...,
-    max_repeats: float = ...,
-    accept_single_records: bool = ...,
-    memory: str = ...,
-    engine: object = ...,
-    version: Version | None = ...,
-    timezone: str | None = ...,
-    cache: None = ...,
-    scratch: str | os.PathLike[str] | None = ...,
-    format: RecordFormat = ...,
-    statistics: Sequence[str] | str = ...,
-    id_space: str | None = ...,
+    protect: Literal["values"] = ...,
+    **options: Unpack[ReadOptions],
 ) -> Dataset | ColumnDatasets: ...
 
 
@@ -156,26 +92,9 @@ def read(
     user: str,
     value: tuple[str, ...] | list[str],
     bounds: object,
-    lat: str | None = ...,
-    lon: str | None = ...,
-    location: str | None = ...,
-    time: str | Sequence[str] | None = ...,
-    protect: Literal["presence"],
-    privacy_unit: Unit = ...,
     cells: Cells | Labels,
-    quantum: Number | Mapping[str, Number] = ...,
-    select: Select = ...,
-    repeats: Repeats = ...,
-    value_unit: str | Mapping[str, str] | None = ...,
-    memory: str = ...,
-    engine: object = ...,
-    version: Version | None = ...,
-    timezone: str | None = ...,
-    cache: str | os.PathLike[str] | None = ...,
-    scratch: str | os.PathLike[str] | None = ...,
-    format: RecordFormat = ...,
-    statistics: Sequence[str] | str = ...,
-    id_space: str | None = ...,
+    protect: Literal["presence"],
+    **options: Unpack[ReadOptions],
 ) -> PrivateDataset | PrivateColumns: ...
 
 
@@ -333,31 +252,73 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     ...      select=Select(min_users=1))
     Dataset('speed', privacy_unit='user', n_cells=1, n_users=2, n_pairs=2)
     """
-    is_private = check_protect(protect, cells)
-    terms = terms_of(statistics, is_private=is_private)
-    spark = _spark(engine, source)
     # All arguments are checked before a file is opened.
-    requests = [
-        _request_of(
-            user=user, value=column.name, bounds=column.bounds, lat=lat, lon=lon, location=location,
-            time=time, privacy_unit=privacy_unit, cells=cells, quantum=column.quantum,
-            select=select, repeats=repeats, value_unit=column.value_unit, max_bad_rows=max_bad_rows,
-            max_repeats=max_repeats,
-            accept_single_records=accept_single_records, memory=memory, version=version,
-            timezone=timezone, scratch=scratch, format=format, terms=terms, id_space=id_space,
-        )
-        for column in value_columns(value, bounds, quantum, value_unit)
-    ]  # fmt: skip
-    if len(requests) > 1:
-        if is_private:
-            return read_declared_columns(
-                source, requests, spark=spark, cache=cache, version=version
-            )
-        return read_value_columns(source, requests, spark, (cache, version))
-    (request,) = requests
+    requests = requests_of(
+        **{name: argument for name, argument in locals().items() if name != "source"}
+    )
+    is_private = protect == "presence"
     if is_private:
-        return read_declared(source, request, spark=spark, cache=cache, version=version)
-    return read_column(source, request, spark, (cache, version))
+        refuse_versions_by_file(version)
+    facts = [declare_facts(request) if is_private else None for request in requests]
+    spark = _spark(engine, source)
+    records = resolve_source(source) if spark is None else resolve_spark_source(source)
+    if is_private:
+        refuse_documents(records)
+    resolved = resolve_cache(cache, version, source, records)
+    readings = [
+        (
+            replace(request, cache=resolved),
+            declared and replace(declared, identity={**declared.identity, "source": records.label}),
+        )
+        for request, declared in zip(requests, facts, strict=True)
+    ]
+    datasets = _datasets(spark, records, readings)
+    by_column = {dataset.public.value: dataset for dataset in datasets}
+    if len(by_column) == 1:
+        dataset: Dataset | PrivateDataset = datasets[0]
+        return dataset
+    # With private presence clocks are not compared: whether times lack an offset would tell who is
+    # in the records.
+    return PrivateColumns(by_column) if is_private else _columns(requests[0], by_column)
+
+
+def _datasets(
+    spark: Any,  # noqa: ANN401  pyspark is not loaded
+    records: Any,  # noqa: ANN401  a kind of source each
+    readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
+) -> list[Any]:
+    """Return the data set of each value column: read in one pass, or one after the other."""
+    if spark is None:
+        from hexveil.records.duckdb.reading import read_datasets  # noqa: PLC0415  the engine
+
+        # In a cache each file's pairs are kept by column: a further one reads the files once more.
+        if readings[0][0].cache is None:
+            return read_datasets(records, readings)
+        read_some = partial(read_datasets, records)
+    else:
+        from hexveil.records.spark.reading import read_datasets as read_by_spark  # noqa: PLC0415
+
+        read_some = partial(read_by_spark, spark, records)
+    datasets: list[Any] = []
+    with ExitStack() as opened:
+        for reading in readings:
+            datasets += read_some([reading])
+            opened.callback(datasets[-1].close)
+        # Closed only if a later column fails: nothing of the others then stays in Spark.
+        opened.pop_all()
+    return datasets
+
+
+def _columns(request: ReadRequest, by_column: dict[str, Dataset]) -> ColumnDatasets:
+    """Return the data sets of value columns as one; refuse columns that differ in their clocks."""
+    identities = [dataset.public.identity for dataset in by_column.values()]
+    clocks = {identity.get("naive_times", "none") for identity in identities}
+    if request.rules.two_clocks and len(clocks) > 1:
+        raise InputError(
+            "times without an offset stand in records of some value columns only, so that their "
+            "days would follow different clocks; release these columns one by one."
+        )
+    return ColumnDatasets.of(by_column)
 
 
 @overload
@@ -409,81 +370,13 @@ def declare(
     bound = inspect.signature(read).bind(source, **options)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
-    if not check_protect(arguments["protect"], arguments["cells"]):
+    del arguments["source"]
+    requests = requests_of(**arguments)
+    if arguments["protect"] != "presence":
         raise InputError('declare is for protect="presence"; otherwise read the records.')
-    terms = terms_of(arguments["statistics"], is_private=True)
     refuse_versions_by_file(arguments["version"])
-    stated = [arguments.pop(name) for name in ("value", "bounds", "quantum", "value_unit")]
-    for name in ("source", "protect", "engine", "cache", "statistics"):
-        del arguments[name]
-    facts = {
-        column.name: declare_facts(
-            _request_of(
-                **arguments, value=column.name, bounds=column.bounds, quantum=column.quantum,
-                value_unit=column.value_unit, terms=terms,
-            )
-        )
-        for column in value_columns(*stated)
-    }  # fmt: skip
+    facts = {request.columns.value: declare_facts(request) for request in requests}
     return DeclaredColumns(facts) if len(facts) > 1 else next(iter(facts.values()))
-
-
-def _request_of(  # noqa: PLR0913  an argument of `read` each
-    *,
-    user: str,
-    value: str,
-    bounds: object,
-    lat: str | None,
-    lon: str | None,
-    location: str | None,
-    time: str | Sequence[str] | None,
-    privacy_unit: Unit,
-    cells: Cells | Labels,
-    quantum: Number,
-    select: Select,
-    repeats: Repeats,
-    value_unit: str | None,
-    max_bad_rows: float,
-    max_repeats: float,
-    accept_single_records: bool,
-    memory: str,
-    version: Version | None,
-    timezone: str | None,
-    scratch: str | os.PathLike[str] | None,
-    format: RecordFormat,  # noqa: A002  see `read`
-    terms: tuple[Term, ...] = (),
-    id_space: str | None = None,
-) -> ReadRequest:
-    """Return the request of a reading, checked."""
-    from hexveil.records.duckdb.session import check_memory  # noqa: PLC0415  the engine
-
-    columns = RecordColumns(user, value, lat, lon, location, time)
-    scale = ValueLattice.of(bounds, quantum)
-    rules = Rules(
-        scale,
-        cells,
-        select,
-        privacy_unit,
-        repeats,
-        timezone,
-        max_bad_rows,
-        accept_single_records,
-        max_repeats,
-        terms,
-        id_space,
-    )
-    # Quoted, so that no version can be spelled like the placeholder of a missing one.
-    declared = None if isinstance(version, Mapping) or not version else quoted(str(version))
-    return ReadRequest(
-        columns,
-        rules,
-        check_memory(memory),
-        format,
-        value_unit or "",
-        declared,
-        # Resolved now: the working folder may be another one when a capacity table counts again.
-        scratch=None if scratch is None else str(place(scratch)),
-    )
 
 
 def _spark(engine: object, source: object) -> Any:  # noqa: ANN401  pyspark is not loaded

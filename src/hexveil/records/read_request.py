@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.model.public_metadata import UNITS, Unit, ValueLattice
-from hexveil.model.statistic_terms import fine_bins
+from hexveil.model.public_metadata import UNITS, FineBins, Unit, ValueLattice
+from hexveil.model.statistic_terms import Term, fine_bins
 from hexveil.model.time_zones import zone, zone_name
 from hexveil.records.select import Select
+from hexveil.records.sources.cache import Cache
 from hexveil.records.sources.columns import strip_value_members
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.unambiguous_names import NOT_DECLARED, join_pairs
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.model.public_metadata import FineBins
-    from hexveil.model.statistic_terms import Term
-    from hexveil.records.sources.cache import Cache
-
 Repeats = Literal["drop", "keep"]
 
 
+_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
+SMALLEST_MEMORY = 64 * 10**6
+LARGEST_MEMORY = 10**15
 DAY_AND_TIME = ("date", "time of day")
 """Roles of two columns that are the time together."""
 _DEGREE = re.compile(r"([./]value)?([./]coordinates)?([./][01])?")
@@ -120,6 +118,22 @@ class RecordColumns:
         return join_pairs(self.by_role())
 
 
+def check_memory(memory: str) -> str:
+    """Return a size like "1GB"; refuse one that is not, is below 64 MB or beyond any machine."""
+    if not SMALLEST_MEMORY <= memory_size(memory) <= LARGEST_MEMORY:
+        raise InputError(
+            'memory must be a size of at least 64MB (and at most 1000TB), like "500MB" or "1GB", '
+            f"got {memory!r}."
+        )
+    return memory
+
+
+def memory_size(memory: str) -> float:
+    """Return the bytes in a size like "1GB"; 0 if it is none. A GiB counts as a GB."""
+    match = _MEMORY.fullmatch(memory) if isinstance(memory, str) else None
+    return float(match[1]) * 1000 ** ("KMGT".index(match[2][0].upper()) + 1) if match else 0.0
+
+
 SUMS_USER = "user"
 """Column of ids in a table of sums."""
 
@@ -138,7 +152,7 @@ class Rules:
 
     scale: ValueLattice
     cells: Cells | Labels
-    select: Select
+    select: Select = Select()  # noqa: RUF009  frozen
     privacy_unit: Unit = "user"
     repeats: Repeats = "drop"
     timezone: str | None = None
@@ -226,6 +240,7 @@ class ReadRequest:
 
     def __post_init__(self) -> None:
         columns, rules = self.columns, self.rules
+        check_memory(self.memory)
         if not isinstance(self.format, RecordFormat):
             kind = type(self.format).__name__
             raise InputError(f"format must be RecordFormat(...), got {kind}.")
@@ -282,7 +297,7 @@ class ReadRequest:
 
     @property
     def id_space(self) -> str:
-        """Name of what an id names, which accounts pin: the declared one, or the user column's."""
+        """Id space that accounts pin: the declared one, or the name of the user column."""
         return self.rules.id_space or strip_value_members(self.columns.user)
 
     @property

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.items import in_order, items_of
 from hexveil.base.rational import decimal_text, to_fraction
-
-if TYPE_CHECKING:
-    from fractions import Fraction
 
 
 @dataclass(frozen=True)

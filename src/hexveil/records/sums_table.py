@@ -8,27 +8,25 @@ them is said.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from hexveil.base.errors import ColumnError, InputError
-from hexveil.model.cells import DAY, Cells, CellTable, Labels
+from hexveil.model.cells import DAY, Cells, Labels
+from hexveil.records.sources.source_files import Files, MemoryTable
 from hexveil.records.units import refuse_inexact_ids
 from hexveil.records.utc_offsets import END_OF_TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.sources.source_files import Files, MemoryTable
 
 _MEMORY = "1GB"
 LARGEST_N = 2.0**53
@@ -42,21 +40,16 @@ class SumRows:
 
     Attributes
     ----------
-    grid : Cells or Labels
-    user : ndarray of int64, shape (n_rows,)
-        Rank of the user's id among all ids, by bytes.
-    ids : pyarrow.Array of string
-        The ids in that order.
+    keys : mapping of str to pyarrow.Array
+        Hexagons and slots, or labels, by the names of the keys of pairs.
+    user : pyarrow.ChunkedArray of string
+        Id of each row.
     n : ndarray of int64
         At least 1.
     value_sum, square_sum : ndarray of float
         Finite, in value units; `square_sum` is None without such a column.
     square_sum_decimal : pyarrow.Array of decimal128, or None
         `square_sum` to its last place, null where that is too long.
-    keys : tuple of ndarray of int64
-        Hexagons and slots, or ranks of labels by bytes: rows of one cell agree in all of them.
-    names : tuple of pyarrow.Array
-        The labels that are ranked.
     rules : mapping of str to int
         How many rows were read, and how many each public rule left out.
     columns : tuple of str
@@ -65,31 +58,18 @@ class SumRows:
         Column `bin` as it was written, NaN where there is none; None unless it was asked for.
     """
 
-    grid: Cells | Labels
-    user: NDArray[np.int64]
-    ids: pa.Array
+    keys: Mapping[str, pa.Array]
+    user: pa.ChunkedArray
     n: NDArray[np.int64]
     value_sum: NDArray[np.float64]
     square_sum: NDArray[np.float64] | None
     square_sum_decimal: pa.Array | None
-    keys: tuple[NDArray[np.int64], ...]
-    names: tuple[pa.Array, ...] = ()
-    rules: Mapping[str, int] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
+    rules: Mapping[str, int]
+    columns: tuple[str, ...]
     fine_bin: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
         return f"SumRows(n_rows={self.n.size}, private)"
-
-    def cells_at(self, rows: NDArray[np.int64]) -> CellTable:
-        """Return the cells of the given rows, in that order."""
-        keys = [key[rows] for key in self.keys]
-        if isinstance(self.grid, Cells):
-            slot = keys[1] if len(keys) > 1 else None
-            return CellTable(self.grid, keys[0].astype(np.uint64), slot)
-        labelled = zip(self.grid.columns, self.names, keys, strict=True)
-        labels = {column: tuple(names.take(key).to_pylist()) for column, names, key in labelled}
-        return CellTable(self.grid, labels=labels)
 
 
 def check_labels(grid: Cells | Labels, *, by_bin: bool = False) -> None:
@@ -159,8 +139,8 @@ def read_rows(
     }
     selected = np.flatnonzero(usable & user & place)
     _refuse_nothing(selected.size, rules)
-    keys, names = _keys(table.take(selected), grid, weight[selected])
-    ranks, ids = rank_texts(table["user"].take(selected))
+    keys = cell_keys(table.take(selected), grid)
+    _refuse_unknown(keys, grid, weight[selected])
     squares = values["square_sum"][selected] if "square_sum" in values else None
     written = (
         table["square_sum_decimal"].combine_chunks()
@@ -169,15 +149,12 @@ def read_rows(
     )
     columns = (*cell_columns(grid), *SUMS_COLUMNS[: 3 if squares is None else 4])
     return SumRows(
-        grid=grid,
-        user=ranks,
-        ids=ids,
+        keys=keys,
+        user=table["user"].take(selected),
         n=n[selected],
         value_sum=values["value_sum"][selected],
         square_sum=squares,
         square_sum_decimal=None if written is None else written.take(pa.array(selected)),
-        keys=keys,
-        names=names,
         rules=rules,
         columns=(*columns, *([_BIN] if by_bin else [])),
         fine_bin=doubles(table["fine_bin"])[selected] if by_bin else None,
@@ -204,7 +181,7 @@ def _columns(
     session: Session, relation: Relation, cell: tuple[str, ...], places: int | None, *, by_bin: bool
 ) -> dict[str, str]:
     from hexveil.records.duckdb import canonical_ids, expressions  # noqa: PLC0415  the engine
-    from hexveil.records.duckdb.formats.nested_records import DOCUMENT  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.formats.json_documents import DOCUMENT  # noqa: PLC0415  the engine
 
     document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
     user = canonical_ids.canonical_id(relation.find_user(session, "user"), document)
@@ -243,9 +220,9 @@ def nearest_bins(written: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]
     return np.asarray(np.rint(numbers), dtype=np.int64)
 
 
-def is_present(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+def is_present(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return which entries are not null."""
-    return np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
+    return np.asarray(pc.is_valid(column), dtype=np.bool_)
 
 
 def _counts(table: pa.Table, *, by_bin: bool) -> NDArray[np.int64]:
@@ -272,61 +249,40 @@ def _refuse_nothing(selected: int, rules: Mapping[str, int]) -> None:
     raise InputError(f"no row of sums can be used: of {read} rows, {counts}.")
 
 
-def rank_texts(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Array]:
-    """Return each text's rank among all by bytes, and the texts in that order."""
-    texts = pa.concat_arrays(
-        # large_string: the ids of a billion rows exceed the 2 GiB of a plain string array. The
-        # empty array makes a column without chunks one array too.
-        [pa.array([], pa.large_string()), *column.cast(pa.large_string()).chunks]
-    )
-    # Millions of rows, but few distinct texts: only these are sorted.
-    encoded = texts.dictionary_encode()
-    order = pc.array_sort_indices(encoded.dictionary)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order.to_numpy()] = np.arange(len(order))
-    return rank[encoded.indices.to_numpy()], encoded.dictionary.take(order)
-
-
-def _keys(
-    table: pa.Table, grid: Cells | Labels, weight: NDArray[np.int64]
-) -> tuple[tuple[NDArray[np.int64], ...], tuple[pa.Array, ...]]:
-    columns = cell_columns(grid)
-    ranked = [rank_texts(table[f"place{i}"]) for i in range(len(columns))]
+def cell_keys(table: pa.Table, grid: Cells | Labels) -> dict[str, pa.Array]:
+    """Return the keys of each row's cell, as pairs have them; null for a text that is none."""
     if isinstance(grid, Labels):
-        return tuple(rank for rank, _ in ranked), tuple(names for _, names in ranked)
-    keys = [
-        _parsed(*ranked[0], lambda t: parse_hexagon(t, grid.resolution), _NOT_HEXAGON, grid, weight)
-    ]
+        return {f"label{i}": table[f"place{i}"] for i in range(len(grid.columns))}
+    keys = {"hexagon": _parsed(table["place0"], lambda t: parse_hexagon(t, grid.resolution))}
+    keys["hexagon"] = keys["hexagon"].cast(pa.uint64())
     if grid.seconds is not None:
-        keys.append(_parsed(*ranked[1], lambda t: parse_slot(t, grid), _NOT_SLOT, grid, weight))
-    return tuple(keys), ()
+        keys["slot"] = _parsed(table["place1"], lambda text: parse_slot(text, grid))
+    return keys
+
+
+def _parsed(column: pa.ChunkedArray, parse: Callable[[str], int | None]) -> pa.Array:
+    """Return the number that each text means, null where it means none."""
+    # Millions of rows, but few distinct texts: only these are parsed.
+    texts = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
+    numbers = pa.array([parse(text) for text in texts.dictionary.to_pylist()], pa.int64())
+    return numbers.take(texts.indices)
+
+
+def _refuse_unknown(
+    keys: Mapping[str, pa.Array], grid: Cells | Labels, weight: NDArray[np.int64]
+) -> None:
+    """Raise InputError if a text is no cell of the grid: cells are public."""
+    for (name, key), refusal in zip(keys.items(), (_NOT_HEXAGON, _NOT_SLOT), strict=False):
+        if key.null_count and isinstance(grid, Cells) and name in ("hexagon", "slot"):
+            bad = int(weight[~is_present(key)].sum())
+            problem = refusal.format(bad=bad, rows=int(weight.sum()), grid=grid)
+            raise InputError(f"{problem}; write for example {_EXAMPLES[refusal](grid)}.")
 
 
 _NOT_HEXAGON = "hexagon: {bad} of {rows} rows have no H3 cell of resolution {grid.resolution} there"
 _NOT_SLOT = (
     "slot: {bad} of {rows} rows have no local start of a {grid.slot} slot of {grid.timeslot} there"
 )
-
-
-def _parsed(
-    rank: NDArray[np.int64],
-    names: pa.Array,
-    parse: Callable[[str], int | None],
-    refusal: str,
-    grid: Cells,
-    weight: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the parsed number of each text; refuse texts that have none, which are public."""
-    numbers = [parse(text) for text in names.to_pylist()]
-    unknown = np.array([number is None for number in numbers])
-    if unknown.any():
-        problem = refusal.format(
-            bad=int(weight[unknown[rank]].sum()), rows=int(weight.sum()), grid=grid
-        )
-        raise InputError(f"{problem}; write for example {_EXAMPLES[refusal](grid)}.")
-    return np.array(numbers, dtype=np.int64)[rank]
-
-
 _EXAMPLES: dict[str, Callable[[Cells], str]] = {
     _NOT_HEXAGON: lambda _: "the hex text that H3 prints, or the same as a whole number",
     _NOT_SLOT: lambda grid: '"15:00"' if grid.slot == "pooled" else '"2024-02-19T15:00"',

@@ -8,10 +8,7 @@ remains readable.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 NOT_DECLARED = "not declared"
 """Placeholder for a text that was not given."""

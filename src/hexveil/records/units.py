@@ -29,19 +29,15 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import HexveilError, InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.model.public_metadata import Unit
+from hexveil.model.public_metadata import Unit
 
 CANONICAL_IDS = 2
 """The version of this canonical text; the ledger's `NORMALISATION` names it too."""

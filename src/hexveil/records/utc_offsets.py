@@ -7,16 +7,13 @@ is read with the offset before the skip (as Python's fold=0).
 
 from __future__ import annotations
 
+import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from hexveil.model.cells import DAY
 from hexveil.model.time_zones import zone
-
-if TYPE_CHECKING:
-    import zoneinfo
 
 END_OF_TIMES = 4_102_444_800
 """2100-01-01T00:00Z in seconds: usable times run from 1970 to before it."""

@@ -8,25 +8,23 @@ and are no part of a request: neither a plan nor a release sees them.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.rational import Number
 from hexveil.base.work_share import QUERY, share_of_work, steps_of_work
 from hexveil.model.cells import OneCell
-from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.progress import show_progress
-from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
-from hexveil.records.select import Select
+from hexveil.records.read_request import ReadRequest
+from hexveil.records.reading_arguments import requests_of
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Sequence
-
-    from hexveil.base.rational import Number
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
 
@@ -140,18 +138,10 @@ def check_values(  # noqa: PLR0913  a door: keyword-only
     -------
     The result is exact and protected by nothing. The caller must neither publish nor store it.
     """
-    from hexveil.records.duckdb.session import Session, check_memory  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415
 
-    rules = Rules(ValueLattice.of(bounds, quantum), OneCell(), Select(min_users=1))
-    columns = RecordColumns(user, value, time=time)
-    request = ReadRequest(
-        columns,
-        replace(rules, timezone=timezone),
-        check_memory(memory),
-        format,
-        scratch=None if scratch is None else str(scratch),
-    )
+    (request,) = requests_of(**locals(), cells=OneCell())
     resolved = resolve_source(source)
     with show_progress(CHECKING), Session(request.memory, scratch=scratch) as session:
         relation = open_source(session, resolved, request.column_names, format)
@@ -193,9 +183,8 @@ def _checks(
             f"SELECT count(*), coalesce(max(n), 0), {constant_users} FROM (SELECT count(*) AS n, "
             f"min(value) = max(value) AS same FROM ({usable}) GROUP BY user_id)",
         )
-    by_day = (
-        list(_day_quartiles(session, usable)) if request.rules.clock and _timed(request) else []
-    )
+    timed = request.rules.clock is not None and request.columns.time is not None
+    by_day = list(_day_quartiles(session, usable)) if timed else []
     total = max(records, 1)
     return ValueChecks(
         records=int(records),
@@ -209,10 +198,6 @@ def _checks(
         largest_user_share=largest / total,
         jumps=(*unit_jumps(by_file), *unit_jumps(by_day)),
     )
-
-
-def _timed(request: ReadRequest) -> bool:
-    return request.columns.time is not None
 
 
 def _numbers(session: Session, query: str) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -172,7 +172,7 @@ class ManifestView:
         return tuple(plan.get("privacy_steps") or ())
 
     @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> ManifestView:
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
         """Build from a manifest of schema version 2; raise InputError if a part is missing."""
         missing = [section for section in _NEEDED if section not in manifest]
         if missing:

@@ -22,7 +22,7 @@ from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.priors import (
     ValueDistribution,
     check_values,
-    draw_user_means,
+    draw_in_blocks,
     numbers_per_trial,
 )
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -35,8 +35,6 @@ Chunks = Iterator[tuple[Floats, int]]
 Progress = Callable[[float], None]
 
 
-_BLOCK = 500_000
-"""Numbers drawn at once: 4 MB."""
 _CHUNK = 100_000
 """User means that a mechanism is handed at once: 0.8 MB, which a processor's cache holds."""
 _TRIALS = 1_000_000
@@ -64,21 +62,10 @@ class _Setting:
         generator = np.random.default_rng([seed, 0])
         # A whole number of trials, so that a chunk never splits one.
         step = max(1, _CHUNK // self.counts.size)
+        bounds = float(self.bounds[0]), float(self.bounds[1])
         for start in range(0, trials, step):
             size = min(step, trials - start)
-            yield self._drawn(self.source, generator, size), size
-
-    def _drawn(
-        self, values: ValueDistribution, generator: np.random.Generator, trials: int
-    ) -> Floats:
-        """Return user means of each trial, drawn in blocks that a processor's cache holds."""
-        lower, upper = map(float, self.bounds)
-        means = np.empty((trials, self.counts.size))
-        step = max(1, _BLOCK // numbers_per_trial(values, self.counts))
-        for start in range(0, trials, step):
-            rows = means[start : start + step]
-            rows[:] = draw_user_means(values, self.counts, (lower, upper), generator, len(rows))
-        return means
+            yield draw_in_blocks(self.source, self.counts, bounds, generator, size), size
 
 
 def evaluate(  # noqa: PLR0913  the public signature; all but the first by name

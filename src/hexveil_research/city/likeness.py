@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from hexveil.simulation.city import City
 from hexveil.simulation.city.feed import TIMEZONE
-from hexveil.simulation.city.generator import City
 from hexveil_research.city import track_statistics
 
 if TYPE_CHECKING:

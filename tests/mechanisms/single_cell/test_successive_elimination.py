@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil.mechanisms import priors
 from hexveil.mechanisms.single_cell import auto as module
 from hexveil.mechanisms.single_cell.auto import compare_candidates
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
@@ -91,7 +92,7 @@ def test_plans_are_tried_in_parts_that_fit_into_memory(monkeypatch):
     """Small parts give the same number of trials, and errors that agree."""
     (whole,) = compare_candidates(plans([hv.ArrayAveraging()]), CELL, hv.Uniform(), 500)
     monkeypatch.setattr(module, "_CHUNK", 24)
-    monkeypatch.setattr(module, "_BLOCK", 30)
+    monkeypatch.setattr(priors, "BLOCK", 30)
     (parts,) = compare_candidates(plans([hv.ArrayAveraging()] * 2), CELL, hv.Uniform(), 500)[:1]
     assert parts.trials == 500
     tolerance = 5 * np.hypot(parts.standard_error, whole.standard_error)

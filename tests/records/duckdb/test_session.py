@@ -8,7 +8,8 @@ import pytest
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.records.duckdb import session as session_module
-from hexveil.records.duckdb.session import Session, _translate, check_memory
+from hexveil.records.duckdb.session import Session, _translate
+from hexveil.records.read_request import check_memory
 
 SENTINEL = "bus-9182736455"
 
@@ -71,7 +72,7 @@ def test_what_is_no_size_of_memory_is_refused(memory):
 def test_hexagons_have_a_function_after_their_table_was_asked_for():
     """Text that turns out not to be plain is read again, by the engine's function."""
     with Session("1GB") as session:
-        session.pixels(7)
+        session.hexagon_table(7)
         query = f"SELECT {session.hexagon('52.2', '21.0', 7)} AS cell"
         assert session.arrow(query).num_rows == 1
 

@@ -19,9 +19,8 @@ from hexveil.model.pair_bins import PairBins
 from hexveil.planning import plan
 from hexveil.planning.serialization.plan_codec import encode
 from hexveil.publishing import release
-from hexveil.records.duckdb import fast_path, refusals
-from hexveil.records.duckdb.spilling import block_files, blocked_pairs
-from hexveil.records.duckdb.spilling.block_files import ColumnFile, write_bins, write_pairs
+from hexveil.records.duckdb import fast_path, refusals, spilled_pairs
+from hexveil.records.duckdb.spilled_pairs import ColumnFile, write_bins, write_pairs
 from hexveil.records.read import read
 from hexveil.records.select import Select
 
@@ -64,7 +63,7 @@ def reading(path, unit="user-day", **given):
 def small(monkeypatch):
     """Let memory hold no pair at all, and a block few."""
     monkeypatch.setattr(refusals, "BYTES_OF_PAIR", 10**12)
-    monkeypatch.setattr(block_files, "BLOCK_PAIRS", ROOM)
+    monkeypatch.setattr(spilled_pairs, "BLOCK_PAIRS", ROOM)
 
 
 def everything(pairs, total, squares):
@@ -85,7 +84,7 @@ def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, m
         monkeypatch.setattr(fast_path, "MIN_RECORDS", 0)
     if way == "too many to pack":
         monkeypatch.setattr(fast_path, "BYTES_OF_PAIR", 10**12)
-    monkeypatch.setattr(blocked_pairs, "ROOM_OF_BINS", 1)
+    monkeypatch.setattr(spilled_pairs, "ROOM_OF_BINS", 1)
     found = reading(records, statistics="p50")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refusals, "BYTES_OF_PAIR", 110)

@@ -44,7 +44,7 @@ def answers(blocks, batches):
     weight = np.arange(9) * 7
     work = blocks.map_task("cells", 20, lambda: (looked, (weight,), ()), "sums")
     found = pa.Table.from_batches(work(iter(batches)))
-    columns = [blocks.unpack_arrays(one) for one in found["found"].to_pylist()]
+    columns = [blocks.from_bytes(one) for one in found["found"].to_pylist()]
     whole = [np.concatenate(column) for column in zip(*columns, strict=True)]
     return found["block"].to_pylist(), found["digest"].to_pylist(), whole
 

@@ -1,9 +1,13 @@
-"""`hexveil inspect`: public metadata of records, and the grids that a fleet supports."""
+"""`hexveil inspect`: public metadata of records, and the grids that a fleet supports.
+
+With --check-values PRIVATE lines about values, for the terminal of their holder.
+"""
 
 from __future__ import annotations
 
 import inspect as inspect_module
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any, get_args
 
 import typer
@@ -17,16 +21,22 @@ from hexveil.planning.feasibility.grid_assessment import Choice
 from hexveil.records.read import read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hexveil.cli import declarations
     from hexveil.planning.feasibility.advice import CommonGrid
     from hexveil.planning.feasibility.proposals import RunAdvice
+    from hexveil.records.value_checks import ValueChecks
+
 
 COMPARED_AT = "1"
 """Epsilon at which grids are compared if the run states none."""
 DEFAULT_CHOICE: Choice = "balanced"
+MARK = "PRIVATE  "
+"""Beginning of every line."""
+_CLAMPED_SHARE = 0.01
+"""Share of clamped values from which the bounds are called into question."""
 
 
 def inspect(run: Run, options: declarations.InspectOptions) -> None:
@@ -187,7 +197,6 @@ def private_lines(run: Run, options: declarations.InspectOptions) -> list[str]:
 
 def _check_column(run: Run) -> list[str]:
     """Return the PRIVATE check of the values of one column."""
-    from hexveil.cli.output import value_check_text  # noqa: PLC0415  for --check-values alone
     from hexveil.records import value_checks  # noqa: PLC0415
 
     options = arguments.read_arguments(run, read)
@@ -197,7 +206,7 @@ def _check_column(run: Run) -> list[str]:
     if known.get("timezone") is None and run.cells.timezone is not None:
         known["timezone"] = run.cells.timezone
     checks = value_checks.check_values(arguments.source(run), **known)
-    return value_check_text.private_lines(checks, arguments.value_unit_of(run))
+    return finding_lines(checks, arguments.value_unit_of(run))
 
 
 def check_choice(propose: Path | None, choice: str | None) -> None:
@@ -270,3 +279,63 @@ def draft(run: Run, *, alone: bool, trust: bool) -> str:
         and run.columns.time is None,
     )
     return draft_run_file(run, schema)
+
+
+def finding_lines(checks: ValueChecks, value_unit: str) -> list[str]:
+    """Return the findings as lines, each of them marked."""
+    head = (
+        "For your eyes only: exact figures of protected values. Do not publish, send or store "
+        "them. They do not appear in any release."
+    )
+    wrap = textwrap.TextWrapper(formatting.terminal_width() - len(MARK), subsequent_indent="  ")
+    return [
+        MARK + line for text in (head, *_findings(checks, value_unit)) for line in wrap.wrap(text)
+    ]
+
+
+def _findings(checks: ValueChecks, value_unit: str) -> Iterator[str]:
+    yield f"Usable values: {checks.records:,} records of {checks.users:,} users."
+    yield _clamped(checks)
+    if checks.decimal_commas:
+        commas = f"{checks.decimal_commas:,} records"
+        yield f'Decimal commas: {commas}; declare decimal = "," in [format].'
+    if checks.with_text:
+        yield (
+            f"Text after numbers: {checks.with_text:,} records; if it is their unit, declare "
+            "unit_suffix in [format]."
+        )
+    for value, share in checks.frequent:
+        yield (
+            f"Frequent value: {formatting.measured(value, value_unit)} in {share:.1%} of records; "
+            "if it means no reading, add it to drop_values in [select]."
+        )
+    for jump in checks.jumps:
+        yield (
+            f"Jump of unit: values of {jump.group} are {jump.ratio:.2f} times those of most "
+            f"records, as if in {jump.unit}; convert them before you publish."
+        )
+    if checks.constant_users:
+        yield (
+            f"Constant sensors: {checks.constant_users:,} users have one and the same value in all "
+            "of their many records."
+        )
+    yield _largest_user(checks)
+
+
+def _clamped(checks: ValueChecks) -> str:
+    text = f"Clamped by the bounds: {checks.below_share:.2%} below, {checks.above_share:.2%} above."
+    if max(checks.below_share, checks.above_share) < _CLAMPED_SHARE:
+        return text
+    return (
+        f"{text} Check unit and bounds; choose bounds from public knowledge, never from these "
+        "figures."
+    )
+
+
+def _largest_user(checks: ValueChecks) -> str:
+    from hexveil.records.value_checks import DOMINANT_USER_SHARE  # noqa: PLC0415  as above
+
+    text = f"Largest user: {checks.largest_user_share:.1%} of records."
+    if checks.largest_user_share < DOMINANT_USER_SHARE:
+        return text
+    return f"{text} Check that the id column does not join several vehicles under one id."

@@ -113,7 +113,8 @@ def end_lines(
         summary = "this request was answered before: the same numbers again, at no cost."
     else:
         price = formatting.price(float(planned.plan.epsilon))
-        summary = f"{price} was booked for {planned.whose} before any noise was drawn."
+        for_any = " for any unit" if arguments.is_presence_private(planned.run) else ""
+        summary = f"{price} was booked{for_any} before any noise was drawn."
     names = ", ".join(path.name for path in written)
     place = shared_steps.resolve_path(planned.run, written[0].parent)
     return [
@@ -174,6 +175,8 @@ def _booking_text(
     where = "in a new ledger with a budget of" if is_new else "of the remaining"
     if price <= remaining:
         return f"{booked}, {where} {left}."
+    if arguments.is_presence_private(planned.run):
+        return f"{booked}, {where} {left}, which is too little."
     return (
         f"{booked}; every unit has {left} left, so the release is refused if one of its units has "
         "no more than that."

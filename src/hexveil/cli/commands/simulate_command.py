@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.simulation.city import City
 
 INVENTED = (
     "Streets, routes, buses and speeds are simulated; the records belong to nobody. The columns "
@@ -45,49 +44,37 @@ DEFAULT_SIZE = {"buses": (300, 7), "cars": (10_000, 1)}
 
 def simulate(options: declarations.SimulateOptions) -> None:
     """Write records of buses or private cars in an invented city."""
-    default = DEFAULT_SIZE[options.vehicles]
-    users = default[0] if options.users is None else options.users
-    days = default[1] if options.days is None else options.days
-    out, seed, start, streets = options.out, options.seed, options.start, options.streets
-    if options.vehicles is Vehicles.CARS:
-        simulate_cars(out, users, days, seed, start, streets, as_json=options.as_json)
-        return
-    # Routes are found by scipy, which the other commands do not wait for.
-    from hexveil.simulation.city import City  # noqa: PLC0415
-
-    city = City(users=users, days=days, seed=seed, start=start, interval=options.interval)
+    default_users, default_days = DEFAULT_SIZE[options.vehicles]
+    users = default_users if options.users is None else options.users
+    days = default_days if options.days is None else options.days
+    streets = options.streets
+    common: dict[str, Any] = {"days": days, "seed": options.seed, "start": options.start}
+    is_bus = options.vehicles is Vehicles.BUSES
     if streets is not None:
         # Before the simulation, which may take minutes.
-        check_streets(streets, out)
+        check_streets(streets, options.out, are_there=is_bus)
+    city: Any
+    # Routes are found by scipy, which the other commands do not wait for.
+    if is_bus:
+        from hexveil.simulation.city import City  # noqa: PLC0415
+
+        city = City(users=users, interval=options.interval, **common)
+    else:
+        from hexveil.simulation.cars import CarCity  # noqa: PLC0415
+
+        city = CarCity(cars=users, **common)
     with show_progress(SIMULATING):
-        records = city.write(out, progress=partial(tell_share, SIMULATING))
+        counts = city.write(options.out, progress=partial(tell_share, SIMULATING))
     if streets is not None:
         atomic_files.write_named(streets, json.dumps(city.streets_geojson()).encode())
-    summary = report(city, records, out, streets)
-    formatting.show(lambda: lines(summary), lambda: summary, as_json=options.as_json)
-
-
-def simulate_cars(
-    out: Path, users: int, days: int, seed: int, start: str, streets: Path | None, *, as_json: bool
-) -> None:
-    """Write records of private cars, and state their statistics."""
-    from hexveil.simulation.cars import CarCity  # noqa: PLC0415  as above
-
-    if streets is not None:
-        raise InputError("cars have no streets to write; leave --streets out.")
-    city = CarCity(cars=users, days=days, seed=seed, start=start)
-    with show_progress(SIMULATING):
-        made = city.write(out, progress=partial(tell_share, SIMULATING))
-    summary = {
-        "vehicles": "cars",
-        "users": users,
-        "days": days,
-        "seed": seed,
-        "start": str(city.start),
-        **asdict(made),
-        "files": [str(out)],
-    }
-    formatting.show(lambda: car_lines(summary), lambda: summary, as_json=as_json)
+    summary = {"users": users} | common | {"start": str(city.start)}
+    if is_bus:
+        summary |= {"interval_seconds": city.interval, "records": counts}
+    else:
+        summary = {"vehicles": "cars"} | summary | asdict(counts)
+    summary["files"] = [str(path) for path in (options.out, streets) if path is not None]
+    describe = lines if is_bus else car_lines
+    formatting.show(lambda: describe(summary), lambda: summary, as_json=options.as_json)
 
 
 def car_lines(summary: dict[str, Any]) -> list[str]:
@@ -110,21 +97,16 @@ def car_lines(summary: dict[str, Any]) -> list[str]:
     ]
 
 
-def check_streets(path: Path, out: Path) -> None:
-    """Raise InputError if the streets cannot have this name."""
+def check_streets(path: Path, out: Path, *, are_there: bool) -> None:
+    """Raise InputError if there are no streets, or if they cannot have this name."""
+    if not are_there:
+        raise InputError("cars have no streets to write; leave --streets out.")
     if path.resolve() == out.resolve():
         raise InputError("--out and --streets name the same file; use two names.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file.")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent}; create it, or name another.")
-
-
-def report(city: City, records: int, out: Path, streets: Path | None) -> dict[str, Any]:
-    """Return a summary of the simulation."""
-    summary: dict[str, Any] = {"users": city.users, "days": city.days, "seed": city.seed}
-    summary |= {"start": str(city.start), "interval_seconds": city.interval, "records": records}
-    return summary | {"files": [str(path) for path in (out, streets) if path is not None]}
 
 
 def lines(summary: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.accounting.suppression.heavy_users import SuppressionSource
+from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
@@ -21,8 +21,8 @@ from hexveil.report.promise_wording import promise
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.accounting.suppression.clip_user import Suppression
-    from hexveil.accounting.suppression.suppression_stages import SuppressionStage
+    from hexveil.accounting.clip_user import Suppression
+    from hexveil.accounting.suppression_stages import SuppressionStage
     from hexveil.config import Run
     from hexveil.model.public_metadata import PublicMetadata
 

@@ -15,7 +15,7 @@ width 1, f the share of first looks; all numbers in quanta above the lower bound
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
 counts stay. Sensitivity: W R of a pair's cell, W R' in another range, exactly. Votes of 1 and 2:
-mechanisms/pooled_histogram.py, mechanisms/map_quantiles.py.
+mechanisms/pooled_histogram.py, mechanisms/private_quantile.py.
 Loss: fix a transcript, that is all rows. Given the rows before it, the row of 3 has the probability
 
     Π over kept cells of P(y | C) P(η = y1 - y)  ·  Π over moved cells of P(y1 | C),

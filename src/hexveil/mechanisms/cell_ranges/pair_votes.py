@@ -22,7 +22,7 @@ import numpy as np
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.mechanisms.map_quantiles import rounded_means, tally_votes
+from hexveil.mechanisms.private_quantile import rounded_means, tally_votes
 from hexveil.mechanisms.stage_data import map_weighted
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ histogram (`pooled_histogram`, with its proof) gives the range of the first look
 means; these follow from its noisy votes and public facts, and are stored with them.
 
 The spread within cells is measured before any cell has a centre: as a quantile of the distances
-between the means of two users of one cell, by a rank choice of mechanisms/map_quantiles.py. Who is
+between the means of two users of one cell, by a rank choice of `private_quantile`. Who is
 compared with whom is public (`partners`), so a distance is moved by both of its users alone. In a
 cell of k users each is compared with two others, and a distance has half the votes of that user of
 both who has fewer: what a user moves in a cell is at most its votes there. Distances from noisy
@@ -27,10 +27,14 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.pair_votes import WeightedDistances, WeightedVotes
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.estimates import STANDARD_NORMAL
-from hexveil.mechanisms.map_quantiles import MapQuantiles, vote_targets
 from hexveil.mechanisms.pooled_histogram import user_histogram
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.private_quantile import ListedPoints, selection_scale
+from hexveil.mechanisms.private_quantile import (
+    ListedPoints,
+    MapQuantiles,
+    selection_scale,
+    vote_targets,
+)
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw

@@ -31,7 +31,7 @@ from hexveil.mechanisms.priors import (
     UnknownRange,
     ValueDistribution,
     check_values,
-    draw_user_means,
+    draw_in_blocks,
     numbers_per_trial,
 )
 from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
@@ -191,8 +191,6 @@ MAX_DRAWN = 8_000_000
 """Numbers drawn for a cell, unless FIRST_TRIALS need more."""
 MAX_PER_TRIAL = 10**8
 """Numbers of one trial: 800 MB."""
-_BLOCK = 500_000
-"""Numbers drawn at once: 4 MB."""
 _CHUNK = 250_000
 """User means that a plan is given at once: 2 MB."""
 
@@ -247,7 +245,9 @@ def compare_candidates(
     for number, rows in enumerate(_chunks(affordable, cell)):
         # Streams of values and of noise are apart and start anew with each chunk, so that
         # eliminating one plan changes nothing that another one sees.
-        means = _drawn(prior, cell, np.random.default_rng([SEED, 0, number]), rows)
+        means = draw_in_blocks(
+            prior, cell.counts, cell.bounds, np.random.default_rng([SEED, 0, number]), rows
+        )
         sums, truth = cell.sums(means), means @ (cell.counts / cell.total)
         for i in running:
             fresh = np.random.default_rng([SEED, 1, number])
@@ -263,18 +263,6 @@ def _chunks(trials: int, cell: CellProblem) -> Iterator[int]:
         rows = min(max(n_drawn, FIRST_TRIALS), limit, trials - n_drawn)
         yield rows
         n_drawn += rows
-
-
-def _drawn(
-    prior: ValueDistribution, cell: CellProblem, generator: np.random.Generator, trials: int
-) -> Floats:
-    """Return user means of each trial, drawn in blocks that a processor's cache holds."""
-    means = np.empty((trials, cell.counts.size))
-    step = max(1, _BLOCK // numbers_per_trial(prior, cell.counts))
-    for start in range(0, trials, step):
-        rows = means[start : start + step]
-        rows[:] = draw_user_means(prior, cell.counts, cell.bounds, generator, len(rows))
-    return means
 
 
 def _errors(

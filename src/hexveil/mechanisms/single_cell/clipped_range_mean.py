@@ -190,16 +190,12 @@ class RangeSum(DrawnRow):
     reading: RangeReading
     clipping: RangeOfOutputs
     epsilon: Fraction
+    entries: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         # Decided for the widest range, so that no outcome of the choices causes an error.
         widest = np.array([self.reading.grain * self.reading.top])
         check_int64(self.reading.size * int(widest[0]), float(self.scales(widest)[0]))
-
-    @property
-    def entries(self) -> int:
-        """One number."""
-        return 1
 
     def losses(self) -> Floats:
         """Return each user's loss, rounded up, whatever the range."""

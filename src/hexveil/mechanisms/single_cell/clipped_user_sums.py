@@ -45,7 +45,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -226,14 +226,10 @@ class LinearSum(DrawnRow):
     high: Ints
     span: int
     epsilon: Fraction
+    entries: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_int64(int(self.high.sum()), self.scale)
-
-    @property
-    def entries(self) -> int:
-        """One number."""
-        return 1
 
     @property
     def user_sensitivity(self) -> Ints:

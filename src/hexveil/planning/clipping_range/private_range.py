@@ -10,7 +10,7 @@ whose middle is off the centre: by the prior these lie normal around it, with ha
 Quantiles and widening are chosen from `QUANTILES` and `WIDENINGS` so that the sum is least; the
 share of ε so that an end is rarely chosen where there are no user means.
 
-The interval's loss is charged in full to every user of the map (mechanisms/map_quantiles.py). A
+The interval's loss is charged in full to every user of the map (mechanisms/private_quantile.py). A
 prior that does not fit costs accuracy, never privacy.
 """
 

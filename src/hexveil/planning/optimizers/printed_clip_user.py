@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.clip_user import Suppression, suppress_users
 from hexveil.accounting.contributions import contributes_wholly
+from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.accounting.residual_cap import caps_of_remaining
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
-from hexveil.accounting.suppression.clip_user import Suppression, suppress_users
-from hexveil.accounting.suppression.heavy_users import SuppressionSource
-from hexveil.accounting.suppression.residual_cap import caps_of_remaining
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
 from hexveil.planning.allocation import PlanAllocation

@@ -18,6 +18,7 @@ since, and the folder is written anew from the ledger's numbers.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from contextlib import ExitStack, contextmanager, suppress
@@ -74,9 +75,14 @@ class Archive:
     scratch: str | None = None
 
     @property
+    def place(self) -> ArchiveFiles:
+        """The files of the data set."""
+        return ArchiveFiles(self.files, self.root)
+
+    @property
     def local(self) -> bool:
         """Whether folders can be renamed."""
-        return isinstance(self.files, pa.fs.LocalFileSystem)
+        return self.place.local
 
     @property
     def folder(self) -> str:
@@ -91,7 +97,7 @@ class Archive:
         StorageError
             If a pointer is there and cannot be read.
         """
-        path = self._path(LATEST) if day is None else self._path(day, LATEST)
+        path = LATEST if day is None else f"{day}/{LATEST}"
         return self._read_json(path, "pointer of a data set", CurrentRelease.parse)
 
     def dataset(self) -> str | None:
@@ -106,9 +112,10 @@ class Archive:
         newest = self.current()
         if newest is None:
             return None
-        path = self._path(newest.path, _MANIFEST)
         return self._read_json(
-            path, "manifest of a release", lambda content: str(content["dataset"]["name"])
+            f"{newest.path}/{_MANIFEST}",
+            "manifest of a release",
+            lambda content: str(content["dataset"]["name"]),
         )
 
     def ledger_positions(self, *releases: CurrentRelease | None) -> dict[str, LedgerPosition]:
@@ -123,7 +130,7 @@ class Archive:
         """
         positions = {
             f"{self.address} ({LEDGER})": self._read_json(
-                self._path(LEDGER), _LEDGER_NOTE, LedgerPosition.parse
+                LEDGER, _LEDGER_NOTE, LedgerPosition.parse
             )
         }
         for release in releases:
@@ -138,7 +145,7 @@ class Archive:
     def ledger_position(self, release: CurrentRelease) -> LedgerPosition | None:
         """Return the ledger position of a release; None if it is missing, or cost nothing."""
         return self._read_json(
-            self._path(release.path, receipt.NAME),
+            f"{release.path}/{receipt.NAME}",
             "receipt of a release",
             lambda content: (
                 None if content["ledger"] is None else LedgerPosition.parse(content["ledger"])
@@ -148,34 +155,30 @@ class Archive:
     def remember(self, ledger_position: LedgerPosition) -> None:
         """Store the last ledger event of any release here, which reveals an older ledger."""
         with self._locked():
-            previous = self._read_json(self._path(LEDGER), _LEDGER_NOTE, LedgerPosition.parse)
+            previous = self._read_json(LEDGER, _LEDGER_NOTE, LedgerPosition.parse)
             # Never backwards: an older ledger must stay detectable.
             if previous is None or previous.entry < ledger_position.entry:
-                self._write(self._path(LEDGER), to_json(ledger_position))
+                self._write(LEDGER, to_json(ledger_position))
 
     def _read_json(self, path: str, kind: str, parse: Callable[[Any], _Parsed]) -> _Parsed | None:
         """Return the parsed content of a JSON file; None if there is no such file."""
         with self._translate_errors():
-            if self.files.get_file_info(path).type != pa.fs.FileType.File:
-                return None
-            with self.files.open_input_stream(path) as stream:
-                content = stream.read()
+            content = self.place.read(path, limit=math.inf)
+        if content is None:
+            return None
         with suppress(ValueError, KeyError, TypeError):  # an error that holds the text is not shown
             return parse(json.loads(content))
-        raise StorageError(f"{path} is no {kind}; restore it.")
+        raise StorageError(f"{self.place.full(path)} is no {kind}; restore it.")
 
     def is_complete(self, release: CurrentRelease) -> bool:
         """Return whether a release's folder is complete."""
         with self._translate_errors():
-            path = self._path(release.path, receipt.NAME)
-            return bool(self.files.get_file_info(path).type == pa.fs.FileType.File)
+            return self.place.has(release.path, receipt.NAME)
 
     def exists(self, release: CurrentRelease) -> bool:
         """Return whether a release's folder exists, complete or not."""
         with self._translate_errors():
-            return bool(
-                self.files.get_file_info(self._path(release.path)).type == pa.fs.FileType.Directory
-            )
+            return self.place.below(release.path).exists()
 
     def find_damage(
         self, release: CurrentRelease, signer: SigningKey | None = None
@@ -191,7 +194,7 @@ class Archive:
         with self._translate_errors():
 
             def read(name: str) -> bytes | None:
-                return self._content(self._path(release.path, name))
+                return self.place.read(release.path, name, limit=math.inf)
 
             return tuple(dict.fromkeys(list_damage(read, signer)))
 
@@ -204,10 +207,10 @@ class Archive:
         if not self.local:
             with self._translate_errors():
                 if self.is_complete(release):
-                    self.files.delete_file(self._path(release.path, receipt.NAME))
+                    self.files.delete_file(self.place.full(release.path, receipt.NAME))
             self._upload_release(release, write)
             return
-        place = Path(self._path(release.path))
+        place = Path(self.place.full(release.path))
         new, old = atomic_files.temporary_name(place), atomic_files.temporary_name(place)
         # Written before the lock: drawing files takes long, and other days may be published
         # meanwhile.
@@ -217,13 +220,6 @@ class Archive:
             new.rename(place)
             atomic_files.fsync(place.parent)
         shutil.rmtree(old, ignore_errors=True)
-
-    def _content(self, path: str) -> bytes | None:
-        """Return the bytes of a file; None if it is not there."""
-        if self.files.get_file_info(path).type != pa.fs.FileType.File:
-            return None
-        with self.files.open_input_stream(path) as stream:
-            return bytes(stream.read())
 
     def check(self, release: CurrentRelease) -> None:
         """Refuse a place where a release cannot be written, before anything is spent.
@@ -236,7 +232,7 @@ class Archive:
         """
         if not self.local or self.is_complete(release):
             return
-        place = Path(self._path(release.path))
+        place = Path(self.place.full(release.path))
         if place.exists():
             raise InputError(
                 f"{place} exists without its {receipt.NAME}, so it is incomplete; move it away and "
@@ -251,7 +247,7 @@ class Archive:
         `write` gets the name of a new local folder and writes the release there.
         """
         if self.local:
-            self._write_locally(release, Path(self._path(release.path)), write)
+            self._write_locally(release, Path(self.place.full(release.path)), write)
         elif not self.is_complete(release):
             self._upload_release(release, write)
 
@@ -281,10 +277,10 @@ class Archive:
             names = sorted(path for path in paths if path != receipt.NAME)
             with self._translate_errors():
                 for name in ("", *(name for name in names if (folder / name).is_dir())):
-                    self.files.create_dir(self._path(release.path, name), recursive=True)
+                    self.files.create_dir(self.place.full(release.path, name), recursive=True)
                 for name in (*names, receipt.NAME):
                     if (folder / name).is_file():
-                        self._upload(folder / name, self._path(release.path, name))
+                        self._upload(folder / name, self.place.full(release.path, name))
 
     def _upload(self, file: Path, path: str) -> None:
         with file.open("rb") as source, self.files.open_output_stream(path) as sink:
@@ -292,7 +288,7 @@ class Archive:
 
     def set_current(self, release: CurrentRelease) -> None:
         """Write the day's pointer, and the data set's unless that names a later day."""
-        self._write(self._path(release.day, LATEST), to_json(release))
+        self._write(f"{release.day}/{LATEST}", to_json(release))
         self.advance_newest(release)
 
     def advance_newest(self, release: CurrentRelease) -> None:
@@ -301,7 +297,7 @@ class Archive:
             newest = self.current()
             # Days can be published in any order: late ones must not become the newest.
             if newest is None or (newest.day <= release.day and newest != release):
-                self._write(self._path(LATEST), to_json(release))
+                self._write(LATEST, to_json(release))
 
     def update_catalogue(self) -> int:
         """Write the static catalogue of the archive anew; return the number of listed days."""
@@ -320,14 +316,7 @@ class Archive:
 
     def _write(self, path: str, text: str) -> None:
         with self._translate_errors():
-            if self.local:
-                atomic_files.write(Path(path), text.encode())
-                return
-            with self.files.open_output_stream(path) as sink:
-                sink.write(text.encode())
-
-    def _path(self, *parts: str) -> str:
-        return "/".join((self.root, *filter(None, parts)))
+            self.place.write(path, text.encode())
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:

@@ -11,20 +11,33 @@ Items are written before what lists them, and removed after it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hexveil.publishing.archive.archive_listing import DAY_NAME, listed_datasets, listed_days
-from hexveil.publishing.archive.dcat_catalogue import archive_document, dataset_catalogue
+from hexveil.publishing.archive.archive_listing import (
+    DAY_NAME,
+    base_url,
+    listed_datasets,
+    listed_days,
+)
 from hexveil.publishing.archive.index_pages import render_archive_page, render_calendar_page
-from hexveil.publishing.archive.stac_collection import archive_catalog, collection, day_item
+from hexveil.publishing.catalogue.dcat import HERE, context, text
 from hexveil.publishing.catalogue.metadata_files import DCAT, to_bytes
+from hexveil.publishing.catalogue.stac import VERSION
 
 if TYPE_CHECKING:
     from hexveil.publishing.archive.archive_listing import ArchiveFiles, DatasetSummary, ListedDay
 
+    Json = dict[str, Any]
+
 COLLECTION, CATALOG, ITEM, PAGE = "collection.json", "catalog.json", "item.json", "index.html"
 OWN_MARK = b"hexveil"
 """In every file of a catalogue; a file without it is the holder's, and is not replaced."""
+_HOLDER_PROPERTIES = ("dct:publisher", "dct:language", "dcat:contactPoint")
+_SERIES_PROPERTIES = (*_HOLDER_PROPERTIES, "dcat:keyword", "dcat:theme", "dcat:landingPage")
+_SERIES = f"{HERE}#series"
+_WORLD = [-180.0, -90.0, 180.0, 90.0]
+_HOLDER_FIELDS = ("keywords", "providers")
+_JSON, _GEOJSON = {"type": "application/json"}, {"type": "application/geo+json"}
 
 
 def update_catalogue(root: ArchiveFiles, folder: str) -> int:
@@ -92,3 +105,197 @@ def archive_files(datasets: list[DatasetSummary]) -> dict[str, bytes]:
         CATALOG: to_bytes(archive_catalog(datasets)),
         PAGE: render_archive_page(datasets).encode(),
     }
+
+
+def day_item(day: ListedDay, folder: str) -> Json:
+    """Return the Item of a day: that of its current release, with links to the Collection."""
+    release = day.release
+    inside = f"./{release.path.removeprefix(f'{release.day}/')}"
+    assets = {
+        key: asset | {"href": f"{inside}/{asset['href'].removeprefix('./')}"}
+        for key, asset in day.item["assets"].items()
+    }
+    links = [
+        *_self_link(base_url(day, folder), f"{folder}/{release.day}/item.json", _GEOJSON),
+        {"rel": "root", "href": "../../catalog.json", **_JSON},
+        {"rel": "parent", "href": "../collection.json", **_JSON},
+        {"rel": "collection", "href": "../collection.json", **_JSON},
+        *day.item["links"],
+    ]
+    return day.item | {"collection": folder, "links": links, "assets": assets}
+
+
+def collection(days: list[ListedDay], folder: str) -> Json:
+    """Return the Collection of a data set; its newest release describes it."""
+    newest, base = days[-1].item, base_url(days[-1], folder)
+    properties = newest["properties"]
+    return {
+        "type": "Collection",
+        "stac_version": VERSION,
+        "id": folder,
+        "title": properties["title"],
+        "description": properties["description"],
+        # A Collection must have one: "other" without a link to it means that none is stated.
+        "license": properties.get("license", "other"),
+        **{name: properties[name] for name in _HOLDER_FIELDS if name in properties},
+        "extent": {
+            "spatial": {"bbox": [_union([day.item.get("bbox") for day in days])]},
+            "temporal": {"interval": [_interval(days)]},
+        },
+        "summaries": {
+            "hexveil:privacy_unit": [properties["hexveil:privacy"]["privacy_unit"]],
+        },
+        "links": [
+            *_self_link(base, f"{folder}/collection.json", _JSON),
+            {"rel": "root", "href": "../catalog.json", **_JSON},
+            {"rel": "parent", "href": "../catalog.json", **_JSON},
+            *(
+                {"rel": "item", "href": f"./{day.release.day}/item.json", **_GEOJSON}
+                for day in days
+            ),
+            {"rel": "alternate", "href": "./index.html", "type": "text/html"},
+            {"rel": "alternate", "href": "./dcat.jsonld", "type": "application/ld+json"},
+            *newest["links"],
+        ],
+    }
+
+
+def archive_catalog(datasets: list[DatasetSummary]) -> Json:
+    """Return the Catalog over all data sets."""
+    base = base_url(datasets[-1].newest, datasets[-1].folder)
+    return {
+        "type": "Catalog",
+        "stac_version": VERSION,
+        "id": "hexveil-archive",
+        "title": "Published data sets",
+        "description": "Differentially private statistics, a Collection for each data set; made "
+        "with hexveil.",
+        "links": [
+            *_self_link(base, "catalog.json", _JSON),
+            {"rel": "root", "href": "./catalog.json", **_JSON},
+            *(
+                {
+                    "rel": "child",
+                    "href": f"./{dataset.folder}/collection.json",
+                    "title": dataset.newest.item["properties"]["title"],
+                    **_JSON,
+                }
+                for dataset in datasets
+            ),
+        ],
+    }
+
+
+def _self_link(base: str | None, path: str, media_type: Json) -> list[Json]:
+    """Return the link to the file itself, where its address is known."""
+    return [] if base is None else [{"rel": "self", "href": f"{base}{path}", **media_type}]
+
+
+def _interval(days: list[ListedDay]) -> list[str]:
+    properties = [day.item["properties"] for day in days]
+    return [
+        min(each["start_datetime"] for each in properties),
+        max(each["end_datetime"] for each in properties),
+    ]
+
+
+def _union(boxes: list[list[float] | None]) -> list[float]:
+    """Return the box around boxes; the world where none is known.
+
+    Examples
+    --------
+    >>> _union([[1.0, 2.0, 3.0, 4.0], [0.0, 3.0, 2.0, 5.0], None])
+    [0.0, 2.0, 3.0, 5.0]
+    """
+    known = [box for box in boxes if box is not None]
+    if not known:
+        return _WORLD
+    wests, souths, easts, norths = zip(*known, strict=True)
+    crossing = {west > east for west, east in zip(wests, easts, strict=True)}
+    # Boxes on one side of the 180th meridian and boxes across it: all longitudes.
+    west, east = (min(wests), max(easts)) if len(crossing) == 1 else (_WORLD[0], _WORLD[2])
+    return [west, min(souths), east, max(norths)]
+
+
+def dataset_catalogue(days: list[ListedDay], folder: str) -> Json:
+    """Return the catalogue of a data set: a dataset for each day, in one series."""
+    newest, base = days[-1].dataset, base_url(days[-1], folder)
+    series = {
+        "@id": _SERIES,
+        "@type": ["dcat:DatasetSeries", "dcat:Dataset"],
+        "dct:title": newest["dct:title"],
+        "dct:description": newest["dct:description"],
+        **_taken(newest, _SERIES_PROPERTIES),
+    }
+    return {
+        "@context": context(None if base is None else f"{base}{folder}/"),
+        "@id": HERE,
+        "@type": "dcat:Catalog",
+        "dct:title": newest["dct:title"],
+        "dct:description": text(
+            "Differentially private statistics, a dataset for each day; made with hexveil.", "en"
+        ),
+        **_taken(newest, _HOLDER_PROPERTIES),
+        "dcat:dataset": [series, *(_dataset(day) for day in days)],
+    }
+
+
+def archive_document(datasets: list[DatasetSummary]) -> Json:
+    """Return the catalogue over all data sets: a catalogue for each of them."""
+    newest = max(datasets, key=lambda dataset: dataset.newest.release.day)
+    return {
+        "@context": context(base_url(newest.newest, newest.folder)),
+        "@id": HERE,
+        "@type": "dcat:Catalog",
+        "dct:title": text("Published data sets", "en"),
+        "dct:description": text(
+            "Differentially private statistics, a catalogue for each data set; made with hexveil.",
+            "en",
+        ),
+        **_taken(newest.newest.dataset, _HOLDER_PROPERTIES),
+        "dcat:catalog": [_sub_catalogue(dataset) for dataset in datasets],
+    }
+
+
+def _sub_catalogue(dataset: DatasetSummary) -> Json:
+    node = dataset.newest.dataset
+    return {
+        "@id": f"{dataset.folder}/",
+        "@type": "dcat:Catalog",
+        "dct:title": node["dct:title"],
+        "dct:description": node["dct:description"],
+        **_taken(node, _HOLDER_PROPERTIES),
+        "rdfs:seeAlso": {"@id": f"{dataset.folder}/dcat.jsonld"},
+    }
+
+
+def _dataset(day: ListedDay) -> Json:
+    """Return a day's dataset, with addresses relative to the folder of the data set."""
+    folder = f"{day.release.path}/"
+    node = {name: part for name, part in _moved(day.dataset, folder).items() if name != "@context"}
+    return node | {"dcat:inSeries": {"@id": _SERIES}}
+
+
+def _moved(node: Any, folder: str) -> Any:  # noqa: ANN401  JSON
+    """Return JSON-LD with relative addresses that begin at a folder.
+
+    Examples
+    --------
+    >>> _moved({"@id": "./", "p": [{"@id": "cells.csv"}, {"@id": "https://a.org/x"}]}, "day/1/")
+    {'@id': 'day/1/', 'p': [{'@id': 'day/1/cells.csv'}, {'@id': 'https://a.org/x'}]}
+    """
+    if isinstance(node, list):
+        return [_moved(part, folder) for part in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        name: f"{folder}{part.removeprefix(HERE)}"
+        # A colon: an address with a scheme, or a name with a prefix.
+        if name == "@id" and isinstance(part, str) and ":" not in part
+        else _moved(part, folder)
+        for name, part in node.items()
+    }
+
+
+def _taken(node: Json, names: tuple[str, ...]) -> Json:
+    return {name: node[name] for name in names if name in node}

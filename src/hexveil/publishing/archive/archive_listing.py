@@ -100,13 +100,17 @@ class ArchiveFiles:
 
     def below(self, folder: str) -> ArchiveFiles:
         """Return the files of a folder in it."""
-        return ArchiveFiles(self.files, self._full(folder))
+        return ArchiveFiles(self.files, self.full(folder))
 
-    def read(self, *parts: str) -> bytes | None:
-        """Return the content of a file; None if it is not there, or too large to be one of ours."""
-        path = self._full(*parts)
+    def has(self, *parts: str) -> bool:
+        """Return whether a file is there."""
+        return bool(self.files.get_file_info(self.full(*parts)).type == pa.fs.FileType.File)
+
+    def read(self, *parts: str, limit: float = MAX_CONTENT) -> bytes | None:
+        """Return the content of a file; None if it is not there, or larger than a limit."""
+        path = self.full(*parts)
         found = self.files.get_file_info(path)
-        if found.type != pa.fs.FileType.File or found.size > MAX_CONTENT:
+        if found.type != pa.fs.FileType.File or found.size > limit:
             return None
         with self.files.open_input_stream(path) as stream:
             return bytes(stream.read())
@@ -119,7 +123,7 @@ class ArchiveFiles:
             return value if isinstance(value, dict) else None
         return None
 
-    def _full(self, *parts: str) -> str:
+    def full(self, *parts: str) -> str:
         """Return a path in the file system; a store's own root has no name."""
         return "/".join(part for part in (self.root, *parts) if part)
 
@@ -132,7 +136,7 @@ class ArchiveFiles:
         """Write a file whole, unless it has this content already."""
         if self.read(path) == content:
             return
-        place = self._full(path)
+        place = self.full(path)
         if self.local:
             atomic_files.write(Path(place), content)
             return
@@ -142,7 +146,7 @@ class ArchiveFiles:
     def delete(self, path: str) -> None:
         """Delete a file, if it is there."""
         if self.read(path) is not None:
-            self.files.delete_file(self._full(path))
+            self.files.delete_file(self.full(path))
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ import json
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from hexveil.publishing.catalogue.schema_org import CONTEXT
+from hexveil.publishing.catalogue.table_descriptions import SCHEMA_ORG_CONTEXT
 from hexveil.report.manifest_view import format_rounded_up
 from hexveil.report.templates import render_template
 
@@ -142,7 +142,7 @@ def _json_ld(day: ListedDay) -> str:
         **stated,
     }
     content = {
-        "@context": CONTEXT,
+        "@context": SCHEMA_ORG_CONTEXT,
         "@type": "DataCatalog",
         "name": properties["title"],
         "description": properties["description"],

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.catalogue.holder_statements import THEMES
+from hexveil.publishing.catalogue.release_description import instant_text, stated_facts
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ def _dataset(description: ReleaseDescription) -> Node:
         "dct:identifier": description.identifier,
         "dct:title": text(description.title, language),
         "dct:description": text(description.text, language),
-        **_if(description.version, {"dcat:version": description.version}),
-        **holder_properties(stated, language),
+        **stated_facts({"dcat:version": description.version}),
+        **_holder_properties(stated, language),
         **_if(
             description.timeslot,
             {"dcat:temporalResolution": _typed("xsd:duration", description.timeslot)},
@@ -80,7 +81,7 @@ def _dataset(description: ReleaseDescription) -> Node:
     }
 
 
-def holder_properties(stated: Node, language: str) -> Node:
+def _holder_properties(stated: Node, language: str) -> Node:
     """Return the properties of a dataset or catalogue that its holder states."""
     properties: Node = {}
     if language in _LANGUAGES:
@@ -140,19 +141,16 @@ def _coverage(coverage: Coverage, area: str | None) -> Node:
         places.append({"@type": "dct:Location", "dcat:bbox": shape})
     if places:
         properties["dct:spatial"] = places
+    kind, ends = "xsd:date", coverage.days
     if coverage.start is not None and coverage.end is not None:
-        ends = [
-            _typed("xsd:dateTime", f"{end:%Y-%m-%dT%H:%M:%SZ}")
-            for end in (coverage.start, coverage.end)
-        ]
-        properties["dct:temporal"] = _period(*ends)
-    elif coverage.days is not None:
-        properties["dct:temporal"] = _period(*(_typed("xsd:date", d) for d in coverage.days))
+        kind, ends = "xsd:dateTime", (instant_text(coverage.start), instant_text(coverage.end))
+    if ends is not None:
+        properties["dct:temporal"] = {
+            "@type": "dct:PeriodOfTime",
+            "dcat:startDate": _typed(kind, ends[0]),
+            "dcat:endDate": _typed(kind, ends[1]),
+        }
     return properties
-
-
-def _period(start: Node, end: Node) -> Node:
-    return {"@type": "dct:PeriodOfTime", "dcat:startDate": start, "dcat:endDate": end}
 
 
 def box_text(box: Box) -> str:

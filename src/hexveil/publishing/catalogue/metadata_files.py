@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from hexveil.publishing.catalogue import csv_on_the_web, data_package, dcat, schema_org, stac
+from hexveil.publishing.catalogue import dcat, stac, table_descriptions
 from hexveil.publishing.catalogue.release_description import describe_release
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def render_descriptions(description: ReleaseDescription) -> dict[str, bytes]:
     """Return the files of a description, by name."""
     documents = {
         DCAT: dcat.dataset_document(description),
-        SCHEMA_ORG: schema_org.dataset_node(description),
-        DATA_PACKAGE: data_package.package(description),
-        CSVW: csv_on_the_web.table_description(description),
+        SCHEMA_ORG: table_descriptions.schema_org_dataset(description),
+        DATA_PACKAGE: table_descriptions.data_package(description),
+        CSVW: table_descriptions.csvw_table(description),
         ITEM: stac.item(description),
     }
     return {name: to_bytes(content) for name, content in documents.items() if content is not None}

@@ -18,6 +18,8 @@ from hexveil.report.manifest_view import common_unit, format_heading, spoken_val
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
 
 _TEMPLATE = "catalogue.txt"
@@ -76,7 +78,7 @@ class PrivacyStatement:
         return {
             "model": self.model,
             "epsilon": self.epsilon,
-            **({"delta": self.delta} if self.delta else {}),
+            **stated_facts({"delta": self.delta}),
             "privacy_unit": self.unit,
             "promise": self.promise,
             "neighbours": self.neighbours,
@@ -86,17 +88,8 @@ class PrivacyStatement:
 
     def in_words(self) -> str:
         """Return it as text."""
-        return render_sentence(
-            _TEMPLATE,
-            "privacy",
-            promise=self.promise,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            unit=self.unit,
-            neighbours=self.neighbours,
-            assumptions=self.assumptions,
-            not_protected=self.not_protected,
-        )
+        facts = {name: fact for name, fact in vars(self).items() if name != "model"}
+        return render_sentence(_TEMPLATE, "privacy", **facts)
 
 
 @dataclass(frozen=True)
@@ -149,6 +142,27 @@ class ReleaseDescription:
         if stated is None or "://" in stated:
             return stated
         return f"https://spdx.org/licenses/{stated}"
+
+    @property
+    def contact_page(self) -> str:
+        """URL of the contact page; "" where there is none."""
+        contact = str(self.stated.get("contact", ""))
+        return contact if "://" in contact else ""
+
+    @property
+    def email(self) -> str:
+        """Address of the contact; "" where there is none."""
+        return "" if self.contact_page else str(self.stated.get("contact", ""))
+
+
+def stated_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts that are known: a description leaves out the others."""
+    return {name: fact for name, fact in facts.items() if fact}
+
+
+def instant_text(instant: datetime) -> str:
+    """Return an instant of UTC as ISO 8601."""
+    return f"{instant:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def describe_release(
@@ -204,17 +218,14 @@ def describe_release(
 
 
 def _privacy(guarantee: dict[str, Any]) -> PrivacyStatement:
+    kind = "(epsilon, delta)" if "delta" in guarantee else "pure epsilon"
     return PrivacyStatement(
-        model="(epsilon, delta)-differential privacy"
-        if "delta" in guarantee
-        else "pure epsilon-differential privacy",
+        model=f"{kind}-differential privacy",
         epsilon=guarantee["epsilon_spent"],
         delta=guarantee.get("delta", ""),
         unit=guarantee["privacy_unit"],
-        promise=guarantee["promise"],
-        neighbours=guarantee["neighbours"],
-        not_protected=guarantee["not_protected"],
         assumptions=tuple(guarantee["assumptions"]),
+        **{name: guarantee[name] for name in ("promise", "neighbours", "not_protected")},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.catalogue.dcat import box_rings
+from hexveil.publishing.catalogue.release_description import instant_text, stated_facts
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,6 +26,7 @@ def item(description: ReleaseDescription) -> Node | None:
     if coverage.start is None or coverage.end is None:
         return None
     box = {} if coverage.box is None else {"bbox": list(coverage.box)}
+    licence = description.license_url
     return {
         "type": "Feature",
         "stac_version": VERSION,
@@ -33,7 +35,7 @@ def item(description: ReleaseDescription) -> Node | None:
         "geometry": None if coverage.box is None else footprint(coverage.box),
         **box,
         "properties": _properties(description, coverage.start, coverage.end),
-        "links": license_links(description.license_url),
+        "links": [{"rel": "license", "href": licence}] if licence else [],
         "assets": {file.key: _asset(file, description) for file in description.files},
     }
 
@@ -46,35 +48,25 @@ def footprint(box: Box) -> Node:
     return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
 
 
-def holder_fields(stated: Node) -> Node:
-    """Return the common fields of an Item or Collection that its holder states."""
-    fields: Node = {}
-    if "license" in stated:
-        fields["license"] = "other" if "://" in stated["license"] else stated["license"]
-    if "publisher" in stated:
-        address = {"url": stated["publisher_url"]} if "publisher_url" in stated else {}
-        fields["providers"] = [{"name": stated["publisher"], **address}]
-    if "keywords" in stated:
-        fields["keywords"] = stated["keywords"]
-    return fields
-
-
-def license_links(license_url: str | None) -> list[Node]:
-    """Return the link to the licence, if one is stated."""
-    return [] if license_url is None else [{"rel": "license", "href": license_url}]
-
-
 def _properties(description: ReleaseDescription, start: datetime, end: datetime) -> Node:
-    privacy = description.privacy
+    stated, name = description.stated, description.stated.get("publisher")
+    licence = str(stated.get("license", ""))
+    provider = stated_facts({"name": name, "url": stated.get("publisher_url")})
     return {
         "datetime": None,
-        "start_datetime": f"{start:%Y-%m-%dT%H:%M:%SZ}",
-        "end_datetime": f"{end:%Y-%m-%dT%H:%M:%SZ}",
+        "start_datetime": instant_text(start),
+        "end_datetime": instant_text(end),
         "title": description.title,
         "description": description.text,
-        **holder_fields(description.stated),
+        **stated_facts(
+            {
+                "license": "other" if "://" in licence else licence,
+                "providers": [provider] if name else [],
+                "keywords": stated.get("keywords"),
+            }
+        ),
         "hexveil:request": description.identifier,
-        "hexveil:privacy": privacy.to_json(),
+        "hexveil:privacy": description.privacy.to_json(),
         "table:row_count": description.rows,
         "table:columns": [
             {"name": column.name, "description": column.text, "type": column.kind}

@@ -12,18 +12,19 @@ from hexveil.publishing import receipt, signing
 from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.coverage import find_coverage
-from hexveil.publishing.columns.column_description import (
+from hexveil.publishing.columns.column_table import column_prefixes, join_columns
+from hexveil.publishing.columns.column_texts import (
+    render_columns_readme,
     render_whole_metadata,
     statements_of_whole,
 )
-from hexveil.publishing.columns.column_table import column_prefixes, join_columns
-from hexveil.publishing.columns.column_texts import render_columns_readme
 from hexveil.publishing.folder import (
     PAGE,
     PageOptions,
     ReleaseFiles,
     new_folder,
     with_statements,
+    write_manifest,
 )
 
 if TYPE_CHECKING:
@@ -120,8 +121,7 @@ def _write_common(
 ) -> None:
     """Write the files of the whole; the receipt last, since it has the checksums of all others."""
     csv_safety.write(round_to_intervals(table), folder / "cells.csv")
-    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "manifest.json").write_text(text + "\n", "utf-8")
+    write_manifest(folder, manifest)
     manifests = [files.manifest for files in contents.values()]
     (folder / "README.txt").write_text(render_columns_readme(table, manifest, manifests), "utf-8")
     statements = statements_of_whole(manifest, manifests)

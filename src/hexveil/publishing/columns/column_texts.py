@@ -1,11 +1,17 @@
-"""README.txt of a release of several value columns: the values of its template."""
+"""Texts of a release of several value columns: README.txt, and descriptions for data portals.
+
+For portals it is one data set, with the files of each column.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.publishing.columns.column_description import statements_of_whole
+from hexveil.publishing.catalogue.folder_files import listed_files
+from hexveil.publishing.catalogue.metadata_files import render_descriptions
+from hexveil.publishing.catalogue.release_description import describe_release
 from hexveil.publishing.markup import document
 from hexveil.report.accuracy_text import describe_accuracy, describe_one_number
 from hexveil.report.manifest_view import describe_repeats, format_heading, format_rounded_up
@@ -13,9 +19,12 @@ from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import delta_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
+
+    from hexveil.publishing.catalogue.folder_files import DataFile
+    from hexveil.publishing.catalogue.release_description import ReleaseDescription
 
     Json = dict[str, Any]
 
@@ -120,3 +129,81 @@ def _column(stated: Json, column_manifest: Json) -> Json:
         "repeats": describe_repeats(column_manifest),
         "accuracy": texts,
     }
+
+
+# ---- descriptions for portals ----
+
+
+def statements_of_whole(manifest: Json, columns: Sequence[Json]) -> Json:
+    """Return the manifest of the whole with the facts about its cells, which all columns share.
+
+    Parameters
+    ----------
+    manifest : dict
+        Of the whole.
+    columns : sequence of dict
+        Manifest of each value column.
+    """
+    names = ", ".join(column["column"] for column in manifest["columns"])
+    units = {column["value_unit"] for column in manifest["columns"]}
+    shared = {name: columns[0][name] for name in ("grid", "selection")}
+    value_unit = units.pop() if len(units) == 1 else ""
+    return manifest | {
+        **shared,
+        "dataset": manifest["dataset"] | {"value": names, "value_unit": value_unit},
+        "plan": {"statistics": manifest["statistics"]},
+        "heading": format_heading(manifest["statistics"], names),
+    }
+
+
+def render_whole_metadata(
+    table: pa.Table,
+    statements: Json,
+    names: frozenset[str],
+    columns: Mapping[str, frozenset[str]],
+) -> dict[str, bytes]:
+    """Return the descriptions of a folder of several value columns, by file name.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of all value columns.
+    statements : dict
+        As `statements_of_whole` returns them.
+    names : frozenset of str
+        Files beside the folders of the columns.
+    columns : mapping of str to frozenset of str
+        Files of each column by the name of its folder.
+    """
+    description = describe_release(table, statements, names)
+    files = [
+        file for folder, files_of in columns.items() for file in _files_of_column(folder, files_of)
+    ]
+    return render_descriptions(
+        _with_gaps(replace(description, files=(*description.files, *files)), columns)
+    )
+
+
+def _files_of_column(folder: str, names: frozenset[str]) -> list[DataFile]:
+    """Return the files of a value column that portals list: its data and its page."""
+    return [
+        replace(
+            file,
+            name=f"{folder}/{file.name}",
+            key=f"{folder.lower()}-{file.key}",
+            title=f"{file.title}, of {folder}",
+        )
+        for file in listed_files(names)
+        if file.role in ("data", "overview")
+    ]
+
+
+def _with_gaps(
+    description: ReleaseDescription, columns: Mapping[str, frozenset[str]]
+) -> ReleaseDescription:
+    """Return the description with columns that may be empty, where one has no such cell."""
+    prefixes = tuple(f"{folder}_" for folder in columns)
+    described = tuple(
+        replace(column, optional=column.name.startswith(prefixes)) for column in description.columns
+    )
+    return replace(description, columns=described)

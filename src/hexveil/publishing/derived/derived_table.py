@@ -27,8 +27,8 @@ from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.markup import document
 from hexveil.publishing.places import with_places
 from hexveil.report import read_context
-from hexveil.report.derived.derived_page import render_derived
-from hexveil.report.derived.derived_text import template_values
+from hexveil.report.derived_page import render_derived
+from hexveil.report.derived_text import template_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

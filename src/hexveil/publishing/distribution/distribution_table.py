@@ -34,11 +34,10 @@ from hexveil.publishing.estimates.accuracy import count_grades, typical_error
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.estimates.quality_grades import (
     beats_constant,
-    grade,
-    grade_against_map,
+    grade_intervals,
 )
 from hexveil.publishing.estimates.released_columns import describe_column
-from hexveil.publishing.estimates.table import name_cells
+from hexveil.publishing.estimates.table import described_table, name_counted_cells
 from hexveil.report.accuracy_text import describe_assumption
 
 if TYPE_CHECKING:
@@ -147,21 +146,9 @@ def deviation_of_estimates(estimate: Floats, error: Floats, half: float) -> floa
 
 
 def grade_estimates(low: Floats, high: Floats, between: float | None, width: float) -> list[str]:
-    """Return each cell's quality: against the other cells, or of one cell against the range.
-
-    Parameters
-    ----------
-    low, high : ndarray of float, shape (n_cells,)
-        Ends of the 95% intervals.
-    between : float or None
-        Standard deviation between cells; None for a map of one cell.
-    width : float
-        Range of the statistic.
-    """
+    """Return each cell's quality: against the other cells, or of one cell against the range."""
     informative = np.full(low.size, fill_value=True)
-    if between is None:
-        return grade((high - low) / 2.0, np.full(low.size, width), informative)
-    return grade_against_map((low, high), between, informative)
+    return grade_intervals((high - low) / 2.0, between, width, informative)
 
 
 def estimate_accuracy(table: pa.Table, prefix: str, between: float | None) -> dict[str, Any]:
@@ -207,15 +194,8 @@ def _means(table: pa.Table) -> CellEstimates:
 
 def _named_cells(plan: DistributionPlan) -> pa.Table:
     """Return the table of cells and public counts alone."""
-    columns = name_cells(plan.facts) | {
-        "users": plan.occupancy.users_per_cell,
-        "records": plan.occupancy.records_per_cell,
-    }
-    table = pa.table(columns)
-    fields = [
-        field.with_metadata({"description": describe_column(field.name)}) for field in table.schema
-    ]
-    return table.cast(pa.schema(fields, metadata={"value": plan.facts.value}))
+    columns = name_counted_cells(plan.facts, plan.occupancy)
+    return described_table(columns, lambda name: (describe_column(name), ""), plan.facts.value)
 
 
 def _by_term(

@@ -72,6 +72,26 @@ def grade_against_map(
     return _name_grades(half_width, good, caution, informative)
 
 
+def grade_intervals(
+    half_width: Floats, between: float | None, width: float, informative: Bools
+) -> list[str]:
+    """Return each cell's quality by half its interval: against the map, or the statistic's range.
+
+    Parameters
+    ----------
+    half_width : ndarray of float, shape (n_cells,)
+    between : float or None
+        Standard deviation between cells; None for a map of one cell.
+    width : float
+        Range of the statistic.
+    informative : ndarray of bool, shape (n_cells,)
+        False for cells with a number that says nothing of them.
+    """
+    if between is None:
+        return grade(half_width, np.full(half_width.size, width), informative)
+    return grade_against_map((-half_width, half_width), between, informative)
+
+
 def beats_constant(typical_error: float | None, deviation: float | None) -> bool | None:
     """Return whether a map says more than one number for all of its cells; None if not known.
 

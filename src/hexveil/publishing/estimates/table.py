@@ -27,12 +27,13 @@ from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, squared
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Bools, Floats
     from hexveil.model.cells import CellTable
+    from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.publishing.estimates.cut_off import CutOff
@@ -63,33 +64,43 @@ def build_table(
     posterior : PosteriorEstimates, optional
         Estimates of the mean before clipping.
     """
-    columns = name_cells(facts) | {
-        "users": plan.occupancy.users_per_cell,
-        "records": plan.occupancy.records_per_cell,
-    }
+    columns = name_counted_cells(facts, plan.occupancy)
     by_statistic = _statistic_columns(plan, noisy, smoothed or {}, cut_off or {}, posterior)
     for name in plan.statistics:
         columns |= {f"{name}_{key}": column for key, column in by_statistic[name].items()}
-    table = pa.table(columns)
-    strategy = _strategy(plan)
-    staged = isinstance(plan.allocation.clipping, CellMechanisms)
-    fields = [
-        field.with_metadata(
-            {
-                "description": describe_column(
-                    field.name,
-                    strategy,
-                    smoothed=bool(smoothed),
-                    staged=staged,
-                    posterior=posterior is not None,
-                    gaussian=bool(plan.delta),
-                )
-            }
-            | _unit(field.name, facts.value_unit)
+
+    def describe(name: str) -> tuple[str, str]:
+        text = describe_column(
+            name,
+            _strategy(plan),
+            smoothed=bool(smoothed),
+            staged=isinstance(plan.allocation.clipping, CellMechanisms),
+            posterior=posterior is not None,
+            gaussian=bool(plan.delta),
         )
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields, metadata={"value": facts.value}))
+        return text, _unit(name, facts.value_unit)
+
+    return described_table(columns, describe, facts.value)
+
+
+def described_table(
+    columns: Mapping[str, Any], describe: Callable[[str], tuple[str, str]], value: str
+) -> pa.Table:
+    """Return a released table, with a description and perhaps a unit of each column.
+
+    Parameters
+    ----------
+    columns : mapping of str to array
+    describe : callable
+        Returns the description of a column and its unit of measure, "" without one.
+    value : str
+        Name of the value column.
+    """
+    table, fields = pa.table(columns), []
+    for field in table.schema:
+        text, unit = describe(field.name)
+        fields.append(field.with_metadata({"description": text} | ({"unit": unit} if unit else {})))
+    return table.cast(pa.schema(fields, metadata={"value": value}))
 
 
 def _statistic_columns(
@@ -282,6 +293,12 @@ def name_cells(facts: PublicMetadata) -> dict[str, Any]:
     return name_columns(facts.cells)
 
 
+def name_counted_cells(facts: PublicMetadata, occupancy: Occupancy) -> dict[str, Any]:
+    """Return the columns that name each cell, and its public counts."""
+    counts = {"users": occupancy.users_per_cell, "records": occupancy.records_per_cell}
+    return name_cells(facts) | counts
+
+
 def name_columns(cells: CellTable) -> dict[str, Any]:
     """Return the columns that name each cell of a table of cells."""
     columns: dict[str, Any] = {"cell": pa.array(cells.names(), type=pa.string())}
@@ -297,8 +314,8 @@ def name_columns(cells: CellTable) -> dict[str, Any]:
     return columns | {k: pa.array(v, type=pa.string()) for k, v in cells.labels.items()}
 
 
-def _unit(name: str, unit: str) -> dict[str, str]:
+def _unit(name: str, unit: str) -> str:
     statistic, key = split_column(name)
     if not unit or not statistic or key == "quality":
-        return {}
-    return {"unit": squared(unit) if statistic == "variance" else unit}
+        return ""
+    return squared(unit) if statistic == "variance" else unit

@@ -20,7 +20,7 @@ from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
-from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, VALUES, PresenceAllocation
+from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 from hexveil.publishing.manifest import (
@@ -138,7 +138,6 @@ def stated_cut(plan: Mapping[str, Any], centres: Ints, window: CellWindow) -> Be
     Parameters
     ----------
     plan : mapping
-        Without a histogram nothing is cut off.
     centres : ndarray of int64
         What the ranges were chosen around.
     window : CellWindow
@@ -148,15 +147,13 @@ def stated_cut(plan: Mapping[str, Any], centres: Ints, window: CellWindow) -> Be
     BeyondRange or None
         None of a histogram that no release has.
     """
-    edges, votes, noise = np.array([0, PARTS]), np.array([PARTS]), law_of(LAPLACE, 1.0)
-    stated = plan.get("histogram", {"stage": VALUES})
-    if "edges" in stated:
-        edges, votes = (np.array(stated[name], dtype=np.int64) for name in ("edges", "votes"))
-        stages = [stage for stage in plan["stages"] if stage["stage"] == stated["stage"]]
-        is_sound = edges.size == votes.size + 1 and (np.diff(edges) > 0).all()
-        if len(stages) != 1 or not is_sound:
-            return None
-        noise = law_of(stages[0]["noise"], stages[0]["scale"])
+    stated = plan["histogram"]
+    edges, votes = (np.array(stated[name], dtype=np.int64) for name in ("edges", "votes"))
+    stages = [stage for stage in plan["stages"] if stage["stage"] == stated["stage"]]
+    is_sound = edges.size == votes.size + 1 and (np.diff(edges) > 0).all()
+    if len(stages) != 1 or not is_sound:
+        return None
+    noise = law_of(stages[0]["noise"], stages[0]["scale"])
     origin = centres if stated["stage"] == RESIDUALS else np.zeros_like(centres)
     return BeyondRange.of(PooledLaw.of(edges / PARTS, votes, noise), origin, window)
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.count_map import CountedAllocation, CountedMap, UnitCountMap
 from hexveil.mechanisms.presence.shape_decoding import ShapeMap
-from hexveil.publishing.estimates.quality_grades import grade, grade_against_map
-from hexveil.publishing.estimates.table import name_columns
+from hexveil.publishing.estimates.quality_grades import grade_intervals
+from hexveil.publishing.estimates.table import described_table, name_columns
 from hexveil.publishing.presence import shape_table
 from hexveil.publishing.presence.map_accuracy import map_accuracy, mean_accuracy, stated_deviations
 from hexveil.publishing.presence.shape_table import GRADE
@@ -110,14 +110,12 @@ def released_table(
     columns = name_columns(request.grid.table) | {OPEN: decoded.is_open}
     columns |= _number_columns(request, decoded)
     subjects = shape_table.shape_subjects(request) if request.terms else {}
-    table = pa.table(columns)
-    fields = []
-    for field in table.schema:
-        is_mean = field.name.startswith("mean")
-        text, is_value = subjects.get(field.name) or (describe(field.name), is_mean)
-        unit = {"unit": value_unit} if value_unit and is_value else {}
-        fields.append(field.with_metadata({"description": text} | unit))
-    return table.cast(pa.schema(fields, metadata={"value": value}))
+
+    def describe_field(name: str) -> tuple[str, str]:
+        text, is_value = subjects.get(name) or (describe(name), name.startswith("mean"))
+        return text, value_unit if is_value else ""
+
+    return described_table(columns, describe_field, value)
 
 
 def _number_columns(request: PresenceRequest, decoded: AnyMap) -> dict[str, pa.Array]:
@@ -169,9 +167,7 @@ def grade_estimates(
     manifest.json states; without one, with the bounds.
     """
     half = np.where(is_open, (high - low) / 2.0, np.inf)
-    if between is None:
-        return _with_closed(grade(half, np.full(half.size, span), is_open), is_open)
-    return _with_closed(grade_against_map((-half, half), between, is_open), is_open)
+    return _with_closed(grade_intervals(half, between, span, is_open), is_open)
 
 
 def grade_means(

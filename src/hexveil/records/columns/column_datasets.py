@@ -1,25 +1,23 @@
-"""Data sets of several value columns of the same records, with their units numbered together."""
+"""Data sets of several value columns, with their units numbered together: read so, or combined."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import InputError
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.records.dataset import Dataset
+from hexveil.records.private_presence.private_dataset import PrivateDataset
 from hexveil.records.units import Units
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from hexveil.records.dataset import Dataset
-    from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -127,3 +125,144 @@ def number_units(columns: list[Units]) -> tuple[Units, list[NDArray[np.int64]]]:
     ends = np.cumsum([len(units.users) for units in columns])[:-1]
     # Inverse numbers have the shape of the keys in some versions of numpy.
     return together, np.split(numbers.reshape(-1).astype(np.int64), ends)
+
+
+AnyFacts = PublicMetadata | DeclaredFacts
+
+OneValue = TypeVar("OneValue", Dataset, PrivateDataset)
+"""A data set of one value, by privacy model."""
+NO_SECOND_CLOCK = ("none", "not usable")
+"""Of times without an offset, where there are none or they are left out."""
+
+
+@overload
+def combine_columns(datasets: Mapping[str, Dataset]) -> ColumnDatasets: ...
+
+
+@overload
+def combine_columns(datasets: Mapping[str, PrivateDataset]) -> PrivateColumns: ...
+
+
+def combine_columns(
+    datasets: Mapping[str, Dataset] | Mapping[str, PrivateDataset],
+) -> ColumnDatasets | PrivateColumns:
+    """Return data sets of one value each as value columns of one release.
+
+    However each was read: by `hexveil.read`, with a cache or by Spark, or by `hexveil.from_sums`.
+    `hexveil.read` with several value columns does this itself.
+
+    Parameters
+    ----------
+    datasets : mapping of str to Dataset, or of str to PrivateDataset
+        By the name of the value column.
+
+    Returns
+    -------
+    ColumnDatasets or PrivateColumns
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two, one is of another kind, or they differ in what a release has
+        once: the privacy model, the grid, the privacy unit, or the days and the clock of its units.
+
+    Privacy
+    -------
+    Neighbours: the same records; the values of one unit change within the bounds, in all data sets
+    at once. Units are matched by their canonical ids (`records/units.py`), and of a unit of days by
+    its first day: what one loses in all data sets adds up. Left to the caller: that a vehicle has
+    the same id in each of them. With different ids it is two units, and loses as much as both.
+
+    Of `PrivateDataset` neighbours differ in all records of one unit, in all data sets at once. In
+    each of them these are the records of one unit, whatever its id there, and the sum of losses is
+    booked for any unit: no ids are compared. Left to the caller: that a vehicle has one id in each.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from hexveil.records.from_sums import from_sums
+    >>> rows = pa.table({"cell": ["x", "x"], "user": ["a", "b"], "n": [2, 1], "sum": [3.5, 9.0]})
+    >>> tables = {"pm25": rows, "pm10": rows.slice(1)}
+    >>> combine_columns(
+    ...     {name: from_sums(one, bounds=(0, 65), min_users=1) for name, one in tables.items()}
+    ... )
+    ColumnDatasets('pm25': 1 cells, 'pm10': 1 cells, privacy_unit='user', n_users=2)
+    """
+    by_column = _by_column(datasets)
+    first, leading = next(iter(by_column.items()))
+    for column, dataset in by_column.items():
+        if isinstance(dataset, PrivateDataset) is not isinstance(leading, PrivateDataset):
+            raise InputError(
+                f"{column!r} and {first!r} differ in the privacy model (protect), which a release "
+                "has once; read them alike, or release them one by one."
+            )
+    if isinstance(leading, PrivateDataset):
+        private = {name: one for name, one in by_column.items() if isinstance(one, PrivateDataset)}
+        _check_common(private)
+        return PrivateColumns({name: _named(one, name) for name, one in private.items()})
+    counted = {name: one for name, one in by_column.items() if isinstance(one, Dataset)}
+    has_days = {ids_of(dataset).days is not None for dataset in counted.values()}
+    _check_common(counted)
+    if len(has_days) > 1:
+        raise InputError(
+            "the ids of some data sets say their day and those of others do not; end every id of "
+            'the sums with a space and the day, like "bus 7 2026-11-20".'
+        )
+    return ColumnDatasets.of({name: _named(one, name) for name, one in counted.items()})
+
+
+def _by_column(datasets: object) -> dict[str, Dataset | PrivateDataset]:
+    """Return the data sets by column; refuse anything else."""
+    by_column = dict(datasets) if isinstance(datasets, Mapping) else {}
+    if len(by_column) < 2:
+        raise InputError('two data sets or more are needed, by column: {"pm25": one, "pm10": two}.')
+    for column, dataset in by_column.items():
+        if not isinstance(column, str) or not column:
+            raise InputError(f"columns are named by text, got {column!r}.")
+        if not isinstance(dataset, (Dataset, PrivateDataset)):
+            raise InputError(
+                f"{column!r} must be a data set of one value, as hv.read or hv.from_sums returns "
+                f"it, got {type(dataset).__name__}."
+            )
+    return by_column
+
+
+def _named(dataset: OneValue, column: str) -> OneValue:
+    """Return a data set named like its column: in texts, requests and checks."""
+    public: Any = replace(dataset.public, value=column)
+    return replace(dataset, public=public)
+
+
+def _check_common(by_column: Mapping[str, OneValue]) -> None:
+    """Refuse data sets that differ in a fact that a release has once."""
+    leading_name, leading = next(iter(by_column.items()))
+    for column, dataset in by_column.items():
+        pairs = zip(_common_facts(dataset.public), _common_facts(leading.public), strict=False)
+        for (fact, stated), (_, expected) in pairs:
+            if stated != expected:
+                raise InputError(
+                    f"{column!r} and {leading_name!r} differ in {fact}, which a release has once; "
+                    "read them alike, or release them one by one."
+                )
+
+
+def _common_facts(facts: AnyFacts) -> Iterator[tuple[str, object]]:
+    """Yield the common facts of all columns, by name."""
+    if isinstance(facts, DeclaredFacts):
+        # Of cells that are declared to be in use none is tested: another map.
+        yield "their cells (the grid)", (facts.grid.fingerprint(), facts.grid.is_in_use)
+    else:
+        yield "their cells (the grid)", facts.cells.grid
+    yield "the privacy unit", facts.privacy_unit
+    yield "what their ids name (id_space)", facts.id_space
+    if facts.privacy_unit == "user":
+        return
+    if isinstance(facts, DeclaredFacts):
+        # The ledger books any unit of each declared day, once for all columns.
+        yield "the declared days (dates)", facts.days
+    # A day by one clock overlaps two by another: they would be different units.
+    clock = facts.identity.get("timezone", "none")
+    yield "the clock of their days (timezone)", clock
+    other_clock = facts.identity.get("naive_times", "none")
+    is_same = other_clock in (*NO_SECOND_CLOCK, clock)
+    yield "the clock of their days (naive_times)", clock if is_same else other_clock

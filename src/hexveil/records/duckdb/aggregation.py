@@ -6,28 +6,24 @@ scan gives the sums and the public counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.arrow_numbers import to_numpy
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, sort_numbers
+from hexveil.model.public_metadata import FineBins, Unit
 from hexveil.records.bin_number import bin_number
+from hexveil.records.dataset import Sums
+from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.validation import ValidatedRecords
+from hexveil.records.select import Select
 from hexveil.records.units import Units, first_days
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from hexveil.model.public_metadata import FineBins, Unit
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import ValidatedRecords
-    from hexveil.records.select import Select
 
 PAIRS, ALL_CELLS, SELECTED_CELLS = "pairs", "all_cells", "selected_cells"
 NUMBERED_PAIRS = "numbered_pairs"
@@ -249,6 +245,14 @@ def to_occupancy(
     if used.size < reach:
         unit = place[unit]
     return LocalOccupancy(cell, unit, n, n_cells, used.size), sums, used
+
+
+def to_sums(
+    pairs: pa.Table, bins: PairBins | None
+) -> tuple[LocalOccupancy, Sums, NDArray[np.int64]]:
+    """Return the occupancy of fetched pairs, their sums (private), and which units are used."""
+    occupancy, sums, used = to_occupancy(pairs)
+    return occupancy, Sums(sums[TOTAL], sums.get(SQUARES), bins), used
 
 
 def to_pair_bins(fetched: PairBins, pairs: pa.Table) -> PairBins:

@@ -9,15 +9,11 @@ other text stays byte for byte. Units that are merged are charged as one: no pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import json_of, text, typed_column
+from hexveil.records.duckdb.expressions import JsonColumn, json_of, text, typed_column
+from hexveil.records.sources.columns import ColumnRef
 from hexveil.records.units import WHOLE_WITH_ZEROS
-
-if TYPE_CHECKING:
-    from hexveil.records.duckdb.expressions import JsonDocument
-    from hexveil.records.sources.columns import ColumnRef
 
 JSON_FLOAT_BITS = 53
 """Bits of the significand of a JSON number that is written with a point or an exponent."""
@@ -46,7 +42,7 @@ class CanonicalId:
     inexact: str | None = None
 
 
-def canonical_id(ref: ColumnRef, document: JsonDocument | None) -> CanonicalId:
+def canonical_id(ref: ColumnRef, document: JsonColumn | None) -> CanonicalId:
     """Return the expressions of the canonical id in a field.
 
     Raises
@@ -95,7 +91,7 @@ def _float_id(number: str, bits: int) -> CanonicalId:
     )
 
 
-def _json_id(document: JsonDocument, path: tuple[str | int, ...]) -> CanonicalId:
+def _json_id(document: JsonColumn, path: tuple[str | int, ...]) -> CanonicalId:
     """Return the id at a path in JSON, in which each number has its own type."""
     # An object is no id: the metadata in it, such as a time, would make each record a user. Nor is
     # a boolean.

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.formats.typed_fields import NUMBER, UTC, WALL
+from hexveil.records.sources.columns import ColumnRef
 from hexveil.records.utc_offsets import END_OF_TIMES, UtcOffsets, clock
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from hexveil.records.sources.columns import ColumnRef
-
-    Path = tuple[str | int, ...]
+Path = tuple[str | int, ...]
 
 _ISO = r"\s*\d{4}-\d{2}-\d{2}"
 _TIME_OF_DAY = r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
@@ -55,24 +50,8 @@ def number_literal(value: float) -> str:
     return f"CAST('{value!r}' AS DOUBLE)"
 
 
-class JsonDocument(Protocol):
-    """Expressions of the values at paths in JSON documents."""
-
-    def __call__(self, path: Path) -> str:
-        """Return the expression of the text at a path."""
-
-    def written_as_float(self, path: Path) -> str:
-        """Return the expression of whether a number with a point or exponent is at a path."""
-
-    def written_as_boolean(self, path: Path) -> str:
-        """Return the expression of whether true or false is at a path, not as text."""
-
-    def scalar(self, path: Path) -> str:
-        """Return the expression of the text at a path; null where an object or list is."""
-
-
-class JsonFields:
-    """Texts at paths in JSON documents, extracted together: each extraction parses the document.
+class JsonColumn:
+    """Fields of a column of JSON documents, extracted one at a time.
 
     Parameters
     ----------
@@ -81,57 +60,7 @@ class JsonFields:
     """
 
     def __init__(self, document: str) -> None:
-        self._document = document
-        self._names: dict[Path, str] = {}
-        self._derived: dict[str, tuple[Callable[[str, Path, str], str], Path]] = {}
-
-    def __call__(self, path: Path) -> str:
-        """Return the column that has the text at a path."""
-        return self._names.setdefault(path, f"field{len(self._names)}")
-
-    def written_as_float(self, path: Path) -> str:
-        """Return the column that says whether a number with a point or exponent is at a path."""
-        return self._derive(f"{self(path)}_is_float", _written_as_float, path)
-
-    def written_as_boolean(self, path: Path) -> str:
-        """Return the column that says whether true or false is at a path, not as text."""
-        return self._derive(f"{self(path)}_is_boolean", _written_as_boolean, path)
-
-    def scalar(self, path: Path) -> str:
-        """Return the column that has the text at a path, null where an object or list is."""
-        return self._derive(f"{self(path)}_scalar", _scalar, path)
-
-    def _derive(self, name: str, expression: Callable[[str, Path, str], str], path: Path) -> str:
-        self._derived[name] = (expression, path)
-        return name
-
-    def query(self, documents: str) -> str:
-        """Return the query of all requested columns, and of `malformed`: not a JSON object."""
-        paths = ", ".join(_json_path(path) for path in self._names)
-        # A document that is there is valid, so that its first letter tells an object, but for
-        # white space before it.
-        is_object = f"starts_with(CAST({self._document} AS VARCHAR), '{{')"
-        document = f", {self._document}" if self._derived else ""
-        extracted = (
-            f"SELECT json_extract_string({self._document}, [{paths}]) AS fields, "
-            f"CASE WHEN {is_object} THEN false "
-            f"ELSE json_type({self._document}) IS DISTINCT FROM 'OBJECT' END "
-            f"AS malformed{document} FROM ({documents})"
-        )
-        places = {path: f"fields[{i}]" for i, path in enumerate(self._names, 1)}
-        columns = [f"{place} AS {self._names[path]}" for path, place in places.items()]
-        columns += [
-            f"{expression(self._document, path, places[path])} AS {name}"
-            for name, (expression, path) in self._derived.items()
-        ]
-        return f"SELECT malformed{''.join(f', {column}' for column in columns)} FROM ({extracted})"
-
-
-@dataclass(frozen=True)
-class JsonColumn:
-    """Fields of a column of JSON documents, extracted one at a time."""
-
-    document: str
+        self.document = document
 
     def __call__(self, path: Path) -> str:
         """Return the expression of the text at a path."""
@@ -139,44 +68,84 @@ class JsonColumn:
 
     def written_as_float(self, path: Path) -> str:
         """Return the expression of whether a number with a point or exponent is at a path."""
-        return _written_as_float(self.document, path, self(path))
+        return self._derived("is_float", path)
 
     def written_as_boolean(self, path: Path) -> str:
         """Return the expression of whether true or false is at a path, not as text."""
-        return _written_as_boolean(self.document, path, self(path))
+        return self._derived("is_boolean", path)
 
     def scalar(self, path: Path) -> str:
         """Return the expression of the text at a path; null where an object or list is."""
-        return _scalar(self.document, path, self(path))
+        return self._derived("scalar", path)
+
+    def _derived(self, question: str, path: Path) -> str:
+        """Return the expression of the answer to a question about a path."""
+        return self._answer(question, path, self(path))
+
+    def _answer(self, question: str, path: Path, value: str) -> str:
+        """Return the answer given the text at the path.
+
+        The type is asked for only where the text leaves it open: it parses the document. Text may
+        begin like an object, too.
+        """
+        kind = f"json_type({self.document}, {_json_path(path)})"
+        if question == "is_float":
+            return (
+                f"CASE WHEN TRY_CAST({value} AS DOUBLE) IS NULL THEN false "
+                f"WHEN regexp_full_match({value}, '-?[0-9]+') THEN false "
+                f"ELSE coalesce({kind} = 'DOUBLE', false) END"
+            )
+        if question == "is_boolean":
+            return (
+                f"CASE WHEN {value} IN ('true', 'false') "
+                f"THEN coalesce({kind} = 'BOOLEAN', false) ELSE false END"
+            )
+        return (
+            f"CASE WHEN starts_with({value}, '{{') OR starts_with({value}, '[') "
+            f"THEN CASE WHEN {kind} NOT IN ('OBJECT', 'ARRAY') THEN {value} END ELSE {value} END"
+        )
 
 
-def _written_as_float(document: str, path: Path, value: str) -> str:
-    # The type is asked for only where the text could be such a number: it parses the document.
-    return (
-        f"CASE WHEN TRY_CAST({value} AS DOUBLE) IS NULL THEN false "
-        f"WHEN regexp_full_match({value}, '-?[0-9]+') THEN false "
-        f"ELSE coalesce(json_type({document}, {_json_path(path)}) = 'DOUBLE', false) END"
-    )
+class JsonFields(JsonColumn):
+    """The same fields, extracted together into columns: each extraction parses the document."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__(document)
+        self._names: dict[Path, str] = {}
+        self._questions: dict[str, tuple[str, Path]] = {}
+
+    def __call__(self, path: Path) -> str:
+        """Return the column that has the text at a path."""
+        return self._names.setdefault(path, f"field{len(self._names)}")
+
+    def _derived(self, question: str, path: Path) -> str:
+        name = f"{self(path)}_{question}"
+        self._questions[name] = (question, path)
+        return name
+
+    def query(self, documents: str) -> str:
+        """Return the query of all requested columns, and of `malformed`: not a JSON object."""
+        paths = ", ".join(_json_path(path) for path in self._names)
+        # A document that is there is valid, so that its first letter tells an object, but for
+        # white space before it.
+        is_object = f"starts_with(CAST({self.document} AS VARCHAR), '{{')"
+        document = f", {self.document}" if self._questions else ""
+        extracted = (
+            f"SELECT json_extract_string({self.document}, [{paths}]) AS fields, "
+            f"CASE WHEN {is_object} THEN false "
+            f"ELSE json_type({self.document}) IS DISTINCT FROM 'OBJECT' END "
+            f"AS malformed{document} FROM ({documents})"
+        )
+        places = {path: f"fields[{i}]" for i, path in enumerate(self._names, 1)}
+        columns = [f"{place} AS {self._names[path]}" for path, place in places.items()]
+        columns += [
+            f"{self._answer(question, path, places[path])} AS {name}"
+            for name, (question, path) in self._questions.items()
+        ]
+        return f"SELECT malformed{''.join(f', {column}' for column in columns)} FROM ({extracted})"
 
 
-def _written_as_boolean(document: str, path: Path, value: str) -> str:
-    return (
-        f"CASE WHEN {value} IN ('true', 'false') "
-        f"THEN coalesce(json_type({document}, {_json_path(path)}) = 'BOOLEAN', false) "
-        "ELSE false END"
-    )
-
-
-def _scalar(document: str, path: Path, value: str) -> str:
-    # Text may begin like an object, too, and then only the type tells.
-    return (
-        f"CASE WHEN starts_with({value}, '{{') OR starts_with({value}, '[') "
-        f"THEN CASE WHEN json_type({document}, {_json_path(path)}) NOT IN ('OBJECT', 'ARRAY') "
-        f"THEN {value} END ELSE {value} END"
-    )
-
-
-def text(ref: ColumnRef, document: JsonDocument | None) -> str:
+def text(ref: ColumnRef, document: JsonColumn | None) -> str:
     """Return the text of a field, or null.
 
     Parameters
@@ -192,7 +161,7 @@ def text(ref: ColumnRef, document: JsonDocument | None) -> str:
     return f"CAST({typed_column(ref)} AS VARCHAR)"
 
 
-def json_of(ref: ColumnRef, document: JsonDocument | None) -> tuple[JsonDocument, Path] | None:
+def json_of(ref: ColumnRef, document: JsonColumn | None) -> tuple[JsonColumn, Path] | None:
     """Return the JSON document that a field is in, and its path there; None if it is in none."""
     if document is not None:
         return document, (ref.column, *ref.path)
@@ -204,7 +173,7 @@ def json_of(ref: ColumnRef, document: JsonDocument | None) -> tuple[JsonDocument
     )
 
 
-def name_text(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
+def name_text(ref: ColumnRef, role: str, document: JsonColumn | None) -> str:
     """Return the text of a label; empty text counts as none."""
     if ref.kind.name in ("struct", "list", "map"):
         raise InputError(f"{role}: the column {ref.column!r} is nested; name a field inside it.")
@@ -213,15 +182,7 @@ def name_text(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
     return f"nullif({name}, '')"
 
 
-def whole_number(ref: ColumnRef) -> str | None:
-    """Return the whole number in a field of such a type; None if it is of another.
-
-    Numbers are told apart, and looked up, sooner than the text that they become.
-    """
-    return typed_column(ref) if ref.kind.is_integer and ref.parsed == len(ref.path) else None
-
-
-def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
+def number(ref: ColumnRef, role: str, document: JsonColumn | None) -> str:
     """Return the number in a field as a double, or null."""
     if ref.point is not None:
         written = text(ref, document)
@@ -243,19 +204,10 @@ def number(ref: ColumnRef, role: str, document: JsonDocument | None) -> str:
                 f"{role}: the column {ref.column!r} holds {ref.kind.name} values, not numbers."
             )
     # TRY_CAST everywhere: an error on some value would tell of it, and stop the reading.
-    return _or_typed(f"TRY_CAST({text(ref, document)} AS DOUBLE)", ref, NUMBER)
+    return f"TRY_CAST({text(ref, document)} AS DOUBLE)"
 
 
-def _or_typed(expression: str, ref: ColumnRef, ending: str) -> str:
-    """Return the value read from a text, or the typed column beside it where that is not null."""
-    return (
-        f"coalesce({identifier(ref.column + ending)}, {expression})"
-        if ref.kind.typed
-        else (expression)
-    )
-
-
-def decimal(ref: ColumnRef, document: JsonDocument | None, places: int) -> str:
+def decimal(ref: ColumnRef, document: JsonColumn | None, places: int) -> str:
     """Return the number in a field as a decimal of 38 digits; null if it does not fit."""
     declared = document is None and ref.parsed == len(ref.path) and ref.kind.name == "number"
     value = typed_column(ref) if declared else text(ref, document)
@@ -278,7 +230,7 @@ class Instant:
     wall: str = "CAST(NULL AS BIGINT)"
 
 
-def instant(ref: ColumnRef, naive: str | None, document: JsonDocument | None) -> Instant:
+def instant(ref: ColumnRef, naive: str | None, document: JsonColumn | None) -> Instant:
     """Return the time in a field.
 
     Parameters
@@ -301,9 +253,7 @@ def instant(ref: ColumnRef, naive: str | None, document: JsonDocument | None) ->
         return Instant(_from_epoch(f"CAST({typed_column(ref)} AS DOUBLE)"))
     if kind not in ("text", "json"):
         raise InputError(f"time: the column {ref.column!r} holds {kind} values, not times.")
-    parsed = from_text(text(ref, document), naive)
-    wall = _or_typed(parsed.wall, ref, WALL) if naive is not None else parsed.wall
-    return Instant(_or_typed(parsed.utc, ref, UTC), wall)
+    return from_text(text(ref, document), naive)
 
 
 def step_function(microseconds: str, steps: UtcOffsets) -> str:

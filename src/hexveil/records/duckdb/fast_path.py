@@ -204,7 +204,9 @@ def pack(
     packer = _Packer(session, layout, rules, n_records)
     with session.sharing():
         sums = packer.summed(layout.query(source.query, () if source.labelled else source.places))
-    return sums and _decoded(session, layout, keys, sums, packer.names, rules, packer.left_out)
+    if sums is None:
+        return None
+    return _decoded(session, layout, keys, sums, packer.names, rules, packer.left_out)
 
 
 def add_up(
@@ -405,7 +407,7 @@ def _decoded(
 def _columns(fields: Mapping[str, _Field], key: Numbers) -> tuple[dict[str, Any], Numbers]:
     """Decode the lowest fields of numbers; return the keys that they are, and what is above."""
     columns: dict[str, Any] = {}
-    for name, field in reversed(fields.items()):
+    for name, field in reversed([*fields.items()]):
         columns[name] = field.read((key & _mask(field.bits)).view(np.int64))
         key = key >> np.uint64(field.bits)
     return columns, key

@@ -113,21 +113,21 @@ class HexagonTable:
         if self._origin is None:
             half = (1 << (TILE_BITS + SIDE_BITS)) / 2.0 / self._per_degree
             self._origin = float(np.median(lat)) - half, float(np.median(lon)) - half
-        tile, pixel, decided = 0, 0, None
+        tile, pixel = np.zeros(lat.size, dtype=np.int32), np.zeros(lat.size, dtype=np.int32)
+        decided = np.ones(lat.size, dtype=np.bool_)
         for degrees, origin in zip((lat, lon), self._origin, strict=True):
             place = (degrees - origin) * self._per_degree
             # Of a place before the window the fraction is below 0, and decides nothing.
             whole = place.astype(np.int32)
             place -= whole
             place -= 0.5
-            inside = np.abs(place) < 0.5 - self._margin
-            inside &= whole < 1 << (TILE_BITS + SIDE_BITS)
-            decided = inside if decided is None else decided & inside
+            decided &= np.abs(place) < 0.5 - self._margin
+            decided &= whole < 1 << (TILE_BITS + SIDE_BITS)
             whole &= (1 << (TILE_BITS + SIDE_BITS)) - 1
             tile = (tile << SIDE_BITS) | (whole >> TILE_BITS)
             pixel = (pixel << TILE_BITS) | (whole & ((1 << TILE_BITS) - 1))
         slot = self._slot[tile]
-        code = self._codes[(slot << 2 * TILE_BITS) | pixel]
+        code: Codes = self._codes[(slot << 2 * TILE_BITS) | pixel]
         code[~decided] = 0
         self._asked += lat.size
         if not slot.all():

@@ -1,21 +1,41 @@
-"""One reading, from a source to a data set: validate, count, select cells, fetch sums."""
+"""PRIVATE. One reading, from a source to data sets: validate, count, select cells, fetch sums.
+
+With private presence cells are those of the declared grid, and nothing but syntax is refused: no
+share of unusable rows, no number of users, no missing cell. A record that a rule leaves out is left
+out without a word, as is one outside of the grid; how many they were is private.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING
+from hexveil.model.cells import CellTable, Labels
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_bins import PairBins
+from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import REPEATS, PublicMetadata
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.caching.cached_reading import count_cached
-from hexveil.records.duckdb.counting import check_offsets, count_source
+from hexveil.records.duckdb.counting import CountResult, add_up, check_offsets, count_source
+from hexveil.records.duckdb.pair_store import PairStore
 from hexveil.records.duckdb.regrid import DuckDBRegridder
+from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import engine_threads, open_source
-from hexveil.records.duckdb.spilling.blocked_pairs import BlockedPairs, block_pairs
+from hexveil.records.duckdb.spilled_pairs import spill_pairs
 from hexveil.records.duckdb.validation import (
     BOX,
     DATES,
@@ -26,52 +46,36 @@ from hexveil.records.duckdb.validation import (
     scan_once,
 )
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
+from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
+from hexveil.records.read_request import ReadRequest, Rules
 from hexveil.records.select import refuse_no_cell, selection_counts
-from hexveil.records.sources.source_files import MemoryTable
+from hexveil.records.sources.source_files import Files, MemoryTable
 from hexveil.records.units import refuse_single_records, warn_of_similar_ids
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from hexveil.model.cells import CellTable
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.pair_bins import PairBins
-    from hexveil.records.duckdb.relation import Relation
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.source_files import Files
-    from hexveil.records.units import Units
+DECLARED_CELLS = "declared_cells"
+"""Table of the cells of the declared grid, with their numbers."""
+NUMBER = "declared_number"
+_MEMORY = "1GB"
+_NOTHING = (np.zeros(0, dtype=np.int64),) * 4
 
 
-def read_dataset(source: Files | MemoryTable, request: ReadRequest) -> Dataset:
+def read_datasets(
+    source: Files | MemoryTable, readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]]
+) -> list[Dataset | PrivateDataset]:
     """Read a source into counts, sums and, unless they could overflow, sums of squares.
+
+    Readings differ in the value column alone, and give a data set each; those with declared facts
+    have private presence. Text and documents are scanned once; of Parquet files and tables each
+    column is scanned where it is needed. A record counts for each column of which it has a usable
+    value, as if the column were read alone.
 
     Raises
     ------
     InputError
         If the source, a column or the selection leaves nothing that can be used.
     """
-    (dataset,) = read_datasets(source, (request,))
-    return dataset
-
-
-def read_datasets(source: Files | MemoryTable, requests: Sequence[ReadRequest]) -> list[Dataset]:
-    """Read a source for requests that differ in the value column alone, a data set for each.
-
-    Text and documents are scanned once; of Parquet files and tables each column is scanned where it
-    is needed. A record counts for each column of which it has a usable value, as if the column were
-    read alone.
-
-    Raises
-    ------
-    InputError
-        See `read_dataset`.
-    """
-    leading = requests[0]
+    leading, requests = readings[0][0], [request for request, _ in readings]
     with (
         show_progress(READING),
         Session(leading.memory, engine_threads(source), leading.scratch) as session,
@@ -80,32 +84,36 @@ def read_datasets(source: Files | MemoryTable, requests: Sequence[ReadRequest]) 
         relation = open_source(session, source, names, leading.format)
         if len(requests) > 1:
             relation = scan_once(session, relation, requests)
-        fetched = [_fetch_pairs(session, source, relation, request) for request in requests]
+        fetched = []
+        for request, facts in readings:
+            counted = _count(session, source, relation, request, is_private=facts is not None)
+            fetched.append(
+                _fetch_pairs(session, source, counted)
+                if facts is None
+                else fetch_declared(session, counted, facts)
+            )
     # The engine's memory is free before the pairs are put in order.
-    return [_build_dataset(source, pairs) for pairs in fetched]
+    return [build() for build in fetched]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _FetchedPairs:
-    """PRIVATE. Pairs, units, cells and counts of one request; see `_build_dataset`."""
-
-    request: ReadRequest
-    pairs: BlockedPairs | pa.Table
-    bins: PairBins | None
-    units: Units
-    cells: CellTable
-    counts: dict[str, int]
-    everything: int
+def _count(
+    session: Session,
+    source: Files | MemoryTable,
+    relation: Relation,
+    request: ReadRequest,
+    *,
+    is_private: bool,
+) -> CountResult:
+    """Count the records of a request, by its cache if there is one."""
+    if request.cache is None or isinstance(source, MemoryTable):
+        return count_source(session, relation, request)
+    return count_cached(session, source, relation, request, request.cache, is_private=is_private)
 
 
 def _fetch_pairs(
-    session: Session, source: Files | MemoryTable, relation: Relation, request: ReadRequest
-) -> _FetchedPairs:
-    """Count the records of a request, select its cells and fetch their sums."""
-    if request.cache is None or isinstance(source, MemoryTable):
-        counted = count_source(session, relation, request)
-    else:
-        counted = count_cached(session, source, relation, request, request.cache)
+    session: Session, source: Files | MemoryTable, counted: CountResult
+) -> Callable[[], Dataset]:
+    """Select cells of counted records and fetch their sums; return the builder of the data set."""
     # From here on all checks are of public counts, and none has looked at a sum.
     request, rules, stored = counted.request, counted.request.rules, counted.counts.pairs
     left_out, repeats = counted.counts.left_out, counted.counts.repeats
@@ -115,47 +123,138 @@ def _fetch_pairs(
     if not rules.accept_single_records:
         refuse_single_records(*stored.count_single_records(), request.columns.user)
     request = check_offsets(session, counted.records, request)
-    stored.create_cells()
-    everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
-    refuse_no_cell(everything, enough, rules.select.min_users)
-    blocked = refusals.need_blocks(session, stored.keys, left_out.get(0, 0))
-    cells = aggregation.cell_table(session, rules.cells, stored.keys)
-    refusals.refuse_swapped(cells, request)
-    # By the fullest pair of any cell, selected or not: the selection must not decide it.
-    fit = squares_fit(stored.largest_count(), rules.scale)
-    sum_names = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
-    pairs: BlockedPairs | pa.Table
-    if blocked:
-        pairs = block_pairs(session, stored, sum_names, rules, request.scratch)
-    else:
-        pairs = stored.fetch_pairs(sum_names)
-    bins: PairBins | None = None
-    if not isinstance(pairs, BlockedPairs) and rules.bins is not None:
-        bins = aggregation.to_pair_bins(stored.fetch_bins(pairs), pairs)
+    chosen = _select_pairs(session, stored, rules, left_out.get(0, 0), request.scratch)
+    refusals.refuse_swapped(chosen.cells, request)
     units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     warn_of_similar_ids(units.users, request.columns.user)
     counts = rule_counts(request, left_out, repeats)
-    return _FetchedPairs(request, pairs, bins, units, cells, counts, everything)
+
+    def build() -> Dataset:
+        occupancy, sums, used = chosen.in_order()
+        facts = public_metadata(
+            source.label, request, occupancy, chosen.cells, counts, chosen.everything
+        )
+        facts = replace(facts, recount=DuckDBRegridder(source, request, facts))
+        return Dataset(facts, sums, units.take(used))
+
+    return build
 
 
-def _build_dataset(source: Files | MemoryTable, found: _FetchedPairs) -> Dataset:
-    """Return the data set of fetched pairs."""
-    occupancy, private, used_units = _in_order(found.pairs, found.bins)
-    facts = public_metadata(
-        source.label, found.request, occupancy, found.cells, found.counts, found.everything
+class _Chosen(NamedTuple):
+    """PRIVATE. Pairs of the selected cells, these cells, and how many there were before."""
+
+    in_order: Callable[[], tuple[Occupancy, Sums, NDArray[np.int64]]]
+    cells: CellTable
+    everything: int
+
+
+def _select_pairs(
+    session: Session,
+    stored: PairStore,
+    rules: Rules,
+    records: int,
+    scratch: str | None = None,
+    *,
+    squares: bool = True,
+) -> _Chosen:
+    """Select cells and fetch their pairs; on disk if memory may not hold those of the records."""
+    stored.create_cells()
+    everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
+    refuse_no_cell(everything, enough, rules.select.min_users)
+    cells = aggregation.cell_table(session, rules.cells, stored.keys)
+    # By the fullest pair of any cell, selected or not: the selection must not decide it.
+    fit = squares and squares_fit(stored.largest_count(), rules.scale)
+    sums = (aggregation.TOTAL, aggregation.SQUARES) if fit else (aggregation.TOTAL,)
+    if refusals.need_blocks(session, stored.keys, records):
+        spilled = spill_pairs(session, stored, sums, rules, scratch)
+        return _Chosen(lambda: spilled, cells, everything)
+    pairs, bins = stored.fetch_pairs(sums), None
+    if rules.bins is not None:
+        bins = aggregation.to_pair_bins(stored.fetch_bins(pairs), pairs)
+    return _Chosen(partial(aggregation.to_sums, pairs, bins), cells, everything)
+
+
+def group_sums(rows: pa.Table, rules: Rules) -> tuple[Occupancy, Sums, pa.Array, CellTable, int]:
+    """Return the selected pairs of rows of feasible sums, their ids and cells. PRIVATE.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        Keys of the cell, `user_id`, `n`, `total`, and perhaps `total_sq` and `fine_bin`.
+    rules : Rules
+    """
+    names = rows.column_names[: rows.column_names.index("user_id")]
+    keys = aggregation.GroupKeys({name: name for name in names}, aggregation.unit_keys("user"))
+    with Session(_MEMORY) as session:
+        session.register("rows_of_sums", rows)
+        sums = [
+            name for name in (aggregation.TOTAL, aggregation.SQUARES) if name in rows.column_names
+        ]
+        kept = {0: int(pc.sum(rows["n"]).as_py())}
+        stored = add_up(session, "rows_of_sums", keys, rules, sums, kept)
+        # In memory however many they are: these rows are there already.
+        chosen = _select_pairs(session, stored, rules, 0, squares=aggregation.SQUARES in sums)
+        ids = aggregation.to_units(stored.fetch_units(), "user")
+    occupancy, private, used = chosen.in_order()
+    return occupancy, private, ids.take(used).users, chosen.cells, chosen.everything
+
+
+def fetch_declared(
+    session: Session, counted: CountResult, facts: DeclaredFacts
+) -> Callable[[], PrivateDataset]:
+    """Fetch the sums of counted records on the declared grid; return the builder of the data set.
+
+    Of which value columns a record has a usable value is as private as the record.
+    """
+    counts = rule_counts(counted.request, counted.counts.left_out, counted.counts.repeats)
+    columns: tuple[Ints, ...] = _NOTHING
+    by_bin = None if facts.bins is None else PairBins(*_NOTHING[:3])
+    # A cache without any kept record has no table of pairs.
+    if counted.counts.left_out.get(0, 0):
+        columns, by_bin = _declared_pairs(session, counted.counts.pairs, facts) or (columns, by_bin)
+
+    def build() -> PrivateDataset:
+        cell, unit, n, total = columns
+        private = PrivatePairs(cell, unit, n, total, by_bin=by_bin)
+        return PrivateDataset(facts, private, ReadingCounts.of(counts, private))
+
+    return build
+
+
+def _declared_pairs(
+    session: Session, stored: PairStore, facts: DeclaredFacts
+) -> tuple[tuple[Ints, ...], PairBins | None] | None:
+    """Return cell, unit, records and sum of the pairs on the declared grid; None without any."""
+    keys = ", ".join(stored.keys.cell)
+    session.register(DECLARED_CELLS, declared_table(facts.cells))
+    stored.create_cells()
+    # Both stores number the selected cells from 0, in the order of this table.
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {aggregation.SELECTED_CELLS} AS SELECT {keys}, {NUMBER}, "
+        f"row_number() OVER (ORDER BY {keys}) - 1 AS cell FROM {aggregation.ALL_CELLS} "
+        f"JOIN {DECLARED_CELLS} USING ({keys})"
     )
-    facts = replace(facts, recount=DuckDBRegridder(source, found.request, facts))
-    return Dataset(facts, private, found.units.take(used_units))
+    declared = session.arrow(f"SELECT {NUMBER} FROM {aggregation.SELECTED_CELLS} ORDER BY cell")
+    number = declared[NUMBER].to_numpy().astype(np.int64)
+    if not number.size:
+        return None
+    fetched = stored.fetch_pairs((aggregation.TOTAL,))
+    names = ("cell", "unit", "n", aggregation.TOTAL)
+    cell, *others = (fetched[name].to_numpy().astype(np.int64) for name in names)
+    by_bin = None if facts.bins is None else stored.fetch_bins(fetched)
+    return (number[cell], *others), by_bin
 
 
-def _in_order(
-    gathered: BlockedPairs | pa.Table, bins: PairBins | None
-) -> tuple[Occupancy, Sums, NDArray[np.int64]]:
-    """Return the occupancy, the sums (private), and which units are used."""
-    if isinstance(gathered, BlockedPairs):
-        return gathered
-    occupancy, sums, used = aggregation.to_occupancy(gathered)
-    return occupancy, Sums(sums[aggregation.TOTAL], sums.get(aggregation.SQUARES), bins), used
+def declared_table(cells: CellTable) -> pa.Table:
+    """Return the keys of declared cells, named as the keys of pairs, and their numbers."""
+    columns: dict[str, object] = {NUMBER: np.arange(len(cells), dtype=np.int64)}
+    if isinstance(cells.grid, Labels):
+        columns |= {f"label{i}": cells.labels[name] for i, name in enumerate(cells.grid.columns)}
+        return pa.table(columns)
+    columns["hexagon"] = cells.hexagon
+    if cells.slot is not None:
+        columns["slot"] = cells.slot
+    return pa.table(columns)
 
 
 def public_metadata(

@@ -7,12 +7,13 @@ out, and the places and times of records. No value, id or row is ever shown.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hexveil.base import hexagons
 from hexveil.base.errors import InputError
+from hexveil.model.cells import CellTable
 from hexveil.model.time_zones import zone_place
-from hexveil.records.duckdb.aggregation import count_pairs
+from hexveil.records.duckdb.aggregation import GroupKeys, count_pairs
 from hexveil.records.duckdb.formats.declared_texts import (
     DAY_FIRST,
     DECIMAL_COMMA,
@@ -21,6 +22,7 @@ from hexveil.records.duckdb.formats.declared_texts import (
     NO_DAY,
     TEXT_AFTER_NUMBER,
 )
+from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import (
     BOX,
     DATES,
@@ -34,18 +36,11 @@ from hexveil.records.duckdb.validation import (
     REASONS,
     UNPARSABLE,
     UNUSABLE,
+    ValidatedRecords,
 )
+from hexveil.records.read_request import ReadRequest
 from hexveil.records.units import refuse_inexact_ids
 from hexveil.records.utc_offsets import END_OF_TIMES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.model.cells import CellTable
-    from hexveil.records.duckdb.aggregation import GroupKeys
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import ValidatedRecords
-    from hexveil.records.read_request import ReadRequest
 
 _SWAPPED = "latitude and longitude look swapped: "
 _IN_RANGE = "{0} BETWEEN -90 AND 90 AND {1} BETWEEN -180 AND 180"
@@ -161,14 +156,17 @@ def _hint(session: Session, source: ValidatedRecords, request: ReadRequest, wors
     return ""
 
 
+def _counts(session: Session, source: ValidatedRecords, *tests: str) -> list[int]:
+    """Return how many records pass each test. Public."""
+    counted = ", ".join(f"count(*) FILTER (WHERE {test})" for test in tests)
+    return [int(str(n)) for n in session.rows(f"SELECT {counted} FROM ({source.raw})")[0]]
+
+
 def _value_hint(session: Session, source: ValidatedRecords, request: ReadRequest) -> str:
     """Return the declaration that the form of unusable values calls for; no text is shown."""
     declared = request.format
-    commas, suffixed = session.rows(
-        f"SELECT count(*) FILTER (WHERE value_form = {DECIMAL_COMMA}), "
-        f"count(*) FILTER (WHERE value_form = {TEXT_AFTER_NUMBER}) FROM ({source.raw})"
-    )[0]
-    commas, suffixed = int(str(commas)), int(str(suffixed))
+    forms = (DECIMAL_COMMA, TEXT_AFTER_NUMBER)
+    commas, suffixed = _counts(session, source, *(f"value_form = {form}" for form in forms))
     if suffixed > commas and declared.unit_suffix is None:
         return (
             '; text follows the numbers: if it is their unit, add unit_suffix = "km/h", with your '
@@ -187,15 +185,9 @@ def _time_hint(session: Session, source: ValidatedRecords, request: ReadRequest)
     if request.format.time_format is not None:
         return f"; times must have the declared time_format {request.format.time_format!r}"
     forms = (DAY_FIRST, NO_DAY, MICROSECONDS, NANOSECONDS)
-    counted = "".join(f", count(*) FILTER (WHERE time_form = {form})" for form in forms)
-    early, late, *form_counts = (
-        int(str(n))
-        for n in session.rows(
-            "SELECT count(*) FILTER (WHERE time_us < 0), "
-            f"count(*) FILTER (WHERE time_us >= {END_OF_TIMES * 10**6}){counted} "
-            f"FROM ({source.raw})"
-        )[0]
-    )
+    ends = ("time_us < 0", f"time_us >= {END_OF_TIMES * 10**6}")
+    of_forms = (f"time_form = {form}" for form in forms)
+    early, late, *form_counts = _counts(session, source, *ends, *of_forms)
     if any(form_counts):
         return _TIME_HINTS[forms[form_counts.index(max(form_counts))]]
     if early or late:
@@ -227,13 +219,13 @@ _TIME_HINTS = {
 
 
 def _place_hint(session: Session, source: ValidatedRecords) -> str:
-    numbers, swapped = session.rows(
-        "SELECT count(*) FILTER (WHERE isfinite(lat) AND isfinite(lon)), "
-        f"count(*) FILTER (WHERE abs(lat) > 90 AND {_IN_RANGE.format('lon', 'lat')}) "
-        f"FROM ({source.raw}) WHERE NOT coalesce({_IN_RANGE.format('lat', 'lon')}, false)"
-    )[0]
+    bad = f"NOT coalesce({_IN_RANGE.format('lat', 'lon')}, false)"
+    swapped_here = f"{bad} AND abs(lat) > 90 AND {_IN_RANGE.format('lon', 'lat')}"
+    numbers, swapped = _counts(
+        session, source, f"{bad} AND isfinite(lat) AND isfinite(lon)", swapped_here
+    )
     # Most of the bad places, not all: a few may be wrong in other ways.
-    if int(str(swapped)) * 2 > int(str(numbers)):
+    if swapped * 2 > numbers:
         return f"; {_SWAPPED}exchange them"
     return "; latitude runs from -90 to 90 and longitude from -180 to 180 degrees"
 
@@ -244,11 +236,8 @@ def _selected_away(
     reason = max((DROPPED, HOURS, DATES, BOX), key=lambda r: left_out.get(r, 0))
     if left_out.get(BOX, 0) and request.rules.select.box is not None:
         west, south, east, north = request.rules.select.box
-        inside = session.rows(
-            f"SELECT count(*) FROM ({source.raw}) WHERE lat BETWEEN {west} AND {east} "
-            f"AND lon BETWEEN {south} AND {north}"
-        )[0][0]
-        if int(str(inside)) * 2 > left_out[BOX]:
+        exchanged = f"lat BETWEEN {west} AND {east} AND lon BETWEEN {south} AND {north}"
+        if _counts(session, source, exchanged)[0] * 2 > left_out[BOX]:
             return f"no record lies inside the box; {_SWAPPED}exchange them."
     if reason == BOX:
         return (

@@ -22,11 +22,12 @@ from hexveil.records.duckdb import aggregation, record_repeats
 from hexveil.records.duckdb.counting import add_up
 from hexveil.records.duckdb.expressions import local_second
 from hexveil.records.duckdb.refusals import pairs_exceed
-from hexveil.records.duckdb.session import Session, memory_size
+from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import engine_threads, open_source
-from hexveil.records.duckdb.spilling.blocked_pairs import block_occupancy
-from hexveil.records.duckdb.validation import key_column, validate_records
+from hexveil.records.duckdb.spilled_pairs import spill_occupancy
+from hexveil.records.duckdb.validation import validate_records
 from hexveil.records.progress import show_progress
+from hexveil.records.read_request import memory_size
 from hexveil.records.select import selection_counts
 
 if TYPE_CHECKING:
@@ -107,22 +108,18 @@ class DuckDBRegridder:
         source = validate_records(session, relation, request, parse=drop)
         if drop:
             query, _ = record_repeats.deduplicate(session, source)
-            source = replace(
-                source, query=query, twins=() if query != source.query else source.twins
-            )
+            source = replace(source, query=query)
         places = [*source.places, *["time_us"] * source.timed, *["local_s"] * source.local]
-        user = key_column("user_id", source.twins)
         session.run(
-            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT {user} AS user_id, "
+            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT user_id, "
             f"{', '.join(places)} FROM ({source.query}) WHERE reject_reason = 0"
         )
         unit = aggregation.unit_keys(request.rules.privacy_unit)
         keys = ", ".join(f"{expression} AS {name}" for name, expression in unit.items())
-        # Whole numbers that stand for texts are ordered as these.
-        order = ", ".join(f"CAST({n} AS VARCHAR)" if n == "user_id" else n for n in unit)
         session.run(
             f"CREATE OR REPLACE TEMP TABLE kept_units AS SELECT *, CAST(row_number() OVER (ORDER "
-            f"BY {order}) - 1 AS INTEGER) AS unit FROM (SELECT DISTINCT {keys} FROM {_KEPT})"
+            f"BY {', '.join(unit)}) - 1 AS INTEGER) AS unit "
+            f"FROM (SELECT DISTINCT {keys} FROM {_KEPT})"
         )
         session.run(
             f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT unit, {', '.join(places)} FROM "
@@ -231,7 +228,7 @@ def _selected_counts(
     memory, n_pairs = memory_size(request.memory), aggregation.count_pairs(session, pairs.keys)
     held = own.occupancy.n_pairs if own.occupancy.is_local else 0
     if pairs_exceed(memory, n_pairs, held):
-        blocks = block_occupancy(session, pairs, request.scratch)
+        blocks = spill_occupancy(session, pairs, request.scratch)
         pairs.forget_numbers()
         return GridCounts(cells, blocks, everything)
     occupancy, *_ = aggregation.to_occupancy(pairs.fetch_pairs(()))

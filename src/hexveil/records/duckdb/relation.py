@@ -1,22 +1,28 @@
 """Relations of records: their query, their columns, and hints on a missing column.
 
-Names of columns are shown only where they cannot be records themselves.
+Names of columns are shown only where they cannot be records themselves. Also the types of columns,
+names that the engine confuses, and columns that the files of a source have in common.
 """
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from hexveil.base.errors import ColumnError, InputError
+from duckdb.sqltypes import DuckDBPyType
+
+from hexveil.base.errors import MAX_LISTED, ColumnError, InputError
 from hexveil.base.work_share import COUNTING, QUERY, READING, steps_of_work
+from hexveil.records.duckdb.formats.delimited_text import TextSource
 from hexveil.records.duckdb.formats.json_documents import document_schema
-from hexveil.records.duckdb.formats.typed_fields import TypedFields
+from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import (
     ColumnRef,
     ColumnType,
     Schema,
+    TypeName,
     all_names,
     find_column,
     record_lists,
@@ -24,14 +30,13 @@ from hexveil.records.sources.columns import (
     resolve_location,
 )
 from hexveil.records.sources.headers import MARKS, is_confirmed
+from hexveil.records.sources.record_format import RecordFormat
+from hexveil.records.sources.source_files import Files, safe_path
 from hexveil.records.sources.vocabulary import is_envelope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from hexveil.records.duckdb.formats.delimited_text import TextSource
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.sources.record_format import RecordFormat
+    Columns = Mapping[str, str]
+    """Type of each column, by name."""
 
 T = TypeVar("T")
 
@@ -104,19 +109,6 @@ class Relation:
     def skipped(self, paths: Sequence[str] | None = None) -> int:
         """Return how many malformed lines the last scans skipped, of all files or of some."""
         return 0 if self.text is None else self.text.skipped(paths)
-
-    def in_types(self, used: Sequence[tuple[str, ColumnRef]], written: RecordFormat) -> Relation:
-        """Return delimited text with typed columns beside those of numbers and times.
-
-        What is read from a table by now stays as it is.
-        """
-        if self.text is None or self.query != self.text.query():
-            return self
-        fields = TypedFields.of_roles(used, written)
-        names = fields.numbers if fields.time is None else {*fields.numbers, fields.time}
-        columns = tuple(dict.fromkeys(ref.column for _, ref in used))
-        schema = self.schema | {name: ColumnType("text", typed=True) for name in names}
-        return replace(self, query=self.text.query(columns, fields), schema=schema)
 
     def find(self, session: Session, role: str, name: str) -> ColumnRef:
         """Return where a configured column is found."""
@@ -208,3 +200,173 @@ def _closest_key(column: str, names: Sequence[str]) -> Sequence[str]:
     digits = {letter for letter in column if letter.isdigit()}
     candidates = [n for n in names if all(c in digits for c in n if c.isdigit())]
     return difflib.get_close_matches(column, candidates, n=1, cutoff=_NEAR)
+
+
+def check_names(
+    describe: Callable[[], str], names: Sequence[str], *, show_names: bool = True
+) -> None:
+    """Refuse columns that the engine takes for one: it reads names without regard to case.
+
+    It would rename the second, perhaps to the name of a third.
+    """
+    by_folded_name: dict[bytes, str] = {}
+    for name in names:
+        # bytes.lower changes ASCII alone, as the engine does.
+        earlier = by_folded_name.setdefault(name.encode(errors="replace").lower(), name)
+        if name == earlier and list(names).count(name) > 1:
+            raise InputError(f"source: {describe()} has two columns of one name; rename one.")
+        if name != earlier:
+            columns = f"columns {earlier!r} and {name!r}" if show_names else "two columns"
+            raise InputError(
+                f"source: {describe()} has {columns}, which differ in capital letters alone; "
+                "rename one."
+            )
+
+
+def typed_schema(session: Session, query: str) -> Schema:
+    """Return the types of the columns of a query."""
+    return {name: _kind(duckdb_type) for name, duckdb_type in session.types(query).items()}
+
+
+_NESTED = ("struct", "list", "array")
+_KINDS: dict[str, TypeName] = {
+    "varchar": "text",
+    "enum": "text",
+    "uuid": "text",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp": "naive time",
+    "timestamp_s": "naive time",
+    "timestamp_ms": "naive time",
+    "timestamp_ns": "naive time",
+    "timestamp with time zone": "time",
+    "timestamptz_ns": "time",
+    "time": "time of day",
+    "time_ns": "time of day",
+    "time with time zone": "time of day",
+    "decimal": "number",
+    "map": "map",
+    "union": "map",
+    "null": "number",  # a column that is declared to hold nothing
+}
+_FLOAT_BITS = {"float": 24, "double": 53}
+
+
+def _kind(duckdb_type: DuckDBPyType) -> ColumnType:
+    name = duckdb_type.id
+    children = {} if name not in _NESTED else dict(duckdb_type.children)
+    # An array's children include its size, a plain number.
+    inner = {n: _kind(t) for n, t in children.items() if isinstance(t, DuckDBPyType)}
+    if name == "struct":
+        return ColumnType("struct", inner)
+    if name in _NESTED:
+        return ColumnType("list", element=inner["child"])
+    if name.endswith(("int", "integer")):
+        return ColumnType("number", is_integer=True)
+    if name in _FLOAT_BITS:
+        return ColumnType("number", float_bits=_FLOAT_BITS[name])
+    return ColumnType(_KINDS.get(name, "other"))
+
+
+def uncommon_columns(
+    source: Files,
+    columns: Sequence[Columns],
+    configured: Collection[str] = (),
+    record_format: RecordFormat | None = None,
+) -> frozenset[str]:
+    """Return the columns to leave out: all that not every file has with one type.
+
+    None is left out of files with equal columns, nor of files that the caller listed one by one.
+
+    Parameters
+    ----------
+    source : Files
+    columns : sequence of mapping of str to str
+        Of each file, the type of each column.
+    configured : collection of str
+        Names of the configured columns.
+    record_format : RecordFormat, optional
+        Without one, as for sums, the caller cannot declare that unused columns may differ.
+
+    Raises
+    ------
+    InputError
+        If files of a folder differ, in a column that is used or without that declaration.
+    """
+    odd = next((n for n, file_columns in enumerate(columns) if file_columns != columns[0]), None)
+    if source.enumerated or odd is None:
+        return frozenset()
+    used = [_used(file_columns, configured) for file_columns in columns]
+    odd_used = next((n for n, file_used in enumerate(used) if file_used != used[0]), None)
+    unused = record_format is not None and odd_used is None
+    if record_format is None or record_format.file_columns == "same" or odd_used is not None:
+        number = odd if odd_used is None else odd_used
+        raise _different(source, columns, number, configured, unused=unused)
+    names = {name for file_columns in columns for name in file_columns}
+    return frozenset(
+        name
+        for name in names
+        if any(file_columns.get(name) != columns[0].get(name) for file_columns in columns)
+    )
+
+
+def _used(columns: Columns, configured: Collection[str]) -> Columns:
+    """Return the columns of a file that are used."""
+    used = used_names(columns, configured)
+    return {column: kind for column, kind in columns.items() if column in used}
+
+
+def used_names(columns: Iterable[str], configured: Collection[str]) -> list[str]:
+    """Return the columns that are configured, or that contain or split one that is.
+
+    Examples
+    --------
+    >>> used_names(["bus", "line", "at/coordinates/0"], {"bus", "at"})
+    ['bus', 'at/coordinates/0']
+    """
+    return [
+        column
+        for column in columns
+        if any(
+            name == column
+            or name.startswith(f"{column}.")
+            or column.startswith((f"{name}/", f"{name}."))
+            for name in configured
+        )
+    ]
+
+
+def _different(
+    source: Files,
+    columns: Sequence[Columns],
+    number: int,
+    configured: Collection[str],
+    *,
+    unused: bool,
+) -> InputError:
+    """Return the error of a file with other columns than the first."""
+    pair = (set(columns[number]), set(columns[0]))
+    show_names = source.kind == "parquet" or (
+        source.kind == "csv" and all(is_confirmed(fields, configured) for fields in pair)
+    )
+    paths = (source.paths[0], source.paths[number])
+    files = " and ".join(safe_path(name, source.paths) for name in paths)
+    advice = "list the files by name to read them together"
+    if unused:
+        advice = (
+            'the run uses none of them: add file_columns = "common" (in [format], or '
+            "--set format.file_columns=common) to read only the columns that all files have, or "
+            f"{advice}"
+        )
+    difference = _difference(*pair, show_names=show_names)
+    return InputError(f"source: {files} have different columns ({difference}); {advice}.")
+
+
+def _difference(names: set[str], other_names: set[str], *, show_names: bool) -> str:
+    """Return how the columns of two files differ, without names that can be data."""
+    differing = sorted(names ^ other_names)
+    if not differing:
+        return "their types differ"
+    if not show_names or len(differing) > MAX_LISTED:
+        return f"{len(differing)} are only in one of them"
+    return f"only one of them has {', '.join(differing)}"

@@ -7,33 +7,28 @@ an open one with a Python function on it reports leaks at exit.
 from __future__ import annotations
 
 import os
-import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from duckdb.func import PythonUDFType
+from numpy.typing import NDArray
 
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import HexveilError, InputError, StorageError
-from hexveil.base.work_share import is_work_shown
-from hexveil.records.duckdb import interruptible_queries
+from hexveil.base.work_share import QUERY, is_work_shown, tell_share
 from hexveil.records.duckdb.hexagon_table import HexagonTable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
+from hexveil.records.read_request import memory_size
 
 T = TypeVar("T")
 
-_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", re.IGNORECASE)
-SMALLEST_MEMORY = 64 * 10**6
-LARGEST_MEMORY = 10**15
 SORTABLE_PER_BYTE = 0.5 / 8
 """Integers of 8 bytes that may be sorted per byte of the memory limit: half of it."""
 ENGINE_RESERVE = 500 * 10**6
@@ -41,22 +36,6 @@ ENGINE_RESERVE = 500 * 10**6
 RESTING_ENGINE = 128 * 10**6
 """Bytes that the engine keeps while it has nothing to do."""
 _BATCH = 1 << 17
-
-
-def check_memory(memory: str) -> str:
-    """Return a size like "1GB"; refuse one that is not, is below 64 MB or beyond any machine."""
-    if not SMALLEST_MEMORY <= memory_size(memory) <= LARGEST_MEMORY:
-        raise InputError(
-            'memory must be a size of at least 64MB (and at most 1000TB), like "500MB" or "1GB", '
-            f"got {memory!r}."
-        )
-    return memory
-
-
-def memory_size(memory: str) -> float:
-    """Return the bytes in a size like "1GB"; 0 if it is none. A GiB counts as a GB."""
-    match = _MEMORY.fullmatch(memory) if isinstance(memory, str) else None
-    return float(match[1]) * 1000 ** ("KMGT".index(match[2][0].upper()) + 1) if match else 0.0
 
 
 class RecordStream(Protocol):
@@ -125,7 +104,7 @@ class Session:
         self._translate_errors(lambda: self._connection.register(name, table))
 
     def register_stream(self, name: str, stream: RecordStream) -> None:
-        """Give a stream of records a name in queries, each of which reads it anew."""
+        """Give a stream of records a name in queries: each query reads it from its start."""
         self._translate_errors(lambda: self._connection.register(name, stream))
         self._streams.append(stream)
 
@@ -220,7 +199,7 @@ class Session:
         """Run work of the engine: failures translated, interruptions immediate."""
         try:
             return _translate_errors(
-                lambda: interruptible_queries.run(
+                lambda: _interruptibly(
                     work,
                     self._connection.interrupt,
                     self._percent_done if self._tells_share else None,
@@ -353,3 +332,38 @@ def _translate(error: duckdb.Error, advice: str) -> HexveilError:
         f"the engine failed while reading the records ({type(error).__name__}); its message is "
         "not shown because it may quote them."
     )
+
+
+_SHOWN_AGAIN = 0.5
+"""Seconds between two looks at the share of a query."""
+_AGAIN = 0.05
+"""Seconds between two calls to end the work: one that comes before a query begins is lost."""
+
+
+def _interruptibly(
+    work: Callable[[], T],
+    interrupt: Callable[[], object],
+    percent_done: Callable[[], float] | None = None,
+) -> T:
+    """Run work of the engine and return its result; tell its share.
+
+    Python takes signals in its main thread, between steps of its own, and a query can be one step
+    of minutes. So the engine works in another thread while the main thread waits for it.
+
+    `percent_done` is below 0 where the engine does not know it. If the run is interrupted,
+    `interrupt` is called until the work ends; then KeyboardInterrupt is raised. Only the main
+    thread is ever interrupted; from another thread the work just runs.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    with ThreadPoolExecutor(1, "hexveil-engine") as worker:
+        working = worker.submit(work)
+        try:
+            # Waiting for a future is interruptible, unlike a call into the engine.
+            while percent_done is not None and not wait([working], timeout=_SHOWN_AGAIN).done:
+                tell_share(QUERY, max(percent_done(), 0.0) / 100.0)
+            return working.result()
+        except KeyboardInterrupt:
+            while not wait([working], timeout=_AGAIN).done:
+                interrupt()
+            raise

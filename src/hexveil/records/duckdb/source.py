@@ -6,12 +6,13 @@ skipped or null, and counted, never quoted.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.formats.column_types import check_names, typed_schema
 from hexveil.records.duckdb.formats.delimited_text import TextFile, TextSource
 from hexveil.records.duckdb.formats.json_documents import (
     VIEW,
@@ -20,11 +21,17 @@ from hexveil.records.duckdb.formats.json_documents import (
 )
 from hexveil.records.duckdb.formats.parquet_files import open_parquet
 from hexveil.records.duckdb.formats.vehicle_positions import SCHEMA, PositionTable
-from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.relation import (
+    Relation,
+    check_names,
+    typed_schema,
+    uncommon_columns,
+    used_names,
+)
+from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import ColumnType, Schema
-from hexveil.records.sources.common_columns import uncommon_columns, used_names
 from hexveil.records.sources.headers import duplicates, first_line
-from hexveil.records.sources.record_format import PLAIN
+from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import (
     Files,
     MemoryTable,
@@ -32,14 +39,6 @@ from hexveil.records.sources.source_files import (
     safe_path,
     unpacked_size,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    import pyarrow as pa
-
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.sources.record_format import RecordFormat
 
 FEATURES = ("features",)
 """Where the records of a GeoJSON collection are."""

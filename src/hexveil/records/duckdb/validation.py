@@ -13,10 +13,11 @@ Columns of the validating query: `reject_reason` (0 where the record is kept), `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.duckdb.canonical_ids import canonical_id
 from hexveil.records.duckdb.expressions import (
     Instant,
@@ -26,7 +27,6 @@ from hexveil.records.duckdb.expressions import (
     local_second,
     name_text,
     number_literal,
-    whole_number,
 )
 from hexveil.records.duckdb.formats.declared_texts import (
     day_and_time,
@@ -37,19 +37,13 @@ from hexveil.records.duckdb.formats.declared_texts import (
     time_form,
     value_form,
 )
-from hexveil.records.duckdb.formats.nested_records import DOCUMENT
-from hexveil.records.read_request import DAY_AND_TIME
+from hexveil.records.duckdb.formats.delimited_text import TextSource
+from hexveil.records.duckdb.formats.json_documents import DOCUMENT
+from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.session import Session
+from hexveil.records.read_request import DAY_AND_TIME, ReadRequest
+from hexveil.records.sources.columns import ColumnRef
 from hexveil.records.utc_offsets import END_OF_TIMES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.records.duckdb.formats.delimited_text import TextSource
-    from hexveil.records.duckdb.relation import Relation
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.columns import ColumnRef
 
 REASONS = (
     "kept",
@@ -69,8 +63,6 @@ UNPARSABLE, NO_VALUE, NO_USER, INEXACT_USER, NO_TIME, NO_PLACE = range(1, 7)
 DROPPED, HOURS, DATES, BOX = range(7, 11)
 UNUSABLE = (UNPARSABLE, NO_VALUE, NO_USER, NO_TIME, NO_PLACE)
 """Reasons that may cover some records; a single one with an inexact id is refused."""
-INTEGER_KEY_PREFIX = "whole_"
-"""Prefix of an integer column that stands for a text column: equal integers, equal texts."""
 PARSED = "parsed_records"
 """Temporary table: records that were text, parsed once."""
 SCANNED = "scanned_records"
@@ -100,9 +92,6 @@ class ValidatedRecords:
         Whether places are labels.
     columnar : bool
         Whether one column can be scanned without all others, so that looking twice costs little.
-    twins : tuple of str
-        Columns of `query` and `raw`, of whole numbers whose text is the user or a label:
-        `whole_user_id`, `whole_raw_label0` and so on.
     text : TextSource or None
         The files of delimited text, which know why lines are malformed.
     """
@@ -114,7 +103,6 @@ class ValidatedRecords:
     local: bool
     labelled: bool = False
     columnar: bool = False
-    twins: tuple[str, ...] = ()
     naive: bool = False
     clocked: str = ""
     text: TextSource | None = None
@@ -142,8 +130,6 @@ def validate_records(
     raw = _RawColumns(session, relation, request)
     columnar = not (relation.documents or relation.text)
     if parse and not columnar:
-        if relation.text is not None:
-            raw = _RawColumns(session, relation.in_types(raw.used, request.format), request)
         session.run(f"CREATE OR REPLACE TEMP TABLE {PARSED} AS {raw.parsed}")
         raw.parsed, columnar = f"SELECT * FROM {PARSED}", True
     timed = request.columns.time is not None
@@ -153,14 +139,13 @@ def validate_records(
     query = (
         f"SELECT {_reject_reason(request, raw)} AS reject_reason, user_id, "
         f"{'time_us, ' if timed else ''}{'local_s, ' if local else ''}"
-        + "".join(f"{name}, " for name in raw.twins)
         + ", ".join(f"{name} AS place{i}" for i, name in enumerate(places))
         + f", {quanta('value', request.rules.scale)} AS quanta{', naive' if naive else ''} "
         f"FROM ({raw.query})"
     )
     names = tuple(f"place{i}" for i in range(len(places)))
     return ValidatedRecords(
-        query, raw.parsed, names, timed, local, bool(raw.labels), columnar, raw.twins, naive,
+        query, raw.parsed, names, timed, local, bool(raw.labels), columnar, naive,
         raw.query, relation.text,
     )  # fmt: skip
 
@@ -201,11 +186,6 @@ def scan_once(session: Session, relation: Relation, requests: Sequence[ReadReque
     return replace(relation, query=f"SELECT * FROM {SCANNED}", load=None)
 
 
-def key_column(name: str, twins: Collection[str]) -> str:
-    """Return the column that identifies a column's texts: its integer column, if it has one."""
-    return INTEGER_KEY_PREFIX + name if INTEGER_KEY_PREFIX + name in twins else name
-
-
 def quanta(value: str, scale: ValueLattice) -> str:
     """Return a value as whole quanta above the lower bound: clamped, rounded, clamped again."""
     low, high = (number_literal(float(bound)) for bound in (scale.lower, scale.upper))
@@ -231,11 +211,9 @@ class _RawColumns:
         self._session, self._relation, self._request = session, relation, request
         self._format = request.format
         self.labels: tuple[str, ...] = ()
-        self.twins: tuple[str, ...] = ()
         self.used: list[tuple[str, ColumnRef]] = []
         self.has_place = request.columns.has_place
         columns = {**self._identity(), **self._place(), **self._time(), **self._labels()}
-        self.twins = tuple(name for name in columns if name.startswith(INTEGER_KEY_PREFIX))
         select_list = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
         # By now every needed field was requested from the documents.
         rows = self._document.query(relation.query) if self._document else relation.query
@@ -263,13 +241,7 @@ class _RawColumns:
             "value_form": value_form(value, self._document, number),
             "user_id": expression.text,
             **({} if expression.inexact is None else {"inexact_user": expression.inexact}),
-            **self._twin("user_id", user),
         }
-
-    def _twin(self, name: str, ref: ColumnRef) -> dict[str, str]:
-        """Return the integer column behind a text, if the source has one."""
-        expression = None if self._document else whole_number(ref)
-        return {} if expression is None else {INTEGER_KEY_PREFIX + name: expression}
 
     def _place(self) -> dict[str, str]:
         columns = self._request.columns
@@ -311,16 +283,10 @@ class _RawColumns:
         self.labels = tuple(f"raw_label{i}" for i in range(len(cells.columns)))
         if isinstance(cells, OneCell):
             return {self.labels[0]: f"'{ALL_RECORDS}'"}
-        expression = [self._find("label", name) for name in cells.columns]
-        columns = {}
-        for label, ref in zip(self.labels, expression, strict=True):
-            columns[label] = name_text(ref, "label", self._document)
-            columns |= self._twin(label, ref)
-        return columns
-
-    def key(self, name: str) -> str:
-        """Return the column that is null where a text is."""
-        return key_column(name, self.twins)
+        return {
+            label: name_text(self._find("label", name), "label", self._document)
+            for label, name in zip(self.labels, cells.columns, strict=True)
+        }
 
     def _instants(self, query: str) -> str:
         """Replace UTC and wall-clock times by the instant: a separate step, computed once."""
@@ -349,7 +315,7 @@ def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
         # Whether a value is usable is public by the promise; how large it is decides nothing here.
         (NO_VALUE, "value IS NULL OR NOT isfinite(value)"),
         *[(INEXACT_USER, "inexact_user")] * raw.inexact_users,
-        (NO_USER, f"{raw.key('user_id')} IS NULL"),
+        (NO_USER, "user_id IS NULL"),
     ]
     if request.columns.time is not None:
         # IS NOT TRUE, since NULL BETWEEN is null, which a CASE takes for false: the record would
@@ -363,7 +329,7 @@ def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
 
 
 def _place_tests(request: ReadRequest, raw: _RawColumns) -> list[tuple[int, str]]:
-    tests = [(NO_PLACE, f"{raw.key(label)} IS NULL") for label in raw.labels]
+    tests = [(NO_PLACE, f"{label} IS NULL") for label in raw.labels]
     if not raw.labels or request.rules.select.box is not None:
         # The engine leaves out ranges that a file's statistics promise, and those know of no NaN.
         inside = "lat BETWEEN -90 AND 90 AND lon BETWEEN -180 AND 180"

@@ -8,46 +8,35 @@ bounds where it is used, so a wrong sum can spoil the estimates but not the priv
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells
+from hexveil.base.arrays import Bools
+from hexveil.model.cells import CellTable
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.feasible_sums import LARGEST_SUM, project_totals
-from hexveil.records.private_presence.declared_reading import FIXED_COLUMNS, facts_of
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
-from hexveil.records.sources.source_files import MemoryTable, resolve_source
+from hexveil.records.read_request import Rules
+from hexveil.records.reading_arguments import facts_of, refuse_documents
+from hexveil.records.sources.source_files import resolve_source
 from hexveil.records.sums_table import (
     SUMS_COLUMNS,
     cell_columns,
+    cell_keys,
     check_labels,
     doubles,
     fetch_columns,
     is_present,
     nearest_bins,
-    parse_hexagon,
-    parse_slot,
-    rank_texts,
 )
 from hexveil.records.unambiguous_names import join_names
 from hexveil.records.units import first_day
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Bools
-    from hexveil.model.cells import CellTable
-    from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.records.read_request import Rules
-
 
 NOWHERE = -1
 """Number of a cell outside of the declared grid; pairs leave it out."""
@@ -82,11 +71,7 @@ def read_private_sums(
     # Every declaration is checked before a file is opened.
     facts = facts_of(rules, value, value_unit, identity)
     source = resolve_source(table)
-    if not isinstance(source, MemoryTable) and source.kind not in FIXED_COLUMNS:
-        raise InputError(
-            'protect "presence" reads sums from Parquet, CSV and tables, whose columns do not '
-            "depend on their rows; convert the documents before."
-        )
+    refuse_documents(source, "sums")
     facts = replace(facts, identity=identity | {"source": source.label})
     rows, malformed = fetch_columns(source, cell_columns(rules.cells), None, by_bin=by_bin)
     pairs, counts = _placed(rows, facts)
@@ -101,7 +86,11 @@ def _placed(rows: pa.Table, facts: DeclaredFacts) -> tuple[PrivatePairs, dict[st
     counted = (n >= 1) & (n <= _largest_count(facts.lattice)) & (np.floor(n) == n)
     usable = counted & np.isfinite(sums) & is_present(rows["user"])
     kept = np.flatnonzero(usable)
-    unit, ids = rank_texts(rows["user"].take(pa.array(kept)))
+    texts = rows["user"].take(pa.array(kept))
+    ids = pc.unique(texts)
+    # In the order of their bytes, as engines number units.
+    ids = ids.take(pc.array_sort_indices(ids))
+    unit = pc.index_in(texts, ids).to_numpy()
     cell = cell_numbers(rows.take(pa.array(kept)), facts.cells)
     cell[~_is_declared(ids, facts)[unit]] = NOWHERE
     records = n[kept].astype(np.int64)
@@ -145,42 +134,11 @@ def cell_numbers(rows: pa.Table, cells: CellTable) -> NDArray[np.int64]:
     cells : CellTable
         Of the declared grid.
     """
-    grid = cells.grid
-    declared: list[pa.Array] = []
-    given: list[pa.Array] = []
-    if isinstance(grid, Cells):
-        declared.append(pa.array(cells.hexagon.astype(np.int64)))  # type: ignore[union-attr]
-        given.append(_parsed(rows["place0"], lambda text: parse_hexagon(text, grid.resolution)))
-        if cells.slot is not None:
-            declared.append(pa.array(cells.slot))
-            given.append(_parsed(rows["place1"], lambda text: parse_slot(text, grid)))
-    else:
-        for place, values in enumerate(cells.labels.values()):
-            declared.append(pa.array(values, pa.large_string()))
-            given.append(rows[f"place{place}"].cast(pa.large_string()))
-    # A cell is a number of one digit per key: its place among the declared values of the key.
-    of_rows, of_cells, size = np.zeros(rows.num_rows, np.int64), np.zeros(len(cells), np.int64), 1
-    inside = np.ones(rows.num_rows, dtype=np.bool_)
-    for key, column in zip(declared, given, strict=True):
-        values = pc.unique(key)
-        digit = _places(column, values)
-        inside &= digit >= 0
-        of_rows = of_rows * len(values) + np.maximum(digit, 0)
-        of_cells = of_cells * len(values) + _places(key, values)
-        size *= len(values)
-    number = np.full(size, NOWHERE, dtype=np.int64)
-    number[of_cells] = np.arange(len(cells))
-    return np.where(inside, number[of_rows], NOWHERE)
+    from hexveil.records.duckdb.reading import NUMBER, declared_table  # noqa: PLC0415  the engine
 
-
-def _places(column: pa.Array, values: pa.Array) -> NDArray[np.int64]:
-    """Return the place of each entry among some values, -1 where it is none of them."""
-    found = pc.fill_null(pc.index_in(column, value_set=values, skip_nulls=True), -1)
-    return np.asarray(found.to_numpy(), dtype=np.int64)
-
-
-def _parsed(column: pa.ChunkedArray, parse: Callable[[str], int | None]) -> pa.Array:
-    """Return the number that each text means, null where it means none."""
-    texts = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
-    numbers = pa.array([parse(text) for text in texts.dictionary.to_pylist()], pa.int64())
-    return numbers.take(texts.indices)
+    keys = cell_keys(rows, cells.grid)
+    given = pa.table({**keys, "row": np.arange(rows.num_rows)})
+    placed = given.join(declared_table(cells), list(keys), join_type="inner")
+    number = np.full(rows.num_rows, NOWHERE, dtype=np.int64)
+    number[placed["row"].to_numpy()] = placed[NUMBER].to_numpy()
+    return number

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.private_pairs import PairBlocks, PrivatePairs
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 
 
 class ReadingCounts:

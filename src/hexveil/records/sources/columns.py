@@ -10,13 +10,11 @@ of numbers with a comma between them, "21.1, 72.8", has its latitude first.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from hexveil.base.errors import ColumnError, InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 TypeName = Literal[
     "text", "number", "boolean", "time", "naive time", "time of day", "date", "json", "struct",
@@ -44,8 +42,6 @@ class ColumnType:
     float_bits : int
         Bits of the significand of a binary float; 0 for every other type. Whole numbers below 2
         to this power are exact, larger ones may stand for several.
-    typed : bool
-        Whether a text may stand beside it with a declared type (`duckdb.formats.typed_fields`).
     """
 
     name: TypeName
@@ -53,7 +49,6 @@ class ColumnType:
     element: ColumnType | None = None
     is_integer: bool = False
     float_bits: int = 0
-    typed: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.sources.record_format import PLAIN
+from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import read_bytes, safe_path
 from hexveil.records.sources.text_lines import (
     SPACE,
@@ -25,11 +25,6 @@ from hexveil.records.sources.text_lines import (
     whole_lines,
 )
 from hexveil.records.sources.vocabulary import is_known_name
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from hexveil.records.sources.record_format import RecordFormat
 
 MARKS = ",;\t|"
 """Separators of columns; the one that a first line has most of is taken."""

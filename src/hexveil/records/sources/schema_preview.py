@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.records.sources.columns import all_names, find_column, record_lists
-from hexveil.records.sources.gtfs_realtime import VALUE_UNITS
+from hexveil.records.sources.columns import Schema, all_names, find_column, record_lists
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
 from hexveil.records.sources.vocabulary import is_envelope, is_id_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.sources.columns import Schema
 
 _MEMORY = "500MB"
 
@@ -91,7 +88,10 @@ def inspect_schema(
     >>> inspect_schema(pa.table({"bus": ["a"], "speed": [10.0]})).schema["speed"].name
     'number'
     """
-    from hexveil.records.duckdb.session import Session  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb.formats.vehicle_positions import (  # noqa: PLC0415  the engine
+        VALUE_UNITS,
+    )
+    from hexveil.records.duckdb.session import Session  # noqa: PLC0415
     from hexveil.records.duckdb.source import open_source  # noqa: PLC0415
 
     resolved = resolve_source(source)
@@ -131,7 +131,7 @@ def inspect_schema(
 def _constant_ids(session: Session, relation: Relation) -> frozenset[str]:
     """Return the columns named like ids with a single text; their ids stay in the engine."""
     from hexveil.records.duckdb.expressions import JsonColumn, text  # noqa: PLC0415  the engine
-    from hexveil.records.duckdb.formats.nested_records import DOCUMENT  # noqa: PLC0415
+    from hexveil.records.duckdb.formats.json_documents import DOCUMENT  # noqa: PLC0415
 
     document = JsonColumn(DOCUMENT) if relation.documents else None
     names = [name for name in all_names(relation.schema) if is_id_name(name)]

@@ -12,20 +12,17 @@ import gzip
 import os
 import re
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.records.sources.memory_tables import as_table, readable_table, unicode_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from io import FileIO
-
 
 T = TypeVar("T")
 FileKind = Literal["parquet", "csv", "json", "gtfs-realtime"]

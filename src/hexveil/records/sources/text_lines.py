@@ -11,23 +11,18 @@ from __future__ import annotations
 import codecs
 import contextlib
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
+from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import is_packed, limited_blocks, safe_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from io import FileIO
-
-    from numpy.typing import NDArray
-
-    from hexveil.records.sources.record_format import RecordFormat
 
 SPACE = " "
 _LINE_END, _QUOTE = 10, 34

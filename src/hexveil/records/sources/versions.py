@@ -6,16 +6,12 @@ of what is published (`data.version` of a manifest).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.records.unambiguous_names import join_pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Version = str | Mapping[str, str]
 """One version for all files, or versions by the names or patterns of files."""

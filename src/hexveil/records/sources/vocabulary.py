@@ -8,10 +8,7 @@ and "speed_of_kr7731" are not.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 PHRASES: Mapping[str, tuple[str, ...]] = {
     "lat": ("latitude", "lat"),

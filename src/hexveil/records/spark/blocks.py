@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import io
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError
-from hexveil.model.occupancy import Partition
+from hexveil.model.occupancy import Partition, WholeGroup
 from hexveil.model.pair_bins import PairBins
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import check_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.model.occupancy import WholeGroup
-    from hexveil.model.public_metadata import ValueLattice
     from hexveil.records.spark.tasks import Batches, Work
 
     Given = tuple[Callable[..., Any], Sequence[NDArray[Any]], Sequence[NDArray[Any]]]
@@ -48,6 +44,8 @@ PACKED = pa.schema(
     ]
 )
 """A piece of a block: `left` more follow it in the same part of the frame. PRIVATE."""
+ROOM_OF_BINS = 8
+"""How many fewer pairs are held in one piece with their counts by bin."""
 _PIECE_BYTES = 2**18
 """Bytes of a piece: less than what Java's collector takes for humongous in a heap of 1 GB."""
 MAPPED = pa.schema([("block", pa.int32()), ("digest", pa.binary()), ("found", pa.binary())])
@@ -67,7 +65,7 @@ def pack_task(whole: WholeGroup, scale: ValueLattice, n_bins: int) -> Work:
         for table in _tables_of_blocks(batches):
             yield from to_pieces(*_packed(table, whole, scale, n_bins))
 
-    return partial(_guarded, packed)
+    return guarded(packed)
 
 
 def _tables_of_blocks(batches: Batches) -> Iterator[pa.Table]:
@@ -106,7 +104,7 @@ def _packed(
         bins = bins_of_lists(table[BINS].take(pa.array(order)))
         sums += _checked_bins(whole, columns, bins, n_bins)
     pairs = [_narrow(columns[name]) for name in _PAIR_COLUMNS]
-    return int(columns["block"][0]), lowest, _to_bytes([*pairs, *sums])
+    return int(columns["block"][0]), lowest, to_bytes([*pairs, *sums])
 
 
 def to_pieces(number: int, first: int, packed: bytes) -> Batches:
@@ -168,10 +166,10 @@ def map_task(
     def answered(batches: Batches) -> Batches:
         for number, digest, mapped in _answers(whole, others, load_query, beside, batches):
             yield pa.RecordBatch.from_arrays(
-                [[number], [digest], [_to_bytes(mapped)]], schema=MAPPED
+                [[number], [digest], [to_bytes(mapped)]], schema=MAPPED
             )
 
-    return partial(_guarded, answered)
+    return guarded(answered)
 
 
 def _answers(
@@ -187,22 +185,26 @@ def _answers(
         # Of sums too, even if only counts are asked: an answer must come from the first reading.
         digest = hashlib.blake2b(packed, digest_size=16).digest()
         # Sums lie behind the pairs.
-        arrays = _from_bytes(packed, len(_PAIR_COLUMNS) if beside == "nothing" else None)
+        arrays = from_bytes(packed, len(_PAIR_COLUMNS) if beside == "nothing" else None)
         pairs, private = arrays[: len(_PAIR_COLUMNS)], arrays[len(_PAIR_COLUMNS) :]
         block = _partition(whole, offset, pairs, others)
         yield number, digest, block.map(_with_private(work, private, beside), cells, users)
 
 
-def _guarded(answered: Callable[[Batches], Batches], batches: Batches) -> Batches:
-    """Yield the rows of a task; a failure reveals nothing but that it happened."""
-    rows = answered(batches)
-    while (row := _catch_errors(lambda: next(rows, None))) is not None:
-        yield row
+def guarded(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    """Return work with failures that tell nothing but that they happened."""
 
+    def run(batches: Batches) -> Batches:
+        failed = False
+        try:
+            yield from work(batches)
+        except Exception:  # noqa: BLE001  its words could hold a value
+            failed = True
+        # Raised here: else the cause would hang on it.
+        if failed:
+            raise HexveilError(_LOST)
 
-def unpack_arrays(mapped: bytes) -> tuple[NDArray[Any], ...]:
-    """Return the arrays of an answer."""
-    return tuple(_from_bytes(mapped))
+    return run
 
 
 def _with_private(
@@ -233,7 +235,8 @@ def _narrow(column: NDArray[np.int64]) -> NDArray[Any]:
     return column.astype(np.int32) if column.max(initial=0) < 2**31 else column
 
 
-def _to_bytes(columns: Sequence[NDArray[Any]]) -> bytes:
+def to_bytes(columns: Sequence[NDArray[Any]]) -> bytes:
+    """Return arrays as bytes."""
     sink = io.BytesIO()
     for column in columns:
         # No pickle: what is read back can be numbers alone.
@@ -241,19 +244,10 @@ def _to_bytes(columns: Sequence[NDArray[Any]]) -> bytes:
     return sink.getvalue()
 
 
-def _from_bytes(packed: bytes, most: int | None = None) -> list[NDArray[Any]]:
+def from_bytes(packed: bytes, most: int | None = None) -> list[NDArray[Any]]:
     """Return the arrays in bytes, or the first few of them."""
     source = io.BytesIO(packed)
     mapped: list[NDArray[Any]] = []
     while source.tell() < len(packed) and len(mapped) != most:
         mapped.append(np.load(source, allow_pickle=False))
     return mapped
-
-
-def _catch_errors(work: Callable[[], Any]) -> Any:  # noqa: ANN401  whatever the work returns
-    """Return the result of the work; a failure reveals nothing but that it happened."""
-    try:
-        return work()
-    except Exception:  # noqa: BLE001, S110  its words could hold a value
-        pass
-    raise HexveilError(_LOST)

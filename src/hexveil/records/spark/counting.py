@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
@@ -19,27 +20,17 @@ from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.read_request import ReadRequest
 from hexveil.records.select import refuse_no_cell
 from hexveil.records.sources.cache import CACHE_CHANGED
+from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark import tasks
 from hexveil.records.spark.blocks import BINS
-from hexveil.records.spark.counted_records import CountedRecords
-from hexveil.records.spark.frames import collect, from_arrow, map_batches
-from hexveil.records.spark.source_rows import open_records
-from hexveil.records.units import refuse_single_records, warn_of_similar_ids
+from hexveil.records.spark.distributed_dataset import CountedRecords
+from hexveil.records.spark.frames import broadcast_table, collect, map_batches
+from hexveil.records.spark.source_rows import TaskRecords, open_records
+from hexveil.records.units import Units, refuse_single_records, warn_of_similar_ids
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
-    from hexveil.records.spark.source_rows import TaskRecords
-    from hexveil.records.units import Units
-
-ROOM_OF_BINS = 8
-"""How many fewer pairs are held in one piece with their counts by bin."""
 _TAIL = [("n", pa.int64()), ("note", pa.string())]
 _RECORD = {
     "user_id": pa.string(),
@@ -295,17 +286,29 @@ def _summary(tally: DataFrame, grouping: aggregation.GroupKeys) -> _Summary:
             F.max("n").alias("most"),
         )
     )
+    left_out, repeats = reason_counts(table)
     reasons = table["reject_reason"].to_numpy()
+    cells = table.filter(pa.array(reasons == 0)).select([*grouping.cell, "users", "records"])
+    largest = int(table["most"].to_numpy()[reasons == 0].max(initial=0))
+    return _Summary(cells, left_out, repeats, largest)
+
+
+def reason_counts(table: pa.Table) -> tuple[dict[int, int], int]:
+    """Return the records per reject reason (0: kept, repeats included), and the repeats.
+
+    Raises
+    ------
+    InputError
+        If a task reported that the source cannot be read.
+    """
+    reasons, records = table["reject_reason"].to_numpy(), table["records"].to_numpy()
     raise_task_failure(table["note"], reasons)
-    records = table["records"].to_numpy()
     counts = {int(reason): int(records[reasons == reason].sum()) for reason in np.unique(reasons)}
     repeats = counts.pop(tasks.REPEATS, 0)
     # Rows of repeats and of failures have reasons beyond those of records.
     left_out = {reason: n for reason, n in counts.items() if reason < len(REASONS)}
     left_out[0] = left_out.get(0, 0) + repeats
-    cells = table.filter(pa.array(reasons == 0)).select([*grouping.cell, "users", "records"])
-    largest = int(table["most"].to_numpy()[reasons == 0].max(initial=0))
-    return _Summary(cells, left_out, repeats, largest)
+    return left_out, repeats
 
 
 def _records_of_units(tally: DataFrame, grouping: aggregation.GroupKeys) -> DataFrame:
@@ -363,21 +366,10 @@ def _number_pairs(
     has_bins = BINS in tally.columns
     return (
         tally.where("reject_reason = 0")
-        .join(_table(spark, cells), list(grouping.cell))
-        .join(_table(spark, units), list(grouping.unit))
+        .join(broadcast_table(spark, cells), list(grouping.cell))
+        .join(broadcast_table(spark, units), list(grouping.unit))
         .select("cell", "unit", "n", "total", *["total_sq"] * squares, *[BINS] * has_bins)
     )
-
-
-def _table(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """Return a table as a frame, which every task gets whole unless it is large."""
-    frame = from_arrow(spark, table)
-    # A join with a broadcast table moves no pair between executors.
-    return F.broadcast(frame) if table.nbytes < _SMALL else frame
-
-
-_SMALL = 2**26
-"""Bytes of a table that every task gets whole."""
 
 
 class DistributedQueries(Session):

@@ -7,38 +7,38 @@ have changed meanwhile, its digest differs from the first, and what was asked is
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import StorageError
+from hexveil.model.cells import CellTable
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
-from hexveil.records.dataset import Dataset
-from hexveil.records.distributed_sums import DistributedSums
+from hexveil.model.occupancy import Occupancy, WholeGroup
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
+from hexveil.records.dataset import Dataset, DistributedSums
+from hexveil.records.duckdb.reading import public_metadata
+from hexveil.records.read_request import ReadRequest
 from hexveil.records.spark import blocks
-from hexveil.records.spark.counting import ROOM_OF_BINS
-from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import (
     checkpoint,
     collect,
     from_arrow,
     map_batches,
+    stored,
 )
-from hexveil.records.spark.session import sent_to_tasks
+from hexveil.records.spark.session import sent_to_tasks, translate_errors
+from hexveil.records.units import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-    from pyspark.sql import DataFrame
-
-    from hexveil.model.occupancy import Arrays, WholeGroup
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.records.spark.counted_records import CountedRecords
+    from hexveil.model.occupancy import Arrays
 
 BLOCK_PAIRS = 2**19
 """Pairs of a block: some ten megabytes; Java holds the few blocks of a task at once."""
@@ -46,6 +46,74 @@ _CHANGED = (
     "the records changed while they were in use: a part of them was lost and, read again, is "
     "another; read all of them again."
 )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountedRecords:
+    """PRIVATE. Counts and sums of all pairs in the used cells.
+
+    Attributes
+    ----------
+    tally : DataFrame
+        Counts and sums of all cells, kept by Spark until `close` or `store`.
+    pairs : DataFrame
+        A row per pair, in no order, made of these: `cell` INT and `unit` INT from 0, `n` BIGINT,
+        `total` BIGINT, and `total_sq` BIGINT where sums of squares fit; with fine bins also
+        `bins`, lists of whole numbers (`hexveil.records.bin_number`). The same records give the
+        same rows, whatever their partitions.
+    pairs_per_cell : ndarray of int64, shape (n_cells,)
+    cells : CellTable
+        The used cells, numbered as in `pairs`.
+    units : Units
+        Those of no used cell too; numbered as in `pairs`.
+    counts : mapping of str to int
+        How many records each rule left out; without what depends on `pairs`.
+    everything : int
+        Cells before selection.
+    squares : bool
+        Whether `pairs` has sums of squares.
+    request : ReadRequest
+    label : str
+        The source as the caller wrote it.
+    """
+
+    tally: DataFrame
+    pairs: DataFrame
+    pairs_per_cell: NDArray[np.int64]
+    cells: CellTable
+    units: Units
+    counts: Mapping[str, int]
+    everything: int
+    squares: bool
+    request: ReadRequest
+    label: str
+
+    def __repr__(self) -> str:
+        return f"CountedRecords(n_cells={len(self.cells)}, n_pairs={self.n_pairs}, private)"
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs in the used cells."""
+        return int(self.pairs_per_cell.sum())
+
+    def metadata(self, occupancy: Occupancy) -> PublicMetadata:
+        """Return the public metadata of the reading, given its occupancy."""
+        return public_metadata(
+            self.label, self.request, occupancy, self.cells, self.counts, self.everything
+        )
+
+    def store(self) -> DataFrame:
+        """Return the pairs, kept by Spark in place of the counts of all cells."""
+        try:
+            pairs = checkpoint(self.pairs).persist(StorageLevel.MEMORY_AND_DISK)
+            translate_errors(pairs.count)
+        finally:
+            self.close()
+        return pairs
+
+    def close(self) -> None:
+        """Let Spark forget the counts."""
+        self.tally.unpersist()
 
 
 def distribute(counted: CountedRecords) -> Dataset:
@@ -58,14 +126,14 @@ def distribute(counted: CountedRecords) -> Dataset:
     """
     rules = counted.request.rules
     n_bins = 0 if rules.bins is None else rules.bins.n_bins
-    packing = _Packing(BLOCK_PAIRS // (ROOM_OF_BINS if n_bins else 1), rules.scale, n_bins)
-    stored = counted.store()
+    packing = _Packing(BLOCK_PAIRS // (blocks.ROOM_OF_BINS if n_bins else 1), rules.scale, n_bins)
+    kept = counted.store()
     try:
-        per_unit = collect(stored.groupBy("unit").agg(F.count(F.lit(1)).alias("pairs")))
+        per_unit = collect(kept.groupBy("unit").agg(F.count(F.lit(1)).alias("pairs")))
         per_unit = per_unit.sort_by("unit")
         used = per_unit["unit"].to_numpy().astype(np.int64)
         n_cells, n_users = len(counted.cells), used.size
-        pairs = _by_user_number(stored, used)
+        pairs = _by_user_number(kept, used)
         store = BlockStore(
             {
                 "cells": _blocks(pairs, "cells", counted.pairs_per_cell, packing),
@@ -75,7 +143,7 @@ def distribute(counted: CountedRecords) -> Dataset:
         )
     finally:
         # Once both kinds of blocks are made the pairs need not be kept beside them.
-        stored.unpersist()
+        kept.unpersist()
     occupancy = DistributedOccupancy(store, n_cells, n_users, counted.n_pairs)
     # Both kinds of blocks are asked now, while they are of one reading: later answers are compared
     # with these, so that losses, asked of users, are those of the sums, asked of cells.
@@ -130,7 +198,7 @@ class BlockStore:
             rows = collect(map_batches(table, work, blocks.MAPPED)).sort_by("block")
         numbers = rows["block"].to_pylist()
         self._check(whole, dict(zip(numbers, rows["digest"].to_pylist(), strict=True)))
-        return (blocks.unpack_arrays(mapped) for mapped in rows["found"].to_pylist())
+        return (tuple(blocks.from_bytes(mapped)) for mapped in rows["found"].to_pylist())
 
     def _check(self, whole: WholeGroup, digests: dict[int, bytes]) -> None:
         """Refuse blocks that changed since they were first mapped over."""
@@ -172,8 +240,8 @@ def _blocks(
     numbers = from_arrow(pairs.sparkSession, pa.table(table_columns))
     columns = ["block", "cell", "user", "n"]
     # Sums are asked of cells alone.
-    kept = ("total", "total_sq") if whole == "cells" else ()
-    columns += [name for name in kept if name in pairs.columns]
+    sums = ("total", "total_sq") if whole == "cells" else ()
+    columns += [name for name in sums if name in pairs.columns]
     columns += [blocks.BINS] * (packing.n_bins > 0)
     rows = pairs.join(numbers, key).select(*columns).repartition(int(block[-1]) + 1, "block")
     # Sorted on disk if need be, and streamed: Java never has all pairs of a block.
@@ -182,9 +250,4 @@ def _blocks(
         blocks.pack_task(whole, packing.scale, packing.n_bins),
         blocks.PACKED,
     )
-    stored = checkpoint(packed)
-    if stored is packed:
-        # Not serialised in memory: Java would hold all rows of a part twice while it is made.
-        packed.persist(StorageLevel.MEMORY_AND_DISK_DESER)
-        translate_errors(packed.count)
-    return stored
+    return stored(packed)

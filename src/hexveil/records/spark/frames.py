@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.storagelevel import StorageLevel
 
-from hexveil.records.spark.error_translation import translate_errors
-from hexveil.records.spark.session import checkpoint_folder
+from hexveil.records.spark.session import checkpoint_folder, translate_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
-
     from hexveil.records.spark.tasks import Work
 
 _DDL_TYPES = {
@@ -28,6 +25,8 @@ _DDL_TYPES = {
     pa.binary(): "binary",
 }
 _ROWS_SENT = 1 << 16
+_SMALL = 2**26
+"""Bytes of a table that every task gets whole."""
 
 
 def column(name: str) -> Column:
@@ -56,6 +55,16 @@ def checkpoint(frame: DataFrame) -> DataFrame:
     if checkpoint_folder(frame.sparkSession) is None:
         return frame
     return translate_errors(frame.checkpoint)
+
+
+def stored(frame: DataFrame) -> DataFrame:
+    """Return a frame that Spark makes now and keeps: checkpointed, or in memory and on disk."""
+    checkpointed = checkpoint(frame)
+    if checkpointed is frame:
+        # Not serialised in memory: Java would hold all rows of a part twice while it is made.
+        frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        translate_errors(frame.count)
+    return checkpointed
 
 
 def with_arrow_types(frame: DataFrame) -> DataFrame:
@@ -93,6 +102,13 @@ def from_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
         # A client of Spark Connect looks for types in rows, of which there are none.
         return translate_errors(lambda: spark.createDataFrame([], ddl_schema(table.schema)))
     return translate_errors(lambda: spark.createDataFrame(table))
+
+
+def broadcast_table(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a table as a frame, which every task gets whole unless it is large."""
+    frame = from_arrow(spark, table)
+    # A join with a broadcast table moves no pair between executors.
+    return F.broadcast(frame) if table.nbytes < _SMALL else frame
 
 
 def to_stream_rows(spark: SparkSession, table: pa.Table) -> DataFrame:

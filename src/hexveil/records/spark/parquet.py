@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import identifier
+from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.session import Session
+from hexveil.records.sources.source_files import Files, Remote
 from hexveil.records.spark.frames import column, from_arrow
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from hexveil.records.duckdb.relation import Relation
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.sources.source_files import Files, Remote
 
 PATH = "path of the file"
 """Column of the address of each row's file."""

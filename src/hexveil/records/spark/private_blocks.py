@@ -10,55 +10,50 @@ Spark shows to whoever may see its own pages and logs.
 
 from __future__ import annotations
 
-import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
-from pyspark.storagelevel import StorageLevel
 
-from hexveil.base.errors import HexveilError
+from hexveil.base.arrays import Ints
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.bin_number import bins_of_lists
-from hexveil.records.duckdb.private_reading import NUMBER, declared_table
-from hexveil.records.duckdb.reading import rule_counts
+from hexveil.records.duckdb.reading import NUMBER, declared_table, rule_counts
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.validation import REASONS
 from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
-from hexveil.records.spark import tasks
-from hexveil.records.spark.blocks import BINS, NO_BLOCK, PACKED, join_pieces, to_pieces
-from hexveil.records.spark.caching.cached_counting import count_cached
-from hexveil.records.spark.counting import (
+from hexveil.records.read_request import ReadRequest
+from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
+from hexveil.records.spark.blocks import (
+    BINS,
+    NO_BLOCK,
+    PACKED,
     ROOM_OF_BINS,
-    count_all,
-    persisted,
-    raise_task_failure,
+    from_bytes,
+    guarded,
+    join_pieces,
+    to_bytes,
+    to_pieces,
 )
-from hexveil.records.spark.error_translation import translate_errors
-from hexveil.records.spark.frames import checkpoint, collect, from_arrow, map_batches
+from hexveil.records.spark.caching.cached_counting import count_cached
+from hexveil.records.spark.counting import count_all, persisted, reason_counts
+from hexveil.records.spark.frames import collect, from_arrow, map_batches, stored
 from hexveil.records.spark.session import sent_to_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from hexveil.base.arrays import Ints
-    from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.records.duckdb import aggregation
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 
     Batches = Iterator[pa.RecordBatch]
 
 BLOCK_PAIRS = 2**19
 """Pairs of a block, about: some tens of megabytes, which Java holds for each task."""
 _TOTAL = pa.schema([("place", pa.int64()), ("number", pa.int64())])
-_LOST = "a task of the Spark job failed while looking at pairs; its cause is not shown."
 
 
 def read_private_blocks(
@@ -97,13 +92,9 @@ def _summary(tally: DataFrame) -> tuple[Mapping[int, int], int, int]:
             F.sum("n").alias("records"), F.count(F.lit(1)).alias("groups")
         )
     )
-    reasons = table["reject_reason"].to_numpy()
-    raise_task_failure(table["note"], reasons)
-    counts = {int(k): int(n) for k, n in zip(reasons, table["records"].to_pylist(), strict=True)}
-    repeats = counts.pop(tasks.REPEATS, 0)
-    left_out = {reason: n for reason, n in counts.items() if reason < len(REASONS)}
-    left_out[0] = left_out.get(0, 0) + repeats
-    return left_out, repeats, int(table["groups"].to_numpy()[reasons == 0].sum())
+    left_out, repeats = reason_counts(table)
+    of_kept = table["reject_reason"].to_numpy() == 0
+    return left_out, repeats, int(table["groups"].to_numpy()[of_kept].sum())
 
 
 def _packed(
@@ -123,11 +114,7 @@ def _packed(
         # By unit: a unit in two blocks would weigh twice.
         .repartition(n_blocks, *units)
     )
-    stored = checkpoint(packed := map_batches(rows, _pack_task(units), PACKED))
-    if stored is packed:
-        packed.persist(StorageLevel.MEMORY_AND_DISK_DESER)
-        translate_errors(packed.count)
-    return stored
+    return stored(map_batches(rows, _pack_task(units), PACKED))
 
 
 class SparkPairBlocks:
@@ -161,7 +148,7 @@ class SparkPairBlocks:
         """Return all pairs in memory, for stages that add up nothing. PRIVATE."""
         unpacked, n_units, n_pairs = [_no_arrays(by_bin=self._by_bin)], 0, 0
         for _, _, block in join_pieces(iter(collect(self._blocks).to_batches())):
-            arrays = _unpacked(block)
+            arrays = from_bytes(block)
             # Units and pairs are numbered within their block.
             arrays[0][1] += n_units
             n_units = int(arrays[0][1].max(initial=n_units - 1)) + 1
@@ -186,7 +173,11 @@ def _no_arrays(*, by_bin: bool) -> list[Ints]:
 
 
 def _to_pairs(arrays: Sequence[Ints]) -> PrivatePairs:
-    """Return the pairs of a block. PRIVATE."""
+    """Return the pairs of a block. PRIVATE.
+
+    Arrays are cell, unit, records and sum of each pair, shape (4, n_pairs); and pair, fine bin and
+    records of each bin of a pair, shape (3, n_rows), where records are counted by bin.
+    """
     (cell, unit, n, total), *binned = arrays
     return PrivatePairs(cell, unit, n, total, by_bin=PairBins(*binned[0]) if binned else None)
 
@@ -212,15 +203,13 @@ def _pack_task(units: list[str]) -> Callable[[Batches], Batches]:
         columns = np.stack([table[NUMBER].to_numpy(), unit, table["n"].to_numpy(), total])
         # Spark keeps no order; a block that is made again must have the same bytes.
         order = np.lexsort((columns[0], columns[1]))
-        sink = io.BytesIO()
-        np.save(sink, columns[:, order], allow_pickle=False)
+        arrays = [columns[:, order]]
         if BINS in table.column_names:
             counted = bins_of_lists(table[BINS].take(pa.array(order)))
-            rows_of_bins = np.stack([counted.pair, counted.bin, counted.count])
-            np.save(sink, rows_of_bins, allow_pickle=False)
-        yield from to_pieces(NO_BLOCK, 0, sink.getvalue())
+            arrays.append(np.stack([counted.pair, counted.bin, counted.count]))
+        yield from to_pieces(NO_BLOCK, 0, to_bytes(arrays))
 
-    return _guarded(packed)
+    return guarded(packed)
 
 
 def _total_task(
@@ -232,38 +221,10 @@ def _total_task(
         work = load()
         total = work(_no_pairs(by_bin=by_bin))
         for _, _, block in join_pieces(batches):
-            total = total + work(_to_pairs(_unpacked(block)))
+            total = total + work(_to_pairs(from_bytes(block)))
         places = np.flatnonzero(total)
         yield pa.RecordBatch.from_arrays(
             [pa.array(places, pa.int64()), pa.array(total[places], pa.int64())], schema=_TOTAL
         )
 
-    return _guarded(totals)
-
-
-def _unpacked(block: bytes) -> list[Ints]:
-    """Return the arrays of a block. PRIVATE.
-
-    Cell, unit, records and sum of each pair, shape (4, n_pairs); and pair, fine bin and records of
-    each bin of a pair, shape (3, n_rows), where records are counted by bin.
-    """
-    source, arrays = io.BytesIO(block), []
-    while source.tell() < len(block):
-        arrays.append(np.asarray(np.load(source, allow_pickle=False), dtype=np.int64))
-    return arrays
-
-
-def _guarded(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
-    """Return work with failures that tell nothing but that they happened."""
-
-    def guarded(batches: Batches) -> Batches:
-        failed = False
-        try:
-            yield from work(batches)
-        except Exception:  # noqa: BLE001  its words could hold a value
-            failed = True
-        # Raised here: else the cause would hang on it.
-        if failed:
-            raise HexveilError(_LOST)
-
-    return guarded
+    return guarded(totals)

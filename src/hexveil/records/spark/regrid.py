@@ -9,16 +9,19 @@ blocks; they stay in Spark until its session ends.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.base.work_share import COUNTING
 from hexveil.model.cells import Cells, Labels
+from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.records.duckdb import regrid
 from hexveil.records.duckdb.session import Session
 from hexveil.records.progress import show_progress
+from hexveil.records.read_request import ReadRequest
+from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark import tasks
 from hexveil.records.spark.counting import (
     count_records,
@@ -28,18 +31,9 @@ from hexveil.records.spark.counting import (
     record_schema,
 )
 from hexveil.records.spark.distributed_dataset import distribute
-from hexveil.records.spark.error_translation import translate_errors
 from hexveil.records.spark.frames import collect, map_batches
-from hexveil.records.spark.settings import pairs_on_driver
-from hexveil.records.spark.source_rows import open_records
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
-    from hexveil.records.spark.source_rows import TaskRecords
+from hexveil.records.spark.session import pairs_on_driver, translate_errors
+from hexveil.records.spark.source_rows import TaskRecords, open_records
 
 
 @dataclass(frozen=True, repr=False)

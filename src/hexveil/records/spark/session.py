@@ -3,27 +3,26 @@
 A client of Spark Connect has no JVM beside it: no Spark context, hence no broadcast variables, and
 no numbers of partitions. What tasks need then travels with the task's own function, and frames are
 left in as many parts as Spark makes of them.
+
+Also hexveil's settings of a session, and the translation of Spark's failures, whose messages may
+quote records.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from hexveil.base.errors import InputError
+from hexveil.base.errors import HexveilError, InputError, StorageError
+from hexveil.records.read_request import check_memory
 from hexveil.records.sources.source_files import is_spark
-from hexveil.records.spark.error_translation import translate_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pyspark.sql import DataFrame
 
 
 def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  whatever a caller gave
@@ -125,3 +124,58 @@ def n_cores(session: SparkSession) -> int | None:
 def n_partitions(frame: DataFrame) -> int | None:
     """Return the parts of a frame that reads files; None where it does not say."""
     return None if is_remote(frame) else frame.rdd.getNumPartitions()
+
+
+TASK_MEMORY = "spark.hexveil.taskMemory"
+"""DuckDB's memory limit per task; it is not part of Spark's memory for Java."""
+ON_DRIVER = "spark.hexveil.pairsOnDriver"
+"""Up to how many pairs are fetched to the driver; more stay in Spark."""
+_DEFAULTS = {TASK_MEMORY: "256MB", ON_DRIVER: str(2**25)}
+
+
+def task_memory(engine: SparkSession) -> str:
+    """Return DuckDB's memory limit per task."""
+    return check_memory(_setting(engine, TASK_MEMORY))
+
+
+def pairs_on_driver(engine: SparkSession) -> int:
+    """Return up to how many pairs are fetched to the driver."""
+    text = _setting(engine, ON_DRIVER)
+    if not text.isdecimal():
+        raise InputError(f"{ON_DRIVER} must be a whole number, got {text!r}.")
+    return int(text)
+
+
+def _setting(engine: SparkSession, name: str) -> str:
+    # An empty setting counts as none.
+    return engine.conf.get(name, _DEFAULTS[name]) or _DEFAULTS[name]
+
+
+def translate_errors(work: Callable[[], T]) -> T:
+    """Run work of Spark and return its result; translate its failures.
+
+    Raised outside of the handler: else Spark's error would hang on ours as its context.
+    """
+    try:
+        return work()
+    except (PySparkException, Py4JError) as error:
+        failure = _translate(error)
+    raise failure
+
+
+def _translate(error: Exception) -> HexveilError:
+    text = str(error)
+    if "No module named" in text:
+        return HexveilError(
+            "Spark's executors lack a package; install hexveil there as it is on the driver."
+        )
+    # The sentence of `Session`, raised in a task: Spark passes errors on as text.
+    if "more memory or disk than it may use" in text:
+        return StorageError(
+            f"a Spark task needs more memory or disk than it may use; raise {TASK_MEMORY}, or "
+            "spark.sql.shuffle.partitions, or free space for temporary files on the executors."
+        )
+    return HexveilError(
+        f"Spark failed while reading the records ({type(error).__name__}); its message is not "
+        "shown because it may quote them; Spark's own log names the stage that failed."
+    )

@@ -7,15 +7,18 @@ DuckDB engine: it is shown an empty table with the columns of a frame, or the fi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import identifier
+from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
+from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark.caching.file_rows import ColumnRows, FileRows, ScanRows
 from hexveil.records.spark.frames import (
@@ -26,17 +29,8 @@ from hexveil.records.spark.frames import (
     with_arrow_types,
 )
 from hexveil.records.spark.parquet import PATH, local_parquet, remote_parquet
-from hexveil.records.spark.session import n_cores, n_partitions
-from hexveil.records.spark.settings import task_memory
-from hexveil.records.spark.tasks import RECORDS, TaskInput
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from hexveil.records.duckdb.relation import Relation
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.spark.tasks import Feed
+from hexveil.records.spark.session import n_cores, n_partitions, task_memory
+from hexveil.records.spark.tasks import RECORDS, Feed, TaskInput
 
 
 @dataclass(frozen=True, repr=False)

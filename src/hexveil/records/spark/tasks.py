@@ -13,15 +13,18 @@ the sentence of a failure.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hexveil.base.errors import HexveilError, InputError
+from hexveil.model.cells import Cells, Labels
+from hexveil.model.public_metadata import Unit
 from hexveil.records.bin_number import bin_number
 from hexveil.records.duckdb import aggregation, record_repeats
 from hexveil.records.duckdb.formats.delimited_text import TextStream
@@ -31,14 +34,8 @@ from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
 from hexveil.records.sources.memory_tables import readable_batch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from hexveil.model.cells import Cells, Labels
-    from hexveil.model.public_metadata import Unit
-
-    Batches = Iterator[pa.RecordBatch]
-    Work = Callable[[Batches], Batches]
+Batches = Iterator[pa.RecordBatch]
+Work = Callable[[Batches], Batches]
 
 RECORDS = "records_in_memory"
 """The relation that a task's queries read, whatever feeds it; so `open_source` calls a table."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from hexveil.model.public_metadata import Unit, ValueLattice
-from hexveil.records.private_presence.declared_reading import Protect, check_protect, terms_of
-from hexveil.records.read_request import ReadRequest, RecordColumns, Repeats, Rules
+from hexveil.base.rational import Number
+from hexveil.model.cells import Cells, Labels
+from hexveil.model.public_metadata import Unit
+from hexveil.records.read_request import Repeats
+from hexveil.records.reading_arguments import Protect, requests_of
 from hexveil.records.select import Select
 from hexveil.records.sql.sums_query import SumsQuery
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.rational import Number
-    from hexveil.model.cells import Cells, Labels
 
 __all__ = ["SumsQuery", "sums_query"]
 
@@ -80,16 +76,5 @@ def sums_query(  # noqa: PLR0913  a public door: keyword-only, a field per argum
     ...                  cells=Labels("ward"), dialect="duckdb").splitlines()[-1])
     GROUP BY "ward", "user";
     """
-    is_private = check_protect(protect, cells)
-    rules = Rules(
-        ValueLattice.of(bounds, quantum),
-        cells,
-        select,
-        privacy_unit,
-        repeats,
-        timezone,
-        terms=terms_of(statistics, is_private=is_private),
-        id_space=id_space,
-    )
-    request = ReadRequest(RecordColumns(user, value, lat, lon, location, time), rules)
-    return SumsQuery(source, request, is_private=is_private).render(dialect)
+    (request,) = requests_of(**locals())
+    return SumsQuery(source, request, is_private=protect == "presence").render(dialect)

@@ -6,14 +6,12 @@ so that flooring to slots is the same arithmetic everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 from hexveil.base.errors import InputError
 from hexveil.records.units import WHOLE_WITH_ZEROS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DialectName = Literal["duckdb", "postgres", "bigquery", "spark"]
 StartName = Literal["calendar", "pooled", "day"]

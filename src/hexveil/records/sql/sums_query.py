@@ -8,24 +8,18 @@ with its average (`records.duckdb.record_repeats` has the rule and the proof).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
+from hexveil.model.cells import ALL_RECORDS, DAY, Cells, Labels, OneCell
 from hexveil.records.bin_number import bin_number
-from hexveil.records.decimals import decimal_format
-from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.feasible_sums import decimal_format, squares_fit
+from hexveil.records.read_request import ReadRequest, Rules
 from hexveil.records.sql.dialects import Dialect, dialect_named
 from hexveil.records.sums_table import check_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from hexveil.model.cells import Labels
-    from hexveil.records.read_request import ReadRequest, Rules
 
 _FILES = (".parquet", ".pq", ".csv", ".tsv", ".gz", ".json", ".jsonl", ".ndjson")
 _LARGEST = 1.7976931348623157e308

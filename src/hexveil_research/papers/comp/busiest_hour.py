@@ -146,7 +146,7 @@ def simulated(seed: int) -> Slot:
 @cache
 def simulated_dataset(seed: int) -> Dataset:
     """Return the same hour with its simulated values, which are nobody's."""
-    from hexveil.simulation.city.generator import City  # noqa: PLC0415  scipy, only where it is simulated
+    from hexveil.simulation.city import City  # noqa: PLC0415  scipy, only where it is simulated
 
     city = City(users=BUSES, days=1, seed=seed, start=CITY.date, interval=INTERVAL)
     # Cached, since figures 1 and 2 read the same hour.

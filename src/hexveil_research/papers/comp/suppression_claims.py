@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from hexveil import theory
-from hexveil.accounting.suppression.clip_user import ErrorKind
+from hexveil.accounting.clip_user import ErrorKind
 from hexveil_research.papers.comp.runs import (
     EPSILONS,
     GAMMAS,

@@ -21,7 +21,7 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import READING, part_of_work
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.caching.cache_query import VIEW, CacheQuery
-from hexveil.records.duckdb.caching.file_groups import GroupedFiles, add_left_out, time_span
+from hexveil.records.duckdb.caching.file_groups import GroupedFiles, time_span
 from hexveil.records.duckdb.counting import CountResult, PairCounts, add_up, count_records
 from hexveil.records.duckdb.expressions import file_list, literal
 from hexveil.records.duckdb.pair_store import PairTable
@@ -41,7 +41,6 @@ from hexveil.records.sources.cache import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hexveil.records.duckdb.caching.file_groups import FileGroup
     from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
@@ -126,28 +125,17 @@ class _CachedReading:
     def counted(self) -> CountResult:
         """Return the counts of all records; create the table of pairs."""
         self._show_records(self._source.paths)
-        groups = self._grouped.groups()
-        entries = [self._entered(group) for group in groups]
-        left_out = add_left_out(groups, entries)
-        # Files outside of the dates give counts of rejects, and no pairs.
-        used = [e for g, e in zip(groups, entries, strict=True) if not g.outside]
+        entered = self._grouped.entered(self._store, self._versions, self._filled)
         with _refuse_changes():
-            tables = [self._store.table(entry) for entry in used if entry.table]
-            pairs = self._added_up(tables, left_out)
+            tables = [self._store.table(entry) for entry in entered.used if entry.table]
+            pairs = self._added_up(tables, entered.left_out)
         self._show_records(self._source.paths)
-        paths = [path for group in groups if not group.outside for path in group.paths]
-        # Of used files alone: the release of one day keeps its identity when files of others are
-        # added.
-        stated = self._versions.describe(self._versions.number(path) for path in paths)
         dated = self._request.rules.select.dates is not None
+        repeats = sum(entry.repeats for entry in entered.used)
         return CountResult(
-            replace(self._request, version=stated),
+            entered.request,
             self._query.checked if dated else self._query.undated,
-            PairCounts(
-                pairs,
-                left_out,
-                sum(entry.repeats for entry in used),
-            ),
+            PairCounts(pairs, entered.left_out, repeats),
         )
 
     @cached_property
@@ -166,23 +154,18 @@ class _CachedReading:
 
     # Entries, found or made.
 
-    def _entered(self, group: FileGroup) -> CacheEntry:
-        """Return the whole entry of a group: without one, its records are read."""
-        known = self._grouped.known(group)
-        # Of files outside of the dates only the counts are needed.
-        if known is not None and (group.outside or self._store.is_intact(known)):
-            return known
-        return self._filled(group)
+    def _filled(self, missing: Sequence[tuple[CacheEntry, Sequence[str]]]) -> list[CacheEntry]:
+        """Read the records of files and return their new entries."""
+        return [self._new_entry(template, paths) for template, paths in missing]
 
-    def _filled(self, group: FileGroup) -> CacheEntry:
-        """Read the records of a group and return its new entry."""
-        template = self._grouped.template(group)
+    def _new_entry(self, template: CacheEntry, paths: Sequence[str]) -> CacheEntry:
+        """Read the records of an entry's files and return it with counts and a table."""
         # Files are in the order of their names, which is mostly that of time.
-        place = self._source.paths.index(group.paths[0])
+        place = self._source.paths.index(paths[0])
         with part_of_work(READING, place, len(self._source.paths)):
-            counts = self._scanned(group.paths, self._query.checked if template.window else None)
+            counts = self._scanned(paths, self._query.checked if template.window else None)
         # After the scan: a file that is written meanwhile may have been read in half.
-        refuse_changed_while_read(self._stamps, {path: self._stamp(path) for path in group.paths})
+        refuse_changed_while_read(self._stamps, {path: self._stamp(path) for path in paths})
         entry = replace(template, reasons=counts.left_out, repeats=counts.repeats)
         n_kept = counts.left_out.get(0, 0)
         if n_kept * self._request.rules.scale.span_quanta >= LARGEST_SUM:

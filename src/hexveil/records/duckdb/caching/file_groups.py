@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hexveil.model.cells import DAY
 from hexveil.records.duckdb.validation import BOX, DATES
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hexveil.records.duckdb.caching.cache_query import CacheQuery
+    from hexveil.records.read_request import ReadRequest
+    from hexveil.records.sources.cache import CacheFolder
+    from hexveil.records.sources.versions import Versions
+
+    Fill = Callable[[Sequence[tuple[CacheEntry, Sequence[str]]]], list[CacheEntry]]
+    """Reads the files of entries without counts and tables, all or none for certain dates alone."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,14 @@ class FileGroup:
     paths: tuple[str, ...]
     inside: bool = True
     outside: bool = False
+
+
+class EnteredFiles(NamedTuple):
+    """Entries whose pairs are added up, counts by reason of all files, and the request as read."""
+
+    used: list[CacheEntry]
+    left_out: dict[int, int]
+    request: ReadRequest
 
 
 @dataclass(frozen=True)
@@ -108,7 +122,34 @@ class GroupedFiles:
         spans = tuple(self.spans[path] for path in paths) if self.query.timed else None
         return CacheEntry(self.query.hash, window, self.query.maker, files, spans, {}, 0)
 
-    def known(self, group: FileGroup) -> CacheEntry | None:
+    def entered(self, store: CacheFolder, versions: Versions, fill: Fill) -> EnteredFiles:
+        """Return a whole entry of each group: of those without one, the records are read."""
+        entries, groups = {}, self.groups()
+        for group in groups:
+            known = self._known(group)
+            # Of files outside of the dates only the counts are needed.
+            if known is not None and (group.outside or store.is_intact(known)):
+                entries[group] = known
+        missing = {group: self.template(group) for group in groups if group not in entries}
+        for dated in (False, True):
+            # What lies across an end of the dates is read by another query.
+            alike = [group for group, entry in missing.items() if bool(entry.window) == dated]
+            if alike:
+                filled = fill([(missing[group], group.paths) for group in alike])
+                entries |= dict(zip(alike, filled, strict=True))
+        left_out: dict[int, int] = {}
+        for group in groups:
+            for reason, n in _left_out(group, entries[group]).items():
+                left_out[reason] = left_out.get(reason, 0) + n
+        # Files outside of the dates give counts of rejects, and no pairs.
+        used = [group for group in groups if not group.outside]
+        # Of used files alone: the release of one day keeps its identity when files of others are
+        # added.
+        stated = versions.describe(versions.number(path) for group in used for path in group.paths)
+        request = replace(self.query.request, version=stated)
+        return EnteredFiles([entries[group] for group in used], left_out, request)
+
+    def _known(self, group: FileGroup) -> CacheEntry | None:
         """Return the cached entry of a group, whole or not; None without one."""
         template = self.template(group)
         for entry in self._by_files.get((template.query, template.files), ()):
@@ -124,15 +165,6 @@ class GroupedFiles:
         for entry in self.entries:
             found.setdefault((entry.query, entry.files), []).append(entry)
         return found
-
-
-def add_left_out(groups: Sequence[FileGroup], entries: Sequence[CacheEntry]) -> dict[int, int]:
-    """Return per reason how many records of all groups it covers."""
-    left_out: dict[int, int] = {}
-    for group, entry in zip(groups, entries, strict=True):
-        for reason, n in _left_out(group, entry).items():
-            left_out[reason] = left_out.get(reason, 0) + n
-    return left_out
 
 
 def _left_out(group: FileGroup, entry: CacheEntry) -> Mapping[int, int]:

@@ -7,11 +7,12 @@ of an unusable text tells a refusal which declaration may be missing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import (
     Instant,
+    JsonColumn,
     from_text,
     instant,
     json_of,
@@ -20,14 +21,8 @@ from hexveil.records.duckdb.expressions import (
     text,
     typed_column,
 )
-from hexveil.records.sources.record_format import EPOCH_UNITS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.records.duckdb.expressions import JsonDocument
-    from hexveil.records.sources.columns import ColumnRef
-    from hexveil.records.sources.record_format import RecordFormat
+from hexveil.records.sources.columns import ColumnRef
+from hexveil.records.sources.record_format import EPOCH_UNITS, RecordFormat
 
 DECIMAL_COMMA, TEXT_AFTER_NUMBER, DAY_FIRST, NO_DAY, MICROSECONDS, NANOSECONDS = 1, 2, 3, 4, 5, 6
 """Forms of texts that are unusable as they stand."""
@@ -41,7 +36,7 @@ _DAYS = r"\s*\d{1,2}[./-]\d{1,2}[./-]\d{4}\b.*"
 def declared_number(
     ref: ColumnRef,
     role: str,
-    document: JsonDocument | None,
+    document: JsonColumn | None,
     record_format: RecordFormat,
     suffix: str | None = None,
 ) -> str:
@@ -81,7 +76,7 @@ def declared_number(
     return f"TRY_CAST(trim({expression}) AS DOUBLE)"
 
 
-def _with_point(expression: str, ref: ColumnRef, document: JsonDocument | None) -> str:
+def _with_point(expression: str, ref: ColumnRef, document: JsonColumn | None) -> str:
     """Return a text with its decimal comma as a point; null where it has a point already."""
     # A point could separate thousands: 1.234 would be read as a thousandth of it.
     changed = f"CASE WHEN NOT contains({expression}, '.') THEN replace({expression}, ',', '.') END"
@@ -94,7 +89,7 @@ def _with_point(expression: str, ref: ColumnRef, document: JsonDocument | None) 
 
 
 def declared_instant(
-    ref: ColumnRef, naive: str | None, document: JsonDocument | None, record_format: RecordFormat
+    ref: ColumnRef, naive: str | None, document: JsonColumn | None, record_format: RecordFormat
 ) -> Instant:
     """Return the time in a field.
 
@@ -123,7 +118,7 @@ def declared_instant(
     return instant_of_text(text(ref, document), naive, record_format)
 
 
-def day_and_time(day: ColumnRef, clock: ColumnRef, document: JsonDocument | None) -> str:
+def day_and_time(day: ColumnRef, clock: ColumnRef, document: JsonColumn | None) -> str:
     """Return the text of a time that stands in two columns, a date and a time of day.
 
     Raises
@@ -140,9 +135,7 @@ def day_and_time(day: ColumnRef, clock: ColumnRef, document: JsonDocument | None
     )
 
 
-def _text_of(
-    ref: ColumnRef, document: JsonDocument | None, kinds: tuple[str, ...], what: str
-) -> str:
+def _text_of(ref: ColumnRef, document: JsonColumn | None, kinds: tuple[str, ...], what: str) -> str:
     if is_text(ref, document):
         return text(ref, document)
     if ref.kind.name not in kinds:
@@ -180,12 +173,12 @@ def _since_epoch(value: str, unit: str) -> Instant:
     return Instant(f"CASE WHEN {usable} THEN CAST(round({scaled}) AS BIGINT) END")
 
 
-def is_text(ref: ColumnRef, document: JsonDocument | None) -> bool:
+def is_text(ref: ColumnRef, document: JsonColumn | None) -> bool:
     """Return whether a field holds text, or JSON that may be text."""
     return json_of(ref, document) is not None or ref.kind.name in ("text", "json")
 
 
-def value_form(ref: ColumnRef, document: JsonDocument | None, value: str) -> str:
+def value_form(ref: ColumnRef, document: JsonColumn | None, value: str) -> str:
     """Return the form of a text without a usable value; 0 where no declaration makes it usable.
 
     Parameters
@@ -200,7 +193,7 @@ def value_form(ref: ColumnRef, document: JsonDocument | None, value: str) -> str
     return "0" if ref.point is not None else _form(ref, document, f"({value}) IS NULL", forms)
 
 
-def time_form(ref: ColumnRef, document: JsonDocument | None, time: Instant) -> str:
+def time_form(ref: ColumnRef, document: JsonColumn | None, time: Instant) -> str:
     """Return the form of a text without a usable time; 0 where no declaration makes it usable."""
     if is_text(ref, document):
         return text_form(text(ref, document), time)
@@ -228,7 +221,7 @@ def _finer(value: str) -> str:
 
 
 def _form(
-    ref: ColumnRef, document: JsonDocument | None, missing: str, forms: Mapping[str, int]
+    ref: ColumnRef, document: JsonColumn | None, missing: str, forms: Mapping[str, int]
 ) -> str:
     return _cases(text(ref, document), missing, forms) if is_text(ref, document) else "0"
 

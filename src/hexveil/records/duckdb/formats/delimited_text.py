@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from pyarrow import csv
 
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.formats.typed_fields import TypedFields
+from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.headers import FIRST_BYTES, FirstLine
 from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import unpacked_size
@@ -25,17 +26,9 @@ from hexveil.records.sources.text_lines import (
     decoded_text,
     is_simple,
     sort_lines,
-    split_line,
     whole_lines,
     without_header,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from hexveil.records.duckdb.session import Session
-
-    Columns = dict[str, pa.ChunkedArray]
 
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 22, 1 << 19
 _BLOCKS_IN_MEMORY = 128
@@ -96,28 +89,22 @@ class TextSource:
         return self.query(paths=paths)
 
     def query(
-        self,
-        columns: Sequence[str] | None = None,
-        typed: TypedFields | None = None,
-        paths: Collection[str] | None = None,
+        self, columns: Sequence[str] | None = None, paths: Collection[str] | None = None
     ) -> str:
         """Return the SELECT of records, by default of all files and the columns that are used."""
-        key = None if paths is None else frozenset(paths), tuple(columns or ()), typed
+        key = None if paths is None else frozenset(paths), tuple(columns or ())
         if key not in self._names:
             name = self._names[key] = f"delimited_text_{len(self._names)}"
-            self.session.register_stream(name, self.stream(paths, columns, typed))
+            self.session.register_stream(name, self.stream(paths, columns))
         return f"SELECT * FROM {self._names[key]}"
 
     def stream(
-        self,
-        paths: Collection[str] | None = None,
-        columns: Sequence[str] | None = None,
-        typed: TypedFields | None = None,
+        self, paths: Collection[str] | None = None, columns: Sequence[str] | None = None
     ) -> TextStream:
         """Return the records of some files as a stream; see `query`."""
         files = [file for file in self.files if paths is None or file.path in paths]
         names = self.columns if columns is None else columns
-        return TextStream(files, names, self.session.memory, typed, self._found)
+        return TextStream(files, names, self.session.memory, self._found)
 
     def skipped(self, paths: Collection[str] | None = None) -> int:
         """Return how many malformed lines the last scans of files found."""
@@ -149,7 +136,6 @@ class TextStream:
     columns : sequence of str
     memory : float
         Bytes; a small memory makes small blocks.
-    typed : TypedFields, optional
     found : LineCounts, optional
         Where malformed lines are counted.
 
@@ -166,14 +152,12 @@ class TextStream:
         files: Sequence[TextFile],
         columns: Sequence[str],
         memory: float,
-        typed: TypedFields | None = None,
         found: LineCounts | None = None,
     ) -> None:
-        self._files, self._columns, self._typed = files, columns, typed or TypedFields()
+        self._files, self._columns = files, columns
         self.found = LineCounts() if found is None else found
-        texts = [(name, pa.string()) for name in columns]
         # A row without any column is none.
-        self._schema = pa.schema([*(texts or [(_NOTHING, pa.string())]), *self._typed.fields()])
+        self._schema = pa.schema([(name, pa.string()) for name in columns or [_NOTHING]])
         size = int(memory / _BLOCKS_IN_MEMORY)
         self._block_size = min(max(size, _SMALLEST_BLOCK), _LARGEST_BLOCK)
         self.failure: InputError | None = None
@@ -234,48 +218,41 @@ class TextStream:
             max(declared.max_line, FIRST_BYTES),
             quoted_newlines=declared.quoted_newlines,
         )
-        parser = _BlockParser(file, self._columns, self._typed, self.found)
+        parser = _BlockParser(file, self._columns, self.found)
         for text, n_long in without_header(blocks, quoted_newlines=declared.quoted_newlines):
-            columns, n_bad = parser.read(text) if text else ({}, 0)
+            table, n_bad = parser.read(text) if text else (None, 0)
             n_malformed += n_long + n_bad
             n_read += len(text)
-            if columns:
-                for batch in self._conformed(columns).to_batches():
-                    yield min(n_read / size, 1.0), batch
+            for batch in [] if table is None else self._conformed(table).to_batches():
+                yield min(n_read / size, 1.0), batch
         self.found.malformed[file.path] = n_malformed
 
-    def _conformed(self, columns: Columns) -> pa.Table:
+    def _conformed(self, table: pa.Table) -> pa.Table:
         """Return all columns of the schema; those that are not there are null."""
-        n_rows = len(next(iter(columns.values())))
-        arrays = [
-            columns.get(schema_field.name, pa.nulls(n_rows, schema_field.type))
-            for schema_field in self._schema
-        ]
+        missing = pa.nulls(len(table), pa.string())
+        arrays = [table[n] if n in table.column_names else missing for n in self._schema.names]
         return pa.table(arrays, schema=self._schema)
 
 
 class _BlockParser:
     """PRIVATE. From blocks of lines of a file to columns."""
 
-    def __init__(
-        self, file: TextFile, names: Sequence[str], typed: TypedFields, found: LineCounts
-    ) -> None:
-        self._mark, self._format, self._typed = file.header.mark, file.format, typed
-        self._found = found
+    def __init__(self, file: TextFile, names: Sequence[str], found: LineCounts) -> None:
+        self._mark, self._format, self._found = file.header.mark, file.format, found
         self._n_fields = len(file.header.fields)
         fields = file.header.fields
         # A file without any of the columns still has records.
         places = {name: fields.index(name) for name in names if name in fields}
         self._places = places or {_NOTHING: 0}
 
-    def read(self, text: bytes) -> tuple[Columns, int]:
+    def read(self, text: bytes) -> tuple[pa.Table, int]:
         """Return the columns of whole lines, and how many of these are malformed."""
         if is_simple(text, self._mark, self._format):
             # Mostly all lines are as they should be, and nothing has to be looked for.
             with contextlib.suppress(pa.ArrowInvalid):
-                return self._of_simple(text), 0
+                return self._parsed(text, pa.string()), 0
         lines = sort_lines(text, self._mark, self._n_fields, self._format)
-        table = self._parsed(lines.text, {}, pa.binary())
+        table = self._parsed(lines.text, pa.binary())
         if lines.rows:
             columns = zip(*lines.rows, strict=True)
             arrays = [
@@ -286,42 +263,13 @@ class _BlockParser:
         texts, n_bad = _of_utf8(table)
         self._found.undecoded |= n_bad > 0
         self._found.unbalanced |= lines.unbalanced
-        typed = self._in_types(texts, self._first_fields(lines.text))
-        return typed if texts.num_rows else {}, lines.malformed + n_bad
+        return texts, lines.malformed + n_bad
 
-    def _of_simple(self, text: bytes) -> Columns:
-        first_fields = self._first_fields(text)
-        kinds = {name: self._typed.wanted(name, first_fields[name]) for name in self._places}
-        typed_names = {name: kind for name, kind in kinds.items() if kind is not None}
-        with contextlib.suppress(pa.ArrowInvalid):
-            columns = self._in_types(self._parsed(text, typed_names), first_fields)
-            if not columns.keys() & typed_names.keys():
-                return columns
-        # Some field is none of its type: text, where it still can be of its column's type.
-        return self._in_types(self._parsed(text, {}), first_fields)
-
-    def _first_fields(self, text: bytes) -> Mapping[str, bytes]:
-        """Return the fields of the first line by column."""
-        end = text.find(b"\n")
-        fields = split_line(text[:end], self._mark, self._n_fields)
-        return {n: b"" if fields is None else fields[i] for n, i in self._places.items()}
-
-    def _in_types(self, table: pa.Table, first_fields: Mapping[str, bytes]) -> Columns:
-        """Return columns, those with a declared type where all of their fields have it."""
-        columns: Columns = {}
-        for name in table.column_names:
-            typed = self._typed.typed(name, table[name], first_fields[name])
-            columns |= typed or {name: table[name]}
-        return columns
-
-    def _parsed(
-        self, text: bytes, kinds: Mapping[str, pa.DataType], other: pa.DataType | None = None
-    ) -> pa.Table:
-        """Return the fields of lines as columns of types, by default of text in UTF-8."""
+    def _parsed(self, text: bytes, kind: pa.DataType) -> pa.Table:
+        """Return the fields of lines as columns of a type: bytes, or text in UTF-8."""
         names = [f"{i}" for i in range(self._n_fields)]
-        types = {name: kinds.get(name, other or pa.string()) for name in self._places}
         if not text:
-            return pa.schema(types.items()).empty_table()
+            return pa.schema([(name, kind) for name in self._places]).empty_table()
         table = csv.read_csv(
             pa.BufferReader(text),
             csv.ReadOptions(
@@ -336,7 +284,7 @@ class _BlockParser:
             ),
             csv.ConvertOptions(
                 check_utf8=not text.isascii(),
-                column_types={names[place]: types[n] for n, place in self._places.items()},
+                column_types={names[place]: kind for place in self._places.values()},
                 include_columns=[names[place] for place in self._places.values()],
                 null_values=[""],
                 strings_can_be_null=True,
@@ -346,7 +294,7 @@ class _BlockParser:
 
 
 def _of_utf8(table: pa.Table) -> tuple[pa.Table, int]:
-    """Return the rows of which every field is UTF-8, as text, and how many are not."""
+    """Return the rows of UTF-8 in every field, as text, and the number of the others."""
     invalid = np.zeros(table.num_rows, dtype=np.bool_)
     for column in table.columns:
         with contextlib.suppress(pa.ArrowInvalid):

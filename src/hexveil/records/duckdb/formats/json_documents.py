@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.records.duckdb.expressions import file_list
-from hexveil.records.duckdb.formats.nested_records import DOCUMENT, unnest_records
+from hexveil.records.duckdb.expressions import file_list, literal
+from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import ColumnType, Schema
 from hexveil.records.sources.source_files import (
     check_compressed,
@@ -25,10 +26,46 @@ from hexveil.records.sources.source_files import (
     unpacked_size,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+DOCUMENT = "document"
+"""The one column of a relation of JSON documents."""
 
-    from hexveil.records.duckdb.session import Session
+
+def unnest_records(documents: str, steps: Sequence[str]) -> str:
+    """Return the query of the records inside documents.
+
+    Each key leads to a list of objects, or to one object. Fields beside it become fields of each
+    record, unless the record has them itself. A document without the key stays one row, a null,
+    so that it is counted as unparsable.
+
+    Parameters
+    ----------
+    documents : str
+        Query of whole documents, in the column `DOCUMENT`.
+    steps : sequence of str
+        Keys from a document to its records.
+    """
+    for key in steps:
+        documents = _follow(documents, key)
+    return documents
+
+
+def _follow(documents: str, key: str) -> str:
+    path = "$." + json.dumps(key, ensure_ascii=False)
+    # RFC 7396: a null in a patch removes the key. The list leaves its document before the elements
+    # are laid out, for else each of them would carry all others.
+    parent = f"json_merge_patch({DOCUMENT}, {literal(json.dumps({key: None}, ensure_ascii=False))})"
+    elements = (
+        f"CASE json_type({DOCUMENT}, {literal(path)}) "
+        f"WHEN 'ARRAY' THEN json_extract({DOCUMENT}, {literal(path + '[*]')}) "
+        f"WHEN 'OBJECT' THEN [json_extract({DOCUMENT}, {literal(path)})] "
+        "ELSE [CAST(NULL AS JSON)] END"
+    )
+    return (
+        f"SELECT CASE WHEN json_type(element) = 'OBJECT' "
+        f"THEN json_merge_patch(parent, element) END AS {DOCUMENT} "
+        f"FROM (SELECT {parent} AS parent, unnest({elements}) AS element FROM ({documents}))"
+    )
+
 
 VIEW = "json_documents"
 """The view of all documents of a source."""

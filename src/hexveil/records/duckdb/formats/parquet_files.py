@@ -5,29 +5,22 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import file_list, identifier, select_without
-from hexveil.records.duckdb.formats.column_types import check_names, typed_schema
-from hexveil.records.duckdb.relation import Relation
-from hexveil.records.sources.common_columns import uncommon_columns
+from hexveil.records.duckdb.relation import Relation, check_names, typed_schema, uncommon_columns
+from hexveil.records.duckdb.session import Session
+from hexveil.records.sources.columns import Schema
 from hexveil.records.sources.memory_tables import calendar, readable_table
-from hexveil.records.sources.source_files import safe_path
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.sources.columns import Schema
-    from hexveil.records.sources.record_format import RecordFormat
-    from hexveil.records.sources.source_files import Files
+from hexveil.records.sources.record_format import RecordFormat
+from hexveil.records.sources.source_files import Files, safe_path
 
 _TIMES = {
     ("Timestamp", "milliseconds"): pa.timestamp("ms"),
@@ -222,7 +215,7 @@ def _is_near(column: pq.ColumnChunkMetaData, ends: tuple[int, int]) -> bool:
 
 
 def _copy_near(path: str, copy: Path) -> None:
-    """Write a copy of a file, the times of which fit microseconds or are null."""
+    """Write a copy of a file with times that fit microseconds or are null."""
     with pq.ParquetFile(path) as file:
         empty = readable_table(file.schema_arrow.empty_table())
         with pq.ParquetWriter(copy, empty.schema) as writer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.records.duckdb.expressions import (
@@ -14,13 +13,11 @@ from hexveil.records.duckdb.expressions import (
     text,
 )
 from hexveil.records.duckdb.formats.declared_texts import CLOCK, day_and_time
-from hexveil.records.duckdb.formats.nested_records import DOCUMENT
+from hexveil.records.duckdb.formats.json_documents import DOCUMENT
+from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.session import Session
 from hexveil.records.sources import vocabulary
 from hexveil.records.sources.columns import all_names, find_column
-
-if TYPE_CHECKING:
-    from hexveil.records.duckdb.relation import Relation
-    from hexveil.records.duckdb.session import Session
 
 _LOOKED_AT = 1000
 _DAYS = (

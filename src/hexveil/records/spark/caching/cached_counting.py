@@ -1,15 +1,14 @@
 """PRIVATE. Counts of many files from a cache, by Spark: only files that are new are read.
 
 Rules and entries are those of the DuckDB engine (`hexveil.records.duckdb.caching`): which files are
-cached as one, which entry holds, what is refused. Tasks compare digests of tables, and Spark adds
-the tables up; the driver has heads of entries, never a pair. Where the columns of local files mean
-the same to both engines, an entry that one of them wrote is read by the other. Packs are DuckDB's.
+cached as one, which entry holds, what is refused. Spark adds the tables up; the driver compares
+their digests and has heads of entries, never a pair. Where the columns of local files mean
+the same to both engines, an entry that one of them wrote is read by the other.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,24 +20,22 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from hexveil.base.errors import StorageError
 from hexveil.records.duckdb.caching.cache_query import VIEW, CacheQuery
 from hexveil.records.duckdb.caching.cached_reading import has_mixed_columns
-from hexveil.records.duckdb.caching.file_groups import GroupedFiles, add_left_out
+from hexveil.records.duckdb.caching.file_groups import GroupedFiles
 from hexveil.records.sources.cache import CACHE_CHANGED, CacheFolder, refuse_changed_sizes
 from hexveil.records.sources.source_files import Files, Remote
 from hexveil.records.spark import tasks
-from hexveil.records.spark.caching import entry_tasks
 from hexveil.records.spark.caching.entry_filling import EntryFiller
 from hexveil.records.spark.caching.file_rows import list_files
 from hexveil.records.spark.counting import RecordTally, add_up_groups, tally_keys, tally_schema
-from hexveil.records.spark.frames import collect, ddl_type, from_arrow, map_batches
+from hexveil.records.spark.frames import ddl_type, from_arrow
 from hexveil.records.spark.parquet import local_address
 from hexveil.records.spark.source_rows import open_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from hexveil.records.duckdb.caching.file_groups import FileGroup
     from hexveil.records.duckdb.session import Session
     from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.cache import Cache, CacheEntry
@@ -118,17 +115,11 @@ class _CachedCounting:
 
     def counted(self) -> RecordTally:
         """Return the counts and sums of all records."""
-        groups = self._grouped.groups()
-        entries = self._entered(groups)
-        used = [e for g, e in zip(groups, entries, strict=True) if not g.outside]
-        left_out = add_left_out(groups, entries)
-        paths = [path for group in groups if not group.outside for path in group.paths]
-        versions = self._cache.versions
-        # Of used files alone, as the other engine states them.
-        stated = versions.describe(versions.number(path) for path in paths)
-        request = replace(self._query.request, version=stated)
-        frame = self._added_up(used, left_out)
-        return RecordTally(self._records, self._query.grouping, frame, request, left_out)
+        fill = partial(self._filler.fill, mixed=self._grouped.mixed)
+        found = self._grouped.entered(self._store, self._cache.versions, fill)
+        frame = self._added_up(found.used, found.left_out)
+        keys = self._query.grouping
+        return RecordTally(self._records, keys, frame, found.request, found.left_out)
 
     @cached_property
     def _grouped(self) -> GroupedFiles:
@@ -137,41 +128,6 @@ class _CachedCounting:
             relation = self._records.files
             mixed = has_mixed_columns(self._query.session, self._source, relation, files.stamps)
         return GroupedFiles(self._query, files.stamps, self._entries, self._filler.measure, mixed)
-
-    def _entered(self, groups: Sequence[FileGroup]) -> list[CacheEntry]:
-        """Return a whole entry of each group: of those without one, the records are read."""
-        known = {group: self._grouped.known(group) for group in groups}
-        # Of files outside of the dates only the counts are needed.
-        needed = (entry for g, entry in known.items() if entry is not None and not g.outside)
-        digests = self._digests(needed)
-        entries = {
-            group: entry
-            for group, entry in known.items()
-            if entry is not None and (group.outside or digests.get(entry.table) == entry.digest)
-        }
-        templates = {
-            group: self._grouped.template(group) for group in groups if group not in entries
-        }
-        for dated in (False, True):
-            # What lies across an end of the dates is read by another query.
-            alike = [group for group, entry in templates.items() if bool(entry.window) == dated]
-            if alike:
-                filled = self._filler.fill(
-                    [(templates[group], group.paths) for group in alike], mixed=self._grouped.mixed
-                )
-                entries |= dict(zip(alike, filled, strict=True))
-        return [entries[group] for group in groups]
-
-    def _digests(self, entries: Iterable[CacheEntry]) -> dict[str, str | None]:
-        """Return the digests of the tables of entries as they are now, found by tasks."""
-        names = [entry.table for entry in entries if entry.table]
-        digests: dict[str, str | None] = {"": ""}
-        if names:
-            rows = from_arrow(self._spark, pa.table({"name": names}))
-            work = entry_tasks.digest_task(str(self._cache.folder.absolute()))
-            table = collect(map_batches(rows, work, entry_tasks.DIGESTS))
-            digests |= zip(table["name"].to_pylist(), table["digest"].to_pylist(), strict=True)
-        return digests
 
     def _added_up(self, used: Sequence[CacheEntry], left_out: Mapping[int, int]) -> DataFrame:
         """Return counts and sums by reason, cell and unit, as of records that were read at once."""

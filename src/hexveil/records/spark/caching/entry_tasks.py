@@ -1,4 +1,4 @@
-"""Spark tasks on files that are cached: work apart for each entry, tables of entries, digests.
+"""Spark tasks on files that are cached: work apart for each entry, tables of entries.
 
 A task that is tried again, or done twice, writes a file of another name: the driver keeps the file
 that the answer names, and what else is in the folder goes with it.
@@ -47,7 +47,6 @@ WRITTEN = pa.schema(
     ]
 )
 """Name and SHA-256 of the table of an entry; or a failure."""
-DIGESTS = pa.schema([("name", pa.string()), ("digest", pa.string())])
 NOT_SHARED = (
     "cache: Spark's executors do not see the folder, or may not write there; name a folder that "
     "they share with this machine."
@@ -140,18 +139,3 @@ def _gathered(batches: Batches, schema: pa.Schema) -> Iterator[pa.Table]:
             waiting = []
     if waiting:
         yield pa.Table.from_batches(waiting)
-
-
-def digest_task(folder: str) -> Work:
-    """Return the work of a task that digests files of a folder, given their names.
-
-    A file that is missing, or that others may read, has no digest.
-    """
-
-    def digested(batches: Batches) -> Batches:
-        for batch in batches:
-            names = batch["name"].to_pylist()
-            digests = pa.array([digest_of(Path(folder) / name) for name in names], pa.string())
-            yield pa.RecordBatch.from_arrays([batch["name"], digests], schema=DIGESTS)
-
-    return partial(tasks.catch_errors, digested, DIGESTS)

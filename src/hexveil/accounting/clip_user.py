@@ -32,13 +32,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hexveil.accounting.suppression.heavy_users import SuppressionCounts, SuppressionSource
-from hexveil.accounting.suppression.suppression_stages import (
-    TIE,
-    CellError,
-    SuppressionRun,
-    SuppressionStage,
-)
+from hexveil.accounting.heavy_users import SuppressionCounts, SuppressionSource
+from hexveil.accounting.suppression_stages import TIE, CellError, SuppressionRun, SuppressionStage
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hexveil.accounting.heavy_users import SuppressionCounts
 from hexveil.accounting.sensitivity import variance_share
-from hexveil.accounting.suppression.heavy_users import SuppressionCounts
 from hexveil.base.arrays import Floats, Ints
 
 Candidate = tuple[int, int, int]  # cell, count, pair

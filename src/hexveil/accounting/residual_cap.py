@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hexveil.accounting.suppression.suppression_stages import TIE, CellError
+from hexveil.accounting.suppression_stages import TIE, CellError
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction

@@ -1,1 +1,0 @@
-"""CLIP-USER: suppression of heavy users, and caps after it."""

@@ -1,1 +1,0 @@
-"""Pairs that memory does not hold: kept in blocks on disk."""

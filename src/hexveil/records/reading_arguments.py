@@ -1,0 +1,278 @@
+"""From the arguments of `read`, each stated once, to checked requests and declared facts.
+
+No file is opened. Under `protect="presence"` no refusal may depend on a record: shares of unusable
+rows, records per user and users per cell limit nothing, and the bounds limit numbers that could
+overflow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Literal, TypedDict, get_args
+
+from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
+from hexveil.base.rational import Number, decimal_text
+from hexveil.base.scratch import place
+from hexveil.model.cells import Cells, Labels
+from hexveil.model.declared_grid import DeclaredFacts, DeclaredGrid
+from hexveil.model.public_metadata import Unit, ValueLattice
+from hexveil.model.statistic_terms import Term, distribution_terms
+from hexveil.records.read_request import SUMS_USER, ReadRequest, RecordColumns, Repeats, Rules
+from hexveil.records.select import Select
+from hexveil.records.sources.record_format import RecordFormat
+from hexveil.records.sources.source_files import Files
+from hexveil.records.sources.versions import Version
+from hexveil.records.unambiguous_names import quoted
+
+Protect = Literal["values", "presence"]
+"""Privacy models."""
+
+
+class ReadOptions(TypedDict, total=False):
+    """Arguments of `hexveil.records.read` that may be left out, for type checkers."""
+
+    lat: str | None
+    lon: str | None
+    location: str | None
+    time: str | Sequence[str] | None
+    privacy_unit: Unit
+    quantum: Number | Mapping[str, Number]
+    select: Select
+    repeats: Repeats
+    value_unit: str | Mapping[str, str] | None
+    max_bad_rows: float
+    max_repeats: float
+    accept_single_records: bool
+    memory: str
+    engine: object
+    version: Version | None
+    timezone: str | None
+    cache: str | os.PathLike[str] | None
+    scratch: str | os.PathLike[str] | None
+    format: RecordFormat
+    statistics: Sequence[str] | str
+    id_space: str | None
+
+
+def check_protect(protect: str, cells: Cells | Labels) -> bool:
+    """Return whether presence is private; refuse unknown words, and areas where it is not.
+
+    Raises
+    ------
+    InputError
+        If the word is unknown, or cells declare an area or values without private presence.
+    """
+    if protect not in get_args(Protect):
+        raise InputError(f'protect must be "values" or "presence", got {protect!r}.')
+    if protect == "presence":
+        return True
+    is_declared = (isinstance(cells, Cells) and cells.area is not None) or (
+        isinstance(cells, Labels) and cells.values is not None
+    )
+    if is_declared:
+        raise InputError(
+            'area and values declare the cells of private presence: use them with protect = "'
+            'presence" (in [privacy], or --protect), or select records by box.'
+        )
+    return False
+
+
+def terms_of(statistics: Sequence[str] | str, *, is_private: bool) -> tuple[Term, ...]:
+    """Return the statistics for which records are counted by bin.
+
+    Raises
+    ------
+    InputError
+        If a statistic is none, or none of private presence.
+    """
+    names = items_of(statistics)
+    if not is_private:
+        return distribution_terms(statistics)
+    if unknown := {"variance", "sd"} & set(names):
+        raise InputError(
+            "statistics: under private presence a release has averages, quantiles, shares, "
+            f"histograms or numbers of units, not {min(unknown)!r}."
+        )
+    # Numbers of units need no values.
+    return distribution_terms([name for name in names if name != "users"])
+
+
+def requests_of(**arguments: Any) -> tuple[ReadRequest, ...]:  # noqa: ANN401  see `read`
+    """Return the checked request of each value column, in the order in which they are named.
+
+    Parameters
+    ----------
+    arguments : keyword arguments
+        As for `hexveil.records.read`; what is left out has its default.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used.
+    """
+    is_private = check_protect(arguments.get("protect", "values"), arguments["cells"])
+    arguments["terms"] = terms_of(arguments.pop("statistics", ()), is_private=is_private)
+    version, scratch = arguments.get("version"), arguments.get("scratch")
+    # Quoted, so that no version can be spelled like the placeholder of a missing one.
+    by_file = isinstance(version, Mapping)
+    arguments["version"] = None if by_file or not version else quoted(str(version))
+    # Resolved now: the working folder may be another one when a capacity table counts again.
+    arguments["scratch"] = None if scratch is None else str(place(scratch))
+    arguments.pop("cache", None)
+    stated = {"quantum": "0.001", "value_unit": None}
+    stated |= {n: arguments[n] for n in ("bounds", "quantum", "value_unit") if n in arguments}
+    return tuple(_request(arguments | column) for column in _by_column(arguments["value"], stated))
+
+
+def _request(arguments: dict[str, Any]) -> ReadRequest:
+    """Return the request of one value column."""
+    columns = RecordColumns(**_fields_of(RecordColumns, arguments))
+    scale = ValueLattice.of(arguments["bounds"], arguments["quantum"])
+    rules = Rules(**_fields_of(Rules, arguments | {"scale": scale}))
+    arguments |= {"columns": columns, "rules": rules, "value_unit": arguments["value_unit"] or ""}
+    return ReadRequest(**_fields_of(ReadRequest, arguments))
+
+
+def _fields_of(kind: type, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that are fields of a class."""
+    names = (field.name for field in fields(kind))
+    return {name: arguments[name] for name in names if name in arguments}
+
+
+def _by_column(value: object, stated: Mapping[str, object]) -> Iterator[dict[str, Any]]:
+    """Yield the facts of each value column: one for all columns, or one for each.
+
+    Raises
+    ------
+    InputError
+        If a column is named twice, or missing in a mapping.
+    """
+    # Whatever they are, `RecordColumns` judges them.
+    names = items_of(value) or [value]
+    if len(set(map(str, names))) < len(names):
+        raise InputError(f"value names a column twice; name each once, got {names!r}.")
+    for field, declared in stated.items():
+        if not isinstance(declared, Mapping):
+            continue
+        missing = [name for name in names if name not in declared]
+        # Columns that are not read now may be named: one run file serves all, also one by one.
+        unread = [name for name in declared if name not in names]
+        if missing and (field != "value_unit" or unread):
+            beside = f" (it names {', '.join(map(repr, unread))})" if unread else ""
+            raise InputError(
+                f"{field} leaves out the value column {missing[0]!r}{beside}; state it too."
+            )
+    for name in names:
+        own_facts = {key: v.get(name) if isinstance(v, Mapping) else v for key, v in stated.items()}
+        yield {"value": name, **own_facts}
+
+
+FIXED_COLUMNS = ("parquet", "csv")
+"""Kinds of files whose columns are known whatever records they hold."""
+MAX_SPAN_QUANTA = 2**24
+"""Widest bounds in quanta: sums of 2^38 records fit 64 bits, so that none can overflow."""
+
+
+def declare_facts(request: ReadRequest) -> DeclaredFacts:
+    """Return the declared facts of a reading; nothing is read.
+
+    Raises
+    ------
+    InputError
+        If the request lacks a declaration, or has a choice of cells by their records.
+    """
+    if request.format.quoted_newlines:
+        raise InputError(
+            'quoted_newlines is not for protect = "presence": an unbalanced quote in the record of '
+            "one unit could take records of others along; remove quoted_newlines (from [format])."
+        )
+    facts = facts_of(request.rules, request.columns.value, request.value_unit, _identity(request))
+    return replace(facts, id_space=request.id_space)
+
+
+def facts_of(
+    rules: Rules, value: str, value_unit: str, identity: Mapping[str, str]
+) -> DeclaredFacts:
+    """Return declared facts from rules that were checked, whatever is read by them."""
+    _refuse_choices_by_records(rules.select)
+    _refuse_limits(rules)
+    if rules.scale.span_quanta > MAX_SPAN_QUANTA:
+        raise InputError(
+            f"quantum {decimal_text(rules.scale.quantum)} is too fine for these bounds under "
+            f"private presence: at most {MAX_SPAN_QUANTA:,} steps lie between them; use a coarser "
+            "quantum."
+        )
+    if rules.privacy_unit != "user" and rules.select.dates is None:
+        raise InputError(
+            f"dates (in [select], or --set select.dates) are needed with the privacy unit "
+            f"{rules.privacy_unit!r} under private presence: the ledger books each declared day."
+        )
+    grid = DeclaredGrid.of(rules.cells, rules.select.dates, rules.select.hours)
+    return DeclaredFacts(
+        grid=grid,
+        lattice=rules.scale,
+        privacy_unit=rules.privacy_unit,
+        value=value,
+        value_unit=value_unit,
+        days=rules.select.days,
+        identity=identity,
+        bins=rules.bins,
+        id_space=rules.id_space or SUMS_USER,
+    )
+
+
+def _refuse_choices_by_records(select: Select) -> None:
+    """Refuse a choice of cells by their users or records, which are private."""
+    # 10 is the default of the other model, which nobody wrote here.
+    if select.top is not None or select.min_users not in (1, Select.min_users):
+        raise InputError(
+            'min_users and top choose cells by their records, which are private with protect "'
+            'presence"; leave them out: cells with too little weight are closed by noisy numbers.'
+        )
+
+
+def _refuse_limits(rules: Rules) -> None:
+    """Refuse limits that no reading with private presence has."""
+    for name, is_given in (
+        ("max_bad_rows", rules.max_bad_rows != Rules.max_bad_rows),
+        ("max_repeats", rules.max_repeats != Rules.max_repeats),
+        ("accept_single_records", rules.accept_single_records),
+    ):
+        if is_given:
+            raise InputError(
+                f'{name} has no meaning with protect "presence", which refuses no records: whether '
+                "it did would tell who is in them; leave it out."
+            )
+
+
+def refuse_versions_by_file(version: object) -> None:
+    """Refuse versions by file: which files count would follow from their records.
+
+    Raises
+    ------
+    InputError
+        If the version is a mapping.
+    """
+    if isinstance(version, Mapping):
+        raise InputError(
+            'version must be one text for all files with protect "presence": which of several '
+            "versions a release is made of would follow from the records."
+        )
+
+
+def refuse_documents(source: object, rows: str = "records") -> None:
+    """Refuse files with columns that depend on their records."""
+    if isinstance(source, Files) and source.kind not in FIXED_COLUMNS:
+        raise InputError(
+            f'protect "presence" reads {rows} from Parquet, CSV and tables, whose columns do not '
+            "depend on their rows; convert the documents before."
+        )
+
+
+def _identity(request: ReadRequest) -> dict[str, str]:
+    """Return the declared reading as text; no count, and nothing found in the records."""
+    chosen = request.rules.select.describe().partition("; min_users")[0]
+    return request.identity("") | {"select": chosen}

@@ -1,1 +1,0 @@
-"""Pages of averages and comparisons of published numbers."""

@@ -1,0 +1,330 @@
+"""The page of a roll-up or a comparison: that of a release, with its own sentences.
+
+Changes that were told run from blue to orange in six classes about 0. Those that cannot be told are
+left blank and hatched, so that a map cannot show a change that its numbers do not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hexveil.model.cells import slot_seconds
+from hexveil.report.derived_text import TEXTS, template_values
+from hexveil.report.interval_chart import MAX_CELLS, draw_bars
+from hexveil.report.manifest_view import ManifestView, with_unit
+from hexveil.report.page import frame_values, page_labels
+from hexveil.report.palette import palette
+from hexveil.report.payload import (
+    GRADES,
+    code_texts,
+    column_texts,
+    draw_map,
+    extra_column,
+    opening_slot,
+    round_ends,
+    round_numbers,
+    slot_text,
+)
+from hexveil.report.templates import render_sentence, render_template
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from hexveil.base.arrays import Floats
+    from hexveil.report.interval_chart import Chart
+
+    Json = dict[str, Any]
+
+_OF_CHANGES = ("quality", "lowest", "highest", "not_published")
+"""Labels that have other words on the page of a comparison."""
+_VERDICTS, _GRADES = ("higher", "lower", "cannot be told"), ("good", "caution", "noise")
+_SURE = ("good", "caution", "higher", "lower")
+_SIDES = ("before", "after")
+_COUNTS = {"records": "averaged_cells", "weight": "averaged_open_cells", "": "added_cells"}
+"""Lines on the card of a roll-up, by what its cells are weighted by: records, under private
+presence weights, and nothing of numbers of units."""
+
+
+@dataclass(frozen=True)
+class DerivedView(ManifestView):
+    """Public facts of a roll-up or a comparison, as its statement states them.
+
+    Attributes
+    ----------
+    title : str
+        What is shown.
+    """
+
+    title: str = ""
+
+    @classmethod
+    def of(cls, statement: Mapping[str, Any], title: str) -> DerivedView:
+        """Build from a statement."""
+        sources = [statement[side] for side in (*_SIDES, "source") if side in statement]
+        view = cls.from_manifest(
+            {"guarantee": {"privacy_unit": "", "promise": ""}, "plan": {}, **statement}
+        )
+        names = dict.fromkeys(source["dataset"] for source in sources)
+        return replace(view, title=title, shown=statement["statistic"], name=" \u2192 ".join(names))
+
+    @property
+    def heading(self) -> str:
+        """What is shown."""
+        return self.title
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it is a comparison."""
+        return bool(self.manifest["kind"] == "comparison")
+
+    @property
+    def is_count(self) -> bool:
+        """Whether numbers are those of units, which have no range."""
+        return self.statistic == "users"
+
+    def amount(self, number: float) -> str:
+        """Return a number with the digits shown and its unit; changes have a sign."""
+        if not self.is_change:
+            return super().amount(number)
+        text = f"{number:{'+' if number else ''},.{self.decimals}f}".replace("-", "\u2212")
+        return with_unit(text, self.unit_text)
+
+    def interval(self, low: float, high: float) -> tuple[str, str]:
+        """Return the ends of an interval rounded outwards."""
+        scale = 10.0**self.decimals
+        ends = math.floor(low * scale + 1e-6) / scale, math.ceil(high * scale - 1e-6) / scale
+        return self.amount(ends[0]), self.amount(ends[1])
+
+    def numbers(self, table: pa.Table) -> tuple[Floats, Floats, Floats]:
+        """Return the number of each cell, and its interval."""
+        name = "change" if self.is_change else self.statistic
+        number, low, high = (_floats(table, f"{name}{end}") for end in ("", "_low", "_high"))
+        return number, low, high
+
+    def grades(self, table: pa.Table) -> list[str]:
+        """Return the verdicts of a comparison, else the grades of intervals.
+
+        They are those of releases within public bounds; of numbers of units, which have no range,
+        relative to the number.
+        """
+        if self.is_change:
+            return [str(verdict) for verdict in table["verdict"].to_pylist()]
+        number, low, high = self.numbers(table)
+        half = np.maximum(number - low, high - number)
+        limits = (number / 4, number) if self.is_count else (self.range / 10, self.range / 4)
+        grades = np.select([half <= limit for limit in limits], ["good", "caution"], "noise")
+        return [str(grade) for grade in grades]
+
+
+def render_derived(
+    table: pa.Table,
+    statement: Mapping[str, Any],
+    *,
+    context: Json | None = None,
+    files: Sequence[str] = (),
+) -> str:
+    """Return the page as the text of one HTML file.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of a roll-up or a comparison.
+    statement : mapping
+        Its statement.
+    context : dict, optional
+        Public lines and names for the map, as `read_context` returns them.
+    files : sequence of str
+        Names of files beside the page, which it offers.
+    """
+    texts = template_values(table, statement)
+    view = DerivedView.of(statement, texts["heading"])
+    data, grades = _payload(table, view, context), view.grades(table)
+    number, low, high = view.numbers(table)
+    half_width = float(np.median(np.maximum(number - low, high - number)))
+    values = texts | {
+        "view": view,
+        "words": "derived",
+        "estimator": "raw",
+        "one_number": [],
+        "hexagons": len(data["names"]),
+        "released_cells": 0 if view.is_change else int(np.sum(table["cells"].to_numpy())),
+        "median_bound": view.interval(0.0, half_width)[1].lstrip("+"),
+        "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
+        "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
+        "qualities": [
+            {"name": name, "cells": grades.count(name)}
+            for name in (_VERDICTS if view.is_change else _GRADES)
+        ],
+        "basis": statement["basis"],
+        "of_map": "model" in statement,
+        "procedure": statement.get("procedure", ""),
+        "rate": f"{100 * statement.get('false_discovery_rate', 0.0):.3g}%",
+        # A fact that a statement leaves out is empty text.
+        **{section: defaultdict(str, statement[section]) for section in ("bounds", "grid")},
+    }
+    chart = None if data["map"] else _chart(table, data, view)
+    values |= frame_values(texts["origin"], statement, data, chart, context, None, files)
+    return render_template("report.html", values)
+
+
+def _payload(table: pa.Table, view: DerivedView, context: Json | None) -> Json:
+    """Return everything that the page's scripts need."""
+    value, low, high = view.numbers(table)
+    places, place = code_texts(column_texts(table, "hexagon"))
+    starts, slots, slot = derived_slots(table, view.manifest["grid"].get("timeslot"))
+    labels = _labels(table, view)
+    extras, lines = _extras(table, view)
+    grades, decimals = view.grades(table), view.decimals
+    is_sure = np.isin(grades, _SURE)
+    ends = round_ends(value[is_sure if is_sure.any() else np.ones_like(is_sure)])
+    if view.is_change:
+        # 0 is the middle of the scale, and a release that changed nowhere still has one.
+        largest = max(abs(ends[0]), abs(ends[1]), 10.0**-decimals)
+        ends = -largest, largest
+    drawn = draw_map(places, context, geography=True)
+    return {
+        "columns": {
+            **{f"label:{name}": texts for name, texts in labels.items()},
+            "value": round_numbers(value, decimals, np.rint),
+            "bound": round_numbers(np.maximum(value - low, high - value), decimals, np.ceil),
+            "low": round_numbers(low, decimals, np.floor),
+            "high": round_numbers(high, decimals, np.ceil),
+            "quality": [GRADES.index(grade) for grade in grades],
+            **{extra["key"]: _rounded(table, extra) for extra in extras},
+        },
+        "extras": extras,
+        "lines": lines,
+        "hexagon": place,
+        "slot": slot,
+        "slots": slots,
+        "slot_starts": starts,
+        # Slots in which most can be told come first, as those with most good cells do.
+        "start": opening_slot(slot, [0 if sure else 3 for sure in is_sure]),
+        "map": drawn,
+        "names": places,
+        "labels": list(labels),
+        "unit": "",
+        "value": {
+            "name": "Change" if view.is_change else view.noun.capitalize(),
+            "unit": view.unit_text,
+            "decimals": decimals,
+            "signed": view.is_change,
+        },
+        "colour": {"low": ends[0], "high": ends[1]},
+        "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
+        "text": _words(view),
+    }
+
+
+def _words(view: DerivedView) -> dict[str, str]:
+    """Return the words of the page's scripts."""
+    labels = page_labels()
+    labels["bound"] = labels.pop("interval_half_width")
+    if view.is_change:
+        labels |= {name: labels.pop(f"change_{name}") for name in _OF_CHANGES}
+    return labels
+
+
+def _extras(table: pa.Table, view: DerivedView) -> tuple[list[Json], list[str]]:
+    """Return the further columns of the table, and the lines that the card has of them."""
+    names = [name.removesuffix("_before") for name in table.column_names]
+    count = next((name for name in ("records", "weight") if name in names), "")
+    counts = [count] if count else []
+    if not view.is_change:
+        heading = "Released cells" if count == "records" else "Open cells"
+        weights = [extra_column(name, name.capitalize(), spare=True) for name in counts]
+        return [extra_column("cells", heading, spare=True), *weights], [_COUNTS[count]]
+    numbers = [
+        extra_column("before", "Before", view.decimals, spare=True),
+        extra_column("after", "After", view.decimals, spare=True),
+        extra_column("p_value", "p-value", None, spare=True),
+    ]
+    weights = [extra_column(f"{name}_{side}", "") for name in counts for side in _SIDES]
+    return numbers + weights, ["sides", *(f"{name}_of_sides" for name in counts)]
+
+
+def _rounded(table: pa.Table, extra: Json) -> list[float | None]:
+    """Return a further column with its digits."""
+    numbers = _floats(table, extra["key"])
+    if extra["decimals"] is None:
+        return [float(f"{number:.2g}") for number in numbers]
+    return round_numbers(numbers, extra["decimals"], np.rint)
+
+
+def _labels(table: pa.Table, view: DerivedView) -> dict[str, list[str]]:
+    """Return the columns that name a cell without a hexagon; none where slots alone do."""
+    columns = table.column_names
+    if "hexagon" in columns:
+        return {}
+    names = [name for name in view.label_columns if name in columns]
+    if not names and "cell" in columns and "slot" not in columns:
+        names = ["cell"]
+    return {name: column_texts(table, name) or [] for name in names}
+
+
+def derived_slots(
+    table: pa.Table, timeslot: str | None
+) -> tuple[list[str], list[str], list[int] | None]:
+    """Return start and text of each timeslot, and the timeslot of each cell.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    timeslot : str or None
+        Length of the slots.
+
+    Returns
+    -------
+    starts, texts : list of str
+        Of the first release in a comparison; texts have both.
+    slot : list of int or None
+    """
+    sides = [name for name in ("slot", "slot_before", "slot_after") if name in table.column_names]
+    if not sides or timeslot is None:
+        return [], [], None
+    seconds = slot_seconds(timeslot)
+    starts, slot = code_texts(column_texts(table, sides[0]), in_order=True)
+    # Slots pair one to one.
+    other = dict(zip(*(table[name].to_pylist() for name in (sides[0], sides[-1])), strict=True))
+    spans = [
+        [slot_text(name, _slot_end(name, seconds)) for name in (start, other[start])]
+        for start in starts
+    ]
+    texts = [render_sentence(TEXTS, "slot_change", before=span[0], after=span[1]) for span in spans]
+    return starts, texts, slot
+
+
+def _slot_end(start: str, seconds: int) -> str:
+    """Return the end of a slot on its own clock.
+
+    Examples
+    --------
+    >>> _slot_end("2024-02-19T23:00", 3600), _slot_end("06:00", 3600)
+    ('2024-02-20T00:00', '07:00')
+    """
+    pooled = "T" not in start
+    moment = datetime.fromisoformat(f"2001-01-01T{start}" if pooled else start)
+    return (moment + timedelta(seconds=seconds)).strftime("%H:%M" if pooled else "%Y-%m-%dT%H:%M")
+
+
+def _chart(table: pa.Table, data: Mapping[str, Any], view: DerivedView) -> Chart | None:
+    """Return the chart in place of a map, or None for too many cells to draw."""
+    grades = view.grades(table)
+    if len(grades) > MAX_CELLS:
+        return None
+    labels = [data["columns"][f"label:{name}"] for name in data["labels"]]
+    names = [" \u00b7 ".join(texts) for texts in zip(*labels, strict=True)]
+    names = names or [data["slots"][slot] for slot in data["slot"]]
+    return draw_bars(names, view.numbers(table), grades, view.amount, view.interval)
+
+
+def _floats(table: pa.Table, name: str) -> Floats:
+    return np.asarray(table[name].to_numpy(), dtype=np.float64)

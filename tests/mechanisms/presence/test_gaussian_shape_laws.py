@@ -190,18 +190,23 @@ def test_units_in_many_cells_gain():
     pairs = PrivatePairs(cell, unit, one, value, by_bin=(cell, unit, fine, one))
     counts = np.zeros((60, request.bins.n_bins))
     np.add.at(counts, (cell, fine), 1)
-    true = request.statistics.of(counts / counts.sum(axis=1, keepdims=True))
+    true = request.measured.of(counts / counts.sum(axis=1, keepdims=True))
     errors, covered = {}, []
     for delta in (Fraction(0), Fraction(1, 10**6)):
         plan = ShapeAllocation(
-            60, tuple(request.bins.edges.tolist()), (), Fraction(1), request.form(), delta=delta
+            60,
+            tuple(request.bins.edges.tolist()),
+            (),
+            Fraction(1),
+            request.shape_form(),
+            delta=delta,
         )
         found = []
         for seed in range(3):
             source = SimulatedNoise(np.random.default_rng([7, seed]), 1)
             meter = Meter(plan.losses(), squared=bool(plan.delta))
             outputs = execute(plan, PresenceSums(pairs), source, MemoryJournal(), meter)
-            decoded = decode_shapes(plan, outputs, request.statistics)
+            decoded = decode_shapes(plan, outputs, request.measured)
             found.append(np.nanmean(np.abs(decoded.estimate - true)[:, 1]))
             covered.append((decoded.low <= true + 1e-9) & (true - 1e-9 <= decoded.high))
         errors[delta] = float(np.mean(found))

@@ -17,7 +17,7 @@ from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting, grid_text
 from hexveil.config import Run, arguments
 from hexveil.planning.feasibility.advice import choose_common_grids, common_grids
-from hexveil.planning.feasibility.proposals import Choice
+from hexveil.planning.feasibility.grid_assessment import Choice
 from hexveil.records.read import read
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
@@ -19,6 +19,7 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.public_metadata import PublicMetadata, many_repeats
 from hexveil.planning.feasibility.grid_assessment import (
+    Choice,
     GridAssessment,
     assess,
     fineness,
@@ -40,8 +41,6 @@ from hexveil.planning.methods import allocate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.planning.feasibility.capacity import Capacity
-    from hexveil.planning.feasibility.proposals import Choice
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresencePlan
 
@@ -288,7 +287,15 @@ class CommonGrid:
         return max(offer.relative_error for offer in self.assessments.values())
 
 
-def common_grids(tables: Mapping[str, Capacity]) -> tuple[CommonGrid, ...]:
+class GridTable(Protocol):
+    """A table of grids, such as a `Capacity`."""
+
+    @property
+    def offers(self) -> tuple[GridAssessment, ...]:
+        """One assessment per grid."""
+
+
+def common_grids(tables: Mapping[str, GridTable]) -> tuple[CommonGrid, ...]:
     """Return the grids that were assessed for every value column, in their order.
 
     Parameters

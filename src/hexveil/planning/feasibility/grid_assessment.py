@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from hexveil.planning.plan import Plan
 
 
+Choice = Literal["finest", "balanced", "accurate"]
+"""Proposed grids: of most cells, of least error, and one in between."""
 MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
 """Expected |x| of a standard normal x."""
 MAX_EPSILON_RATIO = 10.0

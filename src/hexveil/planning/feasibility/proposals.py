@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.model.cells import OneCell
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.planning.feasibility.advice import epsilon_needed
-from hexveil.planning.feasibility.grid_assessment import GridAssessment, assess, with_prediction
+from hexveil.planning.feasibility.grid_assessment import (
+    Choice,
+    GridAssessment,
+    assess,
+    with_prediction,
+)
 from hexveil.planning.feasibility.grids import (
     MIN_CELLS,
     MIN_HEXAGONS,
@@ -35,7 +40,6 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.plan import Plan
 
-Choice = Literal["finest", "balanced", "accurate"]
 
 MIN_USERS_FACTORS = (1, 2, 4)
 """Multiples of the run's smallest number of users that are tried."""

@@ -64,6 +64,10 @@ class Coder(NamedTuple):
     unpack: Callable[[Any, Path], Any]
 
 
+CODERS: dict[type, Coder] = {}
+"""Registered classes that are written as text."""
+
+
 @dataclass(frozen=True)
 class Codec:
     """Writes and reads objects of registered classes.

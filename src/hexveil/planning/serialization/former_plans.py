@@ -19,8 +19,15 @@ from hexveil.planning.distribution.distribution_components import score_metadata
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan_moments import plan_moments
-from hexveil.planning.serialization.codec import MAGIC, Arrays, Codec, Words, damaged, unpack_bytes
-from hexveil.planning.serialization.plan_codec import CODERS, AnyPlan
+from hexveil.planning.serialization.codec import (
+    CODERS,
+    MAGIC,
+    Arrays,
+    Codec,
+    Words,
+    damaged,
+    unpack_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -72,7 +79,10 @@ def _header(encoded: bytes) -> tuple[Words, int]:
 
 
 def unpack_decisions(
-    encoded: bytes, like: AnyPlan, epsilon: str | None = None, prefix: str = ""
+    encoded: bytes,
+    like: Plan | DistributionPlan | ColumnPlans,
+    epsilon: str | None = None,
+    prefix: str = "",
 ) -> tuple[Words, Arrays]:
     """Return the decisions of an encoded plan, of the goal and the records of another plan.
 

@@ -36,7 +36,9 @@ from hexveil.planning.distribution import distribution_components
 from hexveil.planning.distribution.distribution_components import PricedCells
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
+from hexveil.planning.serialization import former_plans
 from hexveil.planning.serialization.codec import (
+    CODERS,
     FORMAT,
     MAGIC,
     NAMES,
@@ -116,7 +118,7 @@ _LABELS = Coder(
     lambda grid, _: [] if isinstance(grid, cells.OneCell) else list(grid.columns),
     lambda word, _: cells.Labels(*word) if word else cells.OneCell(),
 )
-CODERS: dict[type, Coder] = {
+CODERS |= {
     cells.Labels: _LABELS,
     CellMechanism: _MECHANISM,
     ThresholdMechanism: _MECHANISM,
@@ -171,8 +173,6 @@ def encode(plan: AnyPlan) -> bytes:
 
 def made_by(encoded: bytes) -> str:
     """Return the version of hexveil that encoded a plan."""
-    from hexveil.planning.serialization import former_plans  # noqa: PLC0415  needs this registry
-
     return former_plans.made_by(encoded)
 
 
@@ -198,8 +198,6 @@ def decode(encoded: bytes, like: PlanT) -> PlanT:
         if header.get("format") == FORMAT:
             words = header["plan"]
         else:
-            from hexveil.planning.serialization import former_plans  # noqa: PLC0415  as above
-
             words, arrays = former_plans.unpack_decisions(encoded, like)
         with np.errstate(all="ignore"):  # of damaged numbers
             return cast("PlanT", Codec(arrays, given_by(like), CODERS).unpack(type(like), words))

@@ -16,7 +16,7 @@ import psycopg
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from hexveil.ledger.storage.databases import Timeouts
+    from hexveil.ledger.storage.timeouts import Timeouts
 
 
 def connection_parameters(patience: Timeouts) -> dict[str, str | int]:

@@ -40,9 +40,9 @@ from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import former_plans, plan_tables
-from hexveil.planning.serialization.codec import FORMAT, FORMER_FORMAT, Codec, Coder
+from hexveil.planning.serialization.codec import CODERS, FORMAT, FORMER_FORMAT, Codec, Coder
 from hexveil.planning.serialization.codec import Path as Place
-from hexveil.planning.serialization.plan_codec import CODERS, AnyPlan
+from hexveil.planning.serialization.plan_codec import AnyPlan
 from hexveil.planning.serialization.plan_tables import CELLS, PAIRS, TABLES, USERS, WORDS, numbers
 
 if TYPE_CHECKING:

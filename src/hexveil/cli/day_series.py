@@ -19,7 +19,7 @@ from hexveil.config import arguments
 from hexveil.config.run_file import toml_lines
 from hexveil.model.cells import OneCell
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.feasibility.advice import choose_common_grids, common_grids
+from hexveil.planning.feasibility.advice import CommonGrid, choose_common_grids, common_grids
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import OTHER_GRIDS
 from hexveil.planning.plan import Plan
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from hexveil.cli.output.grid_text import Changes
     from hexveil.config import Run
-    from hexveil.planning.feasibility.advice import CommonGrid
 
     Proposal = tuple[CommonGrid, str]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger import inspection
-from hexveil.ledger.storage.databases import connect_existing
+from hexveil.ledger.storage.databases import Engine, connect_existing
 from hexveil.publishing import receipt
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.ledger import Spend
-    from hexveil.ledger.storage.databases import Engine
     from hexveil.publishing.archive.archive import Archive
     from hexveil.publishing.archive.current_release import CurrentRelease
 

@@ -14,13 +14,13 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH, part_of_work
 from hexveil.cli.output.price_text import clip_user_json
 from hexveil.config import arguments
-from hexveil.model.cells import Cells, OneCell
+from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID, advice
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grid_assessment import WEAKER_UNITS
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, KeptCounts, grids_to_try, most_cells_of
-from hexveil.planning.feasibility.proposals import propose_runs
+from hexveil.planning.feasibility.proposals import RunAdvice, propose_runs
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 from hexveil.records.read import read as read_records
@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hexveil.config import Run
-    from hexveil.model.cells import Labels
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning import Capacity
-    from hexveil.planning.feasibility.proposals import RunAdvice
     from hexveil.publishing.privacy_models import ReleasableDataset, ReleasablePlan
     from hexveil.records import Dataset
     from hexveil.records.columns.column_datasets import ColumnDatasets

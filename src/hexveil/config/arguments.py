@@ -15,9 +15,9 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.config.fields import option, section_of
 from hexveil.config.loading import GOALS, LIMITS
-from hexveil.config.run_file import is_area_file
-from hexveil.mechanisms import parse
-from hexveil.model.areas import area_of
+from hexveil.config.run_file import Run, is_area_file
+from hexveil.mechanisms import CellMechanism, parse
+from hexveil.model.areas import Area, area_of
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import has_distribution, parse_statistics
 from hexveil.planning.columns.column_options import baseline_errors, weights_beside_targets
@@ -27,10 +27,6 @@ from hexveil.records.sources.record_format import RecordFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from hexveil.config.run_file import Run
-    from hexveil.mechanisms import CellMechanism
-    from hexveil.model.areas import Area
 
 Arguments = dict[str, Any]
 

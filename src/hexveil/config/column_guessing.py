@@ -10,13 +10,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hexveil.records.sources.columns import is_attribute, strip_value_members
+from hexveil.records.sources.columns import ColumnType, TypeName, is_attribute, strip_value_members
 from hexveil.records.sources.vocabulary import PHRASES, is_known_name, is_quality, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hexveil.records.sources.columns import ColumnType, TypeName
     from hexveil.records.sources.schema_preview import SourceSchema
 
 MOST = 3

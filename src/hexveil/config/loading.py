@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.config.field_types import read_value
 from hexveil.config.fields import FIELDS, SECTIONS, option, section_of
-from hexveil.config.run_file import Run, Section, path_from
+from hexveil.config.run_file import Key, Run, Section, path_from
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-
-    from hexveil.config.run_file import Key
 
 Raw = dict[str, Any]
 Goals = dict[str, str | dict[str, str]]

@@ -11,16 +11,14 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-from hexveil.config.column_guessing import propose
+from hexveil.config.column_guessing import ProposedColumn, propose
 from hexveil.config.fields import ABOUT, FIELDS, SECTIONS
 from hexveil.config.loading import FILL_IN
-from hexveil.config.run_file import quote, source_toml, to_toml
+from hexveil.config.run_file import Run, quote, source_toml, to_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hexveil.config.column_guessing import ProposedColumn
-    from hexveil.config.run_file import Run
     from hexveil.records.sources.schema_preview import SourceSchema
 
 Fields = dict[tuple[str, str], str]

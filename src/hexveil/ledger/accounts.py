@@ -13,12 +13,10 @@ from hexveil.ledger import events, odometer
 from hexveil.ledger.events import LIFETIME, append, read_head, window_of
 from hexveil.ledger.promises import PURE, BudgetText, affordable_epsilon, shown_epsilon
 from hexveil.ledger.storage.tables import accounts, datasets, totals
-from hexveil.ledger.unit_losses import FORMER_NORMALISATION, NORMALISATION, former_hashes
+from hexveil.ledger.unit_losses import FORMER_NORMALISATION, NORMALISATION, Key, former_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from hexveil.ledger.unit_losses import Key
 
 
 _CODES, _ID_SPACE = "; missing values ", "; ids of "

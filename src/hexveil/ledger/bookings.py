@@ -23,7 +23,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.ledger import accounts, events, journal, odometer
 from hexveil.ledger.journal import digest
 from hexveil.ledger.promises import affordable_epsilon, booked_epsilon, shown_epsilon
-from hexveil.ledger.unit_losses import PICO_EPSILON, losses_from_bytes
+from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, losses_from_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Ints
     from hexveil.ledger.accounts import Account
     from hexveil.ledger.events import Event
-    from hexveil.ledger.unit_losses import Losses
 
 
 MAX_LOST_DRAWS = 1

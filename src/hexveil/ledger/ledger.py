@@ -35,7 +35,7 @@ from hexveil.ledger.bookings import (
     to_booking,
 )
 from hexveil.ledger.integrity import soundness
-from hexveil.ledger.integrity.verification import verify
+from hexveil.ledger.integrity.verification import Verdict, verify
 from hexveil.ledger.promises import PURE, check_same_promise, cost_fields
 from hexveil.ledger.storage import drawing
 from hexveil.ledger.storage.databases import connect, describe_address, transaction
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from hexveil.ledger.accounts import Account, Spend
     from hexveil.ledger.events import Event
-    from hexveil.ledger.integrity.verification import Verdict
     from hexveil.ledger.unit_losses import Key, Losses
 
 

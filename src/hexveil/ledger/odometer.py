@@ -26,13 +26,12 @@ import sqlalchemy as sa
 from hexveil.base.errors import InputError
 from hexveil.ledger.events import LIFETIME
 from hexveil.ledger.storage.tables import balances, totals
-from hexveil.ledger.unit_losses import MAX_PICO_EPSILON
+from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, Losses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hexveil.base.arrays import Ints
-    from hexveil.ledger.unit_losses import Losses
 
 
 HASHES_PER_QUERY = 10_000

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.moves import beyond, losses, squares
-from hexveil.mechanisms.sensitivity_report import LaplaceNoise, is_gaussian_sound
+from hexveil.accounting.moves import PairMoves, StatisticMoves, beyond, losses, squares
+from hexveil.mechanisms.sensitivity_report import (
+    GaussianNoise,
+    LaplaceNoise,
+    NoiseRequest,
+    is_gaussian_sound,
+)
 
 if TYPE_CHECKING:
-    from hexveil.accounting.moves import PairMoves, StatisticMoves
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.sensitivity_report import GaussianNoise, NoiseRequest
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,10 +30,15 @@ from hexveil.mechanisms.contract import (
     Decoded,
     DrawnRow,
     EstimateGrid,
+    Measured,
+    NoiseRequest,
     Outputs,
     PredictedError,
+    PrivateSums,
     ProvenError,
+    SensitivityReport,
     Separate,
+    Stage,
     StatisticError,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
@@ -43,13 +48,6 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.cell_blocks.block_plans import Column, PlanWork
-    from hexveil.mechanisms.contract import (
-        Measured,
-        NoiseRequest,
-        PrivateSums,
-        SensitivityReport,
-        Stage,
-    )
     from hexveil.mechanisms.single_cell.cell_allocation import (
         BoundedStage,
         CellAllocation,

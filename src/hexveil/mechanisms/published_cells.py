@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.mechanisms.contract import Decoded, EstimateGrid
+from hexveil.mechanisms.contract import Decoded, EstimateGrid, Outputs, Stage
 from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.model.public_metadata import ValueLattice
 

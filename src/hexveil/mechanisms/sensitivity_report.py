@@ -20,11 +20,10 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import MIN_DEVIATION, square_of_pure
 from hexveil.accounting.moves import ULP, add_up, quotient, squares
-from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.base.errors import HexveilError
 
 if TYPE_CHECKING:
-    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
 
 

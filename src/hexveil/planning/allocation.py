@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.contributions import contributed_totals
-from hexveil.accounting.error_model import has_single_record
+from hexveil.accounting.error_model import ErrorModel, has_single_record
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.clipping import misfit
-from hexveil.planning.plan_rows import PlanRows, full_factors, refuse_rows
+from hexveil.planning.clipping_range.clipping import ClippingKind, misfit
+from hexveil.planning.plan_rows import PlanningProblem, PlanRows, full_factors, refuse_rows
 
 if TYPE_CHECKING:
-    from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.clipping_range.clipping import ClippingKind
-    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.request import Request
 
 WITHIN_BOUNDS = WithinBounds()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
@@ -35,8 +35,6 @@ from hexveil.planning.plan import Plan
 from hexveil.planning.release_allocation import refuse_undrawable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hexveil.base.rational import Number
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.model.occupancy import Occupancy

@@ -21,36 +21,41 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from hexveil.accounting.error_model import CellMechanismErrorModel, constant_error
+from hexveil.accounting.error_model import CellMechanismErrorModel, ErrorModel, constant_error
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.per_cell_allocation import PerCell, PerCellAllocation
+from hexveil.mechanisms.per_cell_allocation import PerCell, PerCellAllocation, PlannedCells
 from hexveil.mechanisms.published_cells import PublishedCells
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
-from hexveil.mechanisms.single_cell.cell_allocation import STUDY_SPAN, CellAllocation, MapProblem
+from hexveil.mechanisms.single_cell.cell_allocation import (
+    STUDY_SPAN,
+    CellAllocation,
+    MapProblem,
+    ReleasedRange,
+)
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.clipping_range.clipping import ClippingKind
-from hexveil.planning.plan_rows import MAX_ERROR, full_factors, refuse_rows
-from hexveil.planning.request import no_variances
+from hexveil.planning.clipping_range.clipping import ClippingKind, Decisions, ReleaseAllocation
+from hexveil.planning.plan_rows import (
+    MAX_ERROR,
+    PlanningProblem,
+    PlanRows,
+    full_factors,
+    refuse_rows,
+)
+from hexveil.planning.request import Request, no_variances
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.per_cell_allocation import PlannedCells
-    from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocation
     from hexveil.planning.plan_data import PlanData
-    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
-    from hexveil.planning.request import Request
 
 
 PREDICTION_TRIALS = 256

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from hexveil.base.items import items_of
-from hexveil.base.rational import decimal_text, to_fraction
+from hexveil.base.rational import Number, decimal_text, to_fraction
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.base.arrays import Floats
-    from hexveil.base.rational import Number
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.planning.plan import Plan
     from hexveil.planning.request import Request

@@ -20,7 +20,7 @@ from hexveil.planning.calibration import spend_epsilon
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within
 from hexveil.planning.plan import Plan
-from hexveil.planning.request import WithinErrors
+from hexveil.planning.request import ClipUserForm, Method, Objective, WithinErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Pairs
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-    from hexveil.planning.request import ClipUserForm, Method, Objective
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
     ("joint", "mean"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hexveil.accounting.clip_user import initial_errors, suppress_users
 from hexveil.accounting.error_model import has_single_record
 from hexveil.accounting.heavy_users import SuppressionSource
-from hexveil.accounting.promise import check_units, promised
+from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import SEARCH, parts_of_work
@@ -26,13 +26,11 @@ from hexveil.planning.clipping_range.one_range import allocate_with_range
 from hexveil.planning.optimizers import joint, joint_gaussian, per_cell
 from hexveil.planning.optimizers.independent_mean_variance import allocate_independently
 from hexveil.planning.optimizers.printed_clip_user import allocate_printed
-from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErrors
+from hexveil.planning.request import ErrorKind, WithinCellEpsilon, WithinEpsilon, WithinErrors
 
 if TYPE_CHECKING:
-    from hexveil.accounting.promise import Promise
     from hexveil.planning.allocation import PlanAllocation
     from hexveil.planning.plan_rows import PlanningProblem
-    from hexveil.planning.request import ErrorKind
 
 HALVINGS = 40
 SUPPRESSION_ROUNDS = 4

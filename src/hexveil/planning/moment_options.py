@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypedDict, get_args
 
@@ -29,7 +29,6 @@ from hexveil.planning.request import (
 from hexveil.planning.request import statistics as asked_statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from fractions import Fraction
 
     import numpy as np

@@ -27,7 +27,7 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
 from hexveil.planning.plan_rows import PlanningProblem
-from hexveil.planning.request import WithinCellEpsilon, WithinEpsilon, WithinErrors
+from hexveil.planning.request import Request, WithinCellEpsilon, WithinEpsilon, WithinErrors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.request import Request
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,13 +5,13 @@ Public side of a source: its occupancy, its metadata and the bounds of its cells
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import to_bounds
+from hexveil.base.rational import Number, to_bounds
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.utility_test import default_baseline_error
@@ -21,12 +21,9 @@ from hexveil.planning.plan import Plan
 from hexveil.planning.plan_rows import PlanningProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
-
-    from hexveil.base.rational import Number
 
 FactsT_co = TypeVar("FactsT_co", covariant=True)
 

@@ -12,19 +12,17 @@ from hexveil.accounting.contributions import (
     contributed_records,
     contributed_totals,
 )
-from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, span_in_quanta
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, span_in_quanta
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.model.pair_columns import suppressed_column
+from hexveil.model.pair_columns import Suppressed, suppressed_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from fractions import Fraction
 
-    from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.pair_columns import Suppressed
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.request import Request
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hexveil.planning.clipping_range.clipping import Decisions
+from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocation
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import EstimateGrid, Outputs
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
     from hexveil.planning.plan import Plan
 
 

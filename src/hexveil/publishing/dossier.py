@@ -21,9 +21,9 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.publishing.columns.column_texts import describe_losses, describe_targets
 from hexveil.publishing.distribution.distribution_manifest import KIND
-from hexveil.publishing.markup import clean, clean_texts, document
+from hexveil.publishing.markup import DocumentSection, clean, clean_texts, document
 from hexveil.publishing.presence.presence_manifest import MODEL
-from hexveil.publishing.verification.verify import read_folder
+from hexveil.publishing.verification.verify import FolderCheck, read_folder
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import (
     format_heading,
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
-
-    from hexveil.publishing.markup import DocumentSection
-    from hexveil.publishing.verification.verify import FolderCheck
 
     Json = dict[str, Any]
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import Cells
+from hexveil.model.cells import Cells, Labels
 from hexveil.model.column_facts import ColumnFacts
-from hexveil.planning import cell_mechanisms
+from hexveil.planning import Plan, cell_mechanisms
 from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.cell_ranges import PerCellRange
@@ -31,6 +31,7 @@ from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
 from hexveil.report.promise_wording import (
     PURE,
+    Protect,
     assumptions,
     neighbours,
     not_protected,
@@ -43,14 +44,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.model.cells import Labels
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning import Plan
     from hexveil.planning.columns.column_plan import ColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.request import Request
-    from hexveil.report.promise_wording import Protect
     from hexveil.smoothing import Smoothed
 
 Booked = tuple[str, "Mapping[str, Any] | None"]

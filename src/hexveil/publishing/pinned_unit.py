@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from hexveil.model.column_facts import DeclaredColumns
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 
 if TYPE_CHECKING:
-    from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
 

@@ -18,9 +18,18 @@ from hexveil.base.work_share import (
     parts_of_work,
     share_of_work,
 )
-from hexveil.mechanisms.contract import DONE, Meter, Outputs, execute, rehearse, replay
+from hexveil.mechanisms.contract import (
+    DONE,
+    Meter,
+    Outputs,
+    PrivateSums,
+    StagedPlan,
+    execute,
+    rehearse,
+    replay,
+)
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.columns.column_plan import PlansByColumn
+from hexveil.planning.columns.column_plan import PlansByColumn, SingleColumnPlan
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.planning.serialization import plan_codec
@@ -36,6 +45,7 @@ from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_table import decode_outputs, released_table
 from hexveil.publishing.privacy_models import (
+    Charge,
     DeclaredPlan,
     charge_of,
     identify_request,
@@ -47,13 +57,10 @@ from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_p
 
 if TYPE_CHECKING:
     from hexveil.ledger import Ledger
-    from hexveil.mechanisms.contract import PrivateSums, StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
-    from hexveil.planning.columns.column_plan import SingleColumnPlan
     from hexveil.publishing.privacy_models import (
         AnyDataset,
         AnyPlan,
-        Charge,
         ReleasableDataset,
         ReleasablePlan,
         ReleasableStages,

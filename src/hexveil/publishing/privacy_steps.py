@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.promise import PARTS, choices_worth, of_amount
+from hexveil.accounting.promise import PARTS, Promise, choices_worth, of_amount
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE
 from hexveil.planning.cell_mechanisms import CellMechanisms
-from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.clipping_range.cell_ranges import CellRangePlan, PerCellRange
 from hexveil.planning.clipping_range.one_range import PrivateRange
-from hexveil.planning.clipping_range.private_range import to_value_units
+from hexveil.planning.clipping_range.private_range import PrivateClippingRange, to_value_units
 
 if TYPE_CHECKING:
-    from hexveil.accounting.promise import Promise
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
-    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 
 
 def privacy_steps(plan: Plan) -> list[dict[str, Any]]:

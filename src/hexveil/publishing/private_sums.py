@@ -11,12 +11,11 @@ from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
-from hexveil.records.dataset import DistributedSums
+from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
     from hexveil.publishing.privacy_models import AnyDataset, AnyPlan
-    from hexveil.records.dataset import Dataset
 
 _NOT_BINNED = "these records were not counted by bin."
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError
-from hexveil.model.occupancy import BLOCK_PAIRS
+from hexveil.model.occupancy import BLOCK_PAIRS, Arrays, Occupancy, PairColumns
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.feasible_sums import squares_fit, squares_range
@@ -24,9 +24,6 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from hexveil.base.errors import InputError
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.model.occupancy import WholeGroup, concatenate_columns
-
-if TYPE_CHECKING:
-    from hexveil.model.occupancy import Arrays, Occupancy, PairColumns
 
 
 @dataclass(frozen=True, eq=False, repr=False)

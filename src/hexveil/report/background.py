@@ -16,6 +16,7 @@ from hexveil.report.context import lines_of, named_lines, named_positions
 from hexveil.report.geography import world
 from hexveil.report.geography.location import describe_location, locate
 from hexveil.report.geography.projection import (
+    Projection,
     align_with,
     centred_projection,
     unwrapped_rings,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.arrays import Ints
-    from hexveil.report.geography.projection import Projection
 
 
 MAX_GEOGRAPHY_BYTES = 90_000

@@ -16,7 +16,7 @@ import numpy as np
 
 from hexveil.model.cells import slot_seconds
 from hexveil.report.derived_text import TEXTS, template_values
-from hexveil.report.interval_chart import MAX_CELLS, draw_bars
+from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars
 from hexveil.report.manifest_view import ManifestView, with_unit
 from hexveil.report.page import frame_values, page_labels
 from hexveil.report.palette import palette
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.base.arrays import Floats
-    from hexveil.report.interval_chart import Chart
 
     Json = dict[str, Any]
 

@@ -18,7 +18,7 @@ from hexveil.base.errors import InputError
 from hexveil.report import page_text
 from hexveil.report.accuracy_text import describe_one_number
 from hexveil.report.content_security_policy import policy
-from hexveil.report.interval_chart import interval_chart
+from hexveil.report.interval_chart import Chart, interval_chart
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
 from hexveil.report.palette import colour_rules
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
-
-    from hexveil.report.interval_chart import Chart
 
     Json = dict[str, Any]
     ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]

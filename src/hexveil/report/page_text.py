@@ -18,6 +18,7 @@ from hexveil.model.public_metadata import UNITS
 from hexveil.report import clipping_text
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 from hexveil.report.manifest_view import (
+    ManifestView,
     format_heading,
     format_roughly,
     format_rounded_up,
@@ -26,15 +27,12 @@ from hexveil.report.manifest_view import (
 )
 from hexveil.report.payload import QUALITIES
 from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common, presence
-from hexveil.report.shown_column import heading_of
+from hexveil.report.shown_column import ShownColumn, heading_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
-
-    from hexveil.report.manifest_view import ManifestView
-    from hexveil.report.shown_column import ShownColumn
 
 _SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
 _LOSSES = ("max", "p99", "p90", "median", "mean")

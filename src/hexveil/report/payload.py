@@ -15,7 +15,12 @@ import numpy as np
 
 from hexveil.report.background import background, encode
 from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.geography.projection import Ring, centred_projection, unwrapped_rings
+from hexveil.report.geography.projection import (
+    Projection,
+    Ring,
+    centred_projection,
+    unwrapped_rings,
+)
 from hexveil.report.palette import palette
 from hexveil.report.templates import render_sentence
 
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.report.geography.projection import Projection
     from hexveil.report.manifest_view import ManifestView
 
 QUALITIES = ("good", "caution", CUT_OFF, "noise")

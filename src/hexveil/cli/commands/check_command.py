@@ -14,16 +14,14 @@ from hexveil.base.work_share import FOLDER_CHECK
 from hexveil.cli.output import formatting
 from hexveil.publishing.dossier import dossier as made_of
 from hexveil.publishing.markup import clean
-from hexveil.publishing.verification.archive_checks import check_archive, is_archive
-from hexveil.publishing.verification.verify import check_folder
+from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check_archive, is_archive
+from hexveil.publishing.verification.verify import FolderVerdict, check_folder
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.publishing.verification.archive_checks import ArchiveVerdict
-    from hexveil.publishing.verification.verify import FolderVerdict
 
 
 CHECKED = "manifest, checksums, columns, cells, bounds and grid; all files hold the same values."

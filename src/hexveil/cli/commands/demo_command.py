@@ -15,7 +15,7 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import tell_share
 from hexveil.cli import shared_steps
 from hexveil.cli.commands import release_command
-from hexveil.cli.demos.demonstration import summary_lines
+from hexveil.cli.demos.demonstration import Show, summary_lines
 from hexveil.cli.output import formatting
 from hexveil.cli.planned_release import plan_release, write
 from hexveil.config import arguments, load
@@ -23,7 +23,7 @@ from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from hexveil.cli import declarations
-    from hexveil.cli.demos.demonstration import Show, Where
+    from hexveil.cli.demos.demonstration import Where
     from hexveil.config import Run
 
 

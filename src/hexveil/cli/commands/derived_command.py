@@ -12,7 +12,7 @@ from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli.output import formatting
 from hexveil.publishing.derived.coarser_cells import EVERYTHING, CoarserGrid
 from hexveil.publishing.derived.derived_table import DerivedColumns, DerivedTable, check_writable
-from hexveil.publishing.derived.release_comparison import compare_releases
+from hexveil.publishing.derived.release_comparison import ReleaseComparison, compare_releases
 from hexveil.publishing.derived.roll_up import RolledUpRelease, roll_up_release
 from hexveil.publishing.markup import clean
 from hexveil.records.progress import show_progress
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.publishing.derived.release_comparison import ReleaseComparison
 
 
 _Derived = TypeVar("_Derived", bound=DerivedTable)

@@ -16,7 +16,7 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting, grid_text
 from hexveil.config import Run, arguments
-from hexveil.planning.feasibility.advice import choose_common_grids, common_grids
+from hexveil.planning.feasibility.advice import CommonGrid, choose_common_grids, common_grids
 from hexveil.planning.feasibility.grid_assessment import Choice
 from hexveil.records.read import read
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.planning.feasibility.advice import CommonGrid
     from hexveil.planning.feasibility.proposals import RunAdvice
     from hexveil.records.value_checks import ValueChecks
 

@@ -15,7 +15,7 @@ from hexveil.cli.output import formatting, ledger_text
 from hexveil.config import arguments, load
 from hexveil.ledger import Ledger, inspection
 from hexveil.ledger.integrity.verification import verify as verified
-from hexveil.ledger.storage.databases import MEMORY, connect_existing, describe_address
+from hexveil.ledger.storage.databases import MEMORY, Engine, connect_existing, describe_address
 from hexveil.publishing import signing
 from hexveil.records.progress import show_progress
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hexveil.cli import declarations
     from hexveil.config import Run
     from hexveil.ledger.events import Event
-    from hexveil.ledger.storage.databases import Engine
 
 
 def run_for(location: str, **options: str | None) -> Run:

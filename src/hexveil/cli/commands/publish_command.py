@@ -26,7 +26,7 @@ from hexveil.cli.commands.release_command import check_inputs
 from hexveil.cli.day_series import requested_days, run_of_day
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import budget_words
-from hexveil.cli.planned_release import folder_extras, plan_release, signer_of
+from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, signer_of
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.statistic_terms import has_distribution
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import zoneinfo
 
     from hexveil.cli import declarations
-    from hexveil.cli.planned_release import PlannedRelease
     from hexveil.publishing import Release
 
 WAIT = "6h"

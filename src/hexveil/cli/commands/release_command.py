@@ -11,7 +11,7 @@ from hexveil.cli import receipts, shared_steps
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import new_account_lines, spend_json
 from hexveil.cli.output.price_text import explain_missing_range
-from hexveil.cli.planned_release import folder_extras, plan_release, write
+from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.ledger.storage.databases import MEMORY
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.cli import declarations
-    from hexveil.cli.planned_release import PlannedRelease
     from hexveil.publishing import Release
 
 BOOKED = (

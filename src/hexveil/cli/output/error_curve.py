@@ -20,7 +20,7 @@ from hexveil.base.rational import to_fraction
 from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
 from hexveil.planning.alternatives import alternative, at_loss
-from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
+from hexveil.planning.distribution.distribution_plan import USELESS_ERROR, DistributionPlan
 from hexveil.planning.method_comparison import same_request
 from hexveil.planning.plan import Plan
 from hexveil.simulation import figure_style
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hexveil.model.statistic_terms import Estimator
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
 
     Points = list[tuple[float, float]]
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from hexveil.base.rational import decimal_text
-from hexveil.model.cells import Cells, OneCell
+from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
     from hexveil.ledger import Spend
-    from hexveil.model.cells import Labels
     from hexveil.planning.feasibility.utility_test import StatisticError
 
 

@@ -8,19 +8,16 @@ import typer
 
 from hexveil.base.hexagons import across
 from hexveil.cli.output import formatting, plan_text
-from hexveil.config.run_file import toml_lines
-from hexveil.model.cells import Cells
-from hexveil.planning.feasibility.proposals import distinct
+from hexveil.config.run_file import Key, toml_lines
+from hexveil.model.cells import Cells, Labels
+from hexveil.planning.feasibility.proposals import RunAdvice, distinct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hexveil.config.run_file import Key
-    from hexveil.model.cells import Labels
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity, GridAssessment
     from hexveil.planning.feasibility.advice import CommonGrid
-    from hexveil.planning.feasibility.proposals import RunAdvice
 
     Changes = dict[Key, object]
 

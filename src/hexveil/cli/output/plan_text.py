@@ -13,10 +13,10 @@ from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting, price_text
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.alternatives import describe_delta_gain
+from hexveil.planning.alternatives import EstimatorErrors, describe_delta_gain
 from hexveil.planning.cell_mechanisms import CellMechanisms, names_of_cells
 from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.clipping_range.cell_ranges import CellRangePlan, PerCellRange
 from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.plan import Plan
 from hexveil.report.manifest_view import noun
@@ -24,9 +24,6 @@ from hexveil.report.manifest_view import noun
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.alternatives import EstimatorErrors
-    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 
 FORMS = {

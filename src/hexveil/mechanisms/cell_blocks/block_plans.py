@@ -18,8 +18,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.contract import LaplaceNoise, NoisyMax, Outputs, PrivateSums, Scores, Values
-from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
+from hexveil.mechanisms.contract import (
+    LaplaceNoise,
+    NoiseRequest,
+    NoisyMax,
+    Outputs,
+    PrivateSums,
+    Scores,
+    Values,
+)
+from hexveil.mechanisms.single_cell.cell_allocation import (
+    CellAllocation,
+    CellProblem,
+    ReleasedRange,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,8 +41,6 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.moves import LossParts
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseRequest
-    from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, ReleasedRange
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
     from hexveil.model.occupancy import Pairs
 

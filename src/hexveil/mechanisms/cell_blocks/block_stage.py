@@ -27,7 +27,18 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms.cell_blocks import block_plans
 from hexveil.mechanisms.cell_blocks.cell_figures import CellFigures, figure_columns
-from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, NoisyMax, Scores, Values
+from hexveil.mechanisms.contract import (
+    DrawnRow,
+    LaplaceNoise,
+    Measured,
+    NoiseRequest,
+    NoisyMax,
+    Outputs,
+    PrivateSums,
+    Scores,
+    SensitivityReport,
+    Values,
+)
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 
 if TYPE_CHECKING:
@@ -38,13 +49,6 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.cell_blocks.block_plans import Column, PlanWork
-    from hexveil.mechanisms.contract import (
-        Measured,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
     from hexveil.mechanisms.single_cell.cell_allocation import MapProblem
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
     from hexveil.model.occupancy import Pairs

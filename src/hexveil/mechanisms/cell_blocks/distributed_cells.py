@@ -21,13 +21,12 @@ import numpy as np
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms.cell_blocks import block_plans
 from hexveil.mechanisms.cell_blocks.block_stage import BlockStage, CellBlocks
-from hexveil.mechanisms.contract import DONE
+from hexveil.mechanisms.contract import DONE, Outputs, Stage
 from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.cell_blocks.block_plans import Column
-    from hexveil.mechanisms.contract import Outputs, Stage
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
 
 

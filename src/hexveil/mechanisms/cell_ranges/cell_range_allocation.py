@@ -47,7 +47,7 @@ import numpy as np
 
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.first_range import choose_first_range
+from hexveil.mechanisms.cell_ranges.first_range import FirstRange, choose_first_range
 from hexveil.mechanisms.cell_ranges.look_stages import (
     FIRST_LOOK,
     FirstLooks,
@@ -67,11 +67,11 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     within_cell_spread,
 )
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
-from hexveil.mechanisms.contract import DONE, Decoded
-from hexveil.mechanisms.weighted.weighted_mean import check_room
+from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, Stage
+from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, check_room
 from hexveil.smoothing.clipped_posterior import fit
-from hexveil.smoothing.range_selection import select_ranges
-from hexveil.smoothing.user_mean_law import ClippedLook, UserMeanSpread
+from hexveil.smoothing.range_selection import SelectedRanges, select_ranges
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,14 +80,9 @@ if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.cell_ranges.first_range import FirstRange
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.mechanisms.contract import EstimateGrid, Outputs, Stage
     from hexveil.mechanisms.pooled_law import PooledLaw
-    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.smoothing.range_selection import SelectedRanges
-    from hexveil.smoothing.user_mean_law import CellDesign
 
 
 # ---- injected by the planner ----

@@ -32,27 +32,25 @@ from hexveil.accounting.promise import Squares
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
-from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
+from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK, RangeDecision
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
-from hexveil.mechanisms.contract import DONE, DrawnRow, GaussianNoise, Values
-from hexveil.mechanisms.weighted.weighted_mean import (
-    check_room,
-    laplace_scales,
+from hexveil.mechanisms.contract import (
+    DONE,
+    DrawnRow,
+    GaussianNoise,
+    NoiseRequest,
+    Outputs,
+    PrivateSums,
+    SensitivityReport,
+    Stage,
+    Values,
 )
+from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, check_room, laplace_scales
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.cell_ranges.look_stages import RangeDecision
-    from hexveil.mechanisms.contract import (
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-        Stage,
-    )
-    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.smoothing.user_mean_law import ClippedLook
 
 

@@ -39,11 +39,10 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import LaplaceNoise, Separate, Values
+from hexveil.mechanisms.contract import LaplaceNoise, SensitivityReport, Separate, Values
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import SensitivityReport
 
 SMALLEST_SCALE = 0.125
 """Smallest B for which q stays large enough to be drawn; real plans have thousands."""

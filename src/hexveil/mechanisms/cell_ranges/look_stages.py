@@ -14,15 +14,21 @@ import numpy as np
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
-from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, Values
-from hexveil.mechanisms.weighted.weighted_mean import laplace_scales, weighted_moves
+from hexveil.mechanisms.contract import (
+    DrawnRow,
+    LaplaceNoise,
+    NoiseRequest,
+    Outputs,
+    PrivateSums,
+    SensitivityReport,
+    Values,
+)
+from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, laplace_scales, weighted_moves
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
-    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 
 
 FIRST_LOOK = "first look"

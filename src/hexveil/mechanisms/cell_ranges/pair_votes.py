@@ -22,7 +22,7 @@ import numpy as np
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.mechanisms.private_quantile import rounded_means, tally_votes
+from hexveil.mechanisms.private_quantile import ListedPoints, rounded_means, tally_votes
 from hexveil.mechanisms.stage_data import map_weighted
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.contract import PrivateSums
-    from hexveil.mechanisms.private_quantile import ListedPoints
     from hexveil.model.occupancy import Pairs
     from hexveil.model.pair_columns import Weights
 

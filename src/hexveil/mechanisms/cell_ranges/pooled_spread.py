@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.promise import PARTS
+from hexveil.accounting.promise import PARTS, Promise
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.pair_votes import WeightedDistances, WeightedVotes
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
@@ -38,7 +38,6 @@ from hexveil.mechanisms.private_quantile import (
 
 if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.cell_ranges.first_range import FirstRange
     from hexveil.mechanisms.contract import NoisyTotals

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
     DrawnRow,
+    EstimateGrid,
+    NoiseRequest,
+    Outputs,
+    PrivateSums,
+    SensitivityReport,
     Values,
 )
 from hexveil.mechanisms.sensitivity_report import noise_of_law
@@ -27,15 +32,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.moves import StatisticMoves
-    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import (
-        EstimateGrid,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-    )
     from hexveil.mechanisms.mapped_moves import MappedMoves
     from hexveil.model.public_metadata import ValueLattice
 

@@ -41,13 +41,12 @@ from hexveil.accounting.moves import FINE, StatisticMoves
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import EstimateGrid
+from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.pair_columns import Suppressed
 

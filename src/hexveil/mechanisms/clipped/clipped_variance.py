@@ -45,22 +45,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.contributions import contributed_records
-from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel
 from hexveil.accounting.moves import StatisticMoves
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM
-from hexveil.mechanisms.contract import EstimateGrid
+from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM, CellLattice
+from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.pair_columns import Suppressed
 

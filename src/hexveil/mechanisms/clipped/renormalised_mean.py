@@ -27,8 +27,8 @@ import numpy as np
 from hexveil.accounting.contributions import whole_records
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped.clipped_mean import ROOM, mean_moves
-from hexveil.mechanisms.contract import EstimateGrid
+from hexveil.mechanisms.clipped.clipped_mean import ROOM, CellLattice, mean_moves
+from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.stage_data import TAIL
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.accounting.moves import StatisticMoves
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.pair_columns import Suppressed
 

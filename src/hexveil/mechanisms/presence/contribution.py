@@ -52,21 +52,19 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.accounting.promise import PARTS
+from hexveil.accounting.promise import PARTS, Promise
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import any_unit_stage
-from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap
+from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap, UserCap
 from hexveil.mechanisms.private_quantile import ListedPoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import NoisyTotals, Outputs
-    from hexveil.mechanisms.presence.presence_design import UserCap
     from hexveil.model.private_pairs import PrivatePairs
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.first_range import to_bounds, wider_range
 from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM, PooledMeans
@@ -25,6 +25,12 @@ from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
     DrawnRow,
+    EstimateGrid,
+    NoiseRequest,
+    Outputs,
+    PrivateSums,
+    SensitivityReport,
+    Stage,
     Values,
 )
 from hexveil.mechanisms.estimates import widened
@@ -36,18 +42,9 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.mechanisms.contract import (
-        EstimateGrid,
-        NoiseRequest,
-        Outputs,
-        PrivateSums,
-        SensitivityReport,
-        Stage,
-    )
     from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance

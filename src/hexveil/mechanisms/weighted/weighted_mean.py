@@ -33,18 +33,15 @@ from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped.clipped_mean import ROOM
-from hexveil.mechanisms.contract import EstimateGrid
+from hexveil.mechanisms.clipped.clipped_mean import ROOM, CellLattice
+from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.mapped_moves import MappedMoves
 from hexveil.mechanisms.stage_data import TAIL, map_weighted
-from hexveil.model.pair_columns import WEIGHT_RESOLUTION
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, Weights
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.mechanisms.contract import PrivateSums
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.pair_columns import Weights
     from hexveil.model.public_metadata import ValueLattice
 
     Ends = tuple[int, int] | tuple[Ints, Ints]

@@ -49,15 +49,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.accounting.error_model import has_single_record
-from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
 from hexveil.mechanisms.clipped.clipped_variance import NO_SQUARES
-from hexveil.mechanisms.contract import EstimateGrid
+from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.stage_data import TAIL, map_weighted
-from hexveil.mechanisms.weighted.weighted_mean import laplace_scales, weighted_moves
+from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, laplace_scales, weighted_moves
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -65,10 +65,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.accounting.moves import StatisticMoves
-    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import PrivateSums
-    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.model.occupancy import Pairs
 
 BITS = 20

@@ -22,19 +22,25 @@ from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.clipped import clipped_mean
-from hexveil.mechanisms.clipped.clipped_allocation import ClippedAllocation, ClippedStage
-from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ClippedMean
+from hexveil.mechanisms.clipped.clipped_allocation import (
+    ClippedAllocation,
+    ClippedStage,
+    ClippedStatistic,
+)
+from hexveil.mechanisms.clipped.clipped_mean import GRAIN, CellLattice, ClippedMean
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.mapped_moves import MappedMoves
-from hexveil.planning.clipping_range.clipping import ClippingKind, StatedLosses, lattice_of
+from hexveil.planning.clipping_range.clipping import (
+    ClippingKind,
+    Decisions,
+    StatedLosses,
+    lattice_of,
+)
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Bools, Floats
-    from hexveil.mechanisms.clipped.clipped_allocation import ClippedStatistic
-    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.clipping_range.clipping import Decisions
     from hexveil.planning.plan_rows import PlanningProblem, PlanRows
 
 

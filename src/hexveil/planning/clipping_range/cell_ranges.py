@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WeightedMeanErrorModel
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
-from hexveil.accounting.promise import PARTS, choices_worth, of_amount
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, WeightedMeanErrorModel
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.accounting.promise import PARTS, Promise, choices_worth, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.base.read_only import ReadOnlyArrays
@@ -39,10 +39,12 @@ from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
 from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE, distance_vote_ratio
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
-from hexveil.planning.allocation import weighted_rows
+from hexveil.planning.allocation import PlanAllocation, weighted_rows
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.clipping_range.clipping import (
     ClippingKind,
+    Decisions,
+    ReleaseAllocation,
     StatedLosses,
     check_weights,
     lattice_of,
@@ -65,16 +67,11 @@ from hexveil.planning.clipping_range.user_weights import (
 from hexveil.smoothing.user_mean_law import CellDesign
 
 if TYPE_CHECKING:
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.pair_columns import Weights
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocation
     from hexveil.planning.plan_rows import PlanningProblem, PlanRows
     from hexveil.planning.request import Request
 

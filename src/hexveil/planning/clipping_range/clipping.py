@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from hexveil.accounting import moves
-from hexveil.accounting.moves import PairMoves
-from hexveil.accounting.promise import of_amount
+from hexveil.accounting.moves import Currency, PairMoves
+from hexveil.accounting.promise import Promise, of_amount
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.moves import Currency
-    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Decoded, EstimateGrid, Outputs, Stage
     from hexveil.model.occupancy import Occupancy

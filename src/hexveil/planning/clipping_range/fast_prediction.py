@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.promise import Pure, choices_worth
+from hexveil.accounting.promise import Promise, Pure, choices_worth
 from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.planning.clipping_range import cell_ranges, private_range, user_weights
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.user_weights import (
     MEAN_ABS_NORMAL,
+    UserMeanPrior,
+    UserWeights,
     find_user_weights,
     weight_distances,
 )
@@ -33,10 +35,8 @@ from hexveil.planning.optimizers.mean_error import (
 )
 
 if TYPE_CHECKING:
-    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.clipping_range.user_weights import UserMeanPrior, UserWeights
     from hexveil.planning.optimizers.user_factors import ClippingProblem
     from hexveil.planning.request import Request
 

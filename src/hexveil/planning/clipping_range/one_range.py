@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from hexveil.accounting.error_model import (
+    ErrorModel,
     WeightedMeanErrorModel,
     constant_error,
     has_single_record,
 )
-from hexveil.accounting.promise import choices_worth
+from hexveil.accounting.promise import Promise, choices_worth
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
-from hexveil.planning.allocation import weighted_rows
+from hexveil.planning.allocation import PlanAllocation, weighted_rows
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.clipping_range.clipping import (
     ClippingKind,
+    Decisions,
+    ReleaseAllocation,
     StatedLosses,
     check_weights,
     lattice_of,
@@ -37,13 +40,9 @@ from hexveil.planning.clipping_range.variance_range import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.promise import Promise
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocation
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.plan_rows import PlanningProblem, PlanRows
     from hexveil.planning.request import Request

@@ -39,14 +39,13 @@ import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.work_share import SEARCH, parts_of_work
-from hexveil.model.pair_columns import FactoredWeights
+from hexveil.model.pair_columns import FactoredWeights, Weights
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.pair_sums import fetch_sample, share_sums
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.pair_columns import Weights
 
 ITERATIONS = 200
 DISTRIBUTED_ITERATIONS = 8

@@ -5,7 +5,7 @@ Statements of a request that hold for all value columns, or for each its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,8 +20,6 @@ from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.request import STATISTICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata

@@ -5,7 +5,7 @@ Division of ε among value columns under private presence, on paper: from declar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,6 @@ from hexveil.planning.presence.presence_plan import KINDS as PRESENCE_KINDS
 from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.presence.presence_request import FleetDeclaration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, get_args
@@ -36,8 +36,6 @@ from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments, public_side
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
     from hexveil.planning.plan import Plan

@@ -37,7 +37,7 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.accounting.noise_law import GAUSSIAN
-from hexveil.accounting.promise import promised
+from hexveil.accounting.promise import Promise, promised
 from hexveil.base.errors import InputError
 from hexveil.planning.calibration import (
     LARGEST_EPSILON,
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
     from hexveil.planning.allocation import PlanAllocation

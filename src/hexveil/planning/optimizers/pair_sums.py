@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hexveil.accounting import contributions
-from hexveil.model.occupancy import LocalOccupancy, Partition
+from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs, Partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
 
 
 FEW_PAIRS = 2**13

@@ -20,7 +20,7 @@ import numpy as np
 from hexveil.accounting.contributions import threshold_shares
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP, round_up
-from hexveil.model.occupancy import Partition
+from hexveil.model.occupancy import Occupancy, Partition
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.plan_rows import full_factors
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.model.occupancy import Occupancy
 
 SAMPLED_USERS = 1_000
 """Users whose exposure is asked first."""

@@ -30,10 +30,9 @@ from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.plan_rows import full_factors
+from hexveil.planning.plan_rows import PlanningProblem, full_factors
 
 if TYPE_CHECKING:
-    from hexveil.planning.plan_rows import PlanningProblem
     from hexveil.planning.request import Request
 
 LOSSES_PER_CELL = 24

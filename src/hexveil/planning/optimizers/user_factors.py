@@ -19,7 +19,7 @@ import numpy as np
 
 from hexveil.accounting import contributions, privacy_loss
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
-from hexveil.planning.optimizers.pair_sums import share_sums
+from hexveil.planning.optimizers.pair_sums import ShareSums, share_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.optimizers.pair_sums import ShareSums
 
 
 @dataclass(frozen=True, eq=False)

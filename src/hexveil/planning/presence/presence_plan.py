@@ -16,7 +16,7 @@ Public, from declarations alone. A plan never takes a δ by itself: it is anothe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,6 @@ from hexveil.planning.presence.presence_request import (
 from hexveil.planning.request import WORTHWHILE, usual_delta
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from fractions import Fraction
 
     from hexveil.model.declared_grid import DeclaredFacts

@@ -40,7 +40,15 @@ from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import former_plans, plan_tables
-from hexveil.planning.serialization.codec import CODERS, FORMAT, FORMER_FORMAT, Codec, Coder
+from hexveil.planning.serialization.codec import (
+    CODERS,
+    FORMAT,
+    FORMER_FORMAT,
+    Arrays,
+    Codec,
+    Coder,
+    Words,
+)
 from hexveil.planning.serialization.codec import Path as Place
 from hexveil.planning.serialization.plan_codec import AnyPlan
 from hexveil.planning.serialization.plan_tables import CELLS, PAIRS, TABLES, USERS, WORDS, numbers
@@ -51,7 +59,6 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.serialization.codec import Arrays, Words
 
     Tables = dict[str, pa.Table]
     Source = PublicMetadata | ColumnFacts | Occupancy | None

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
+    ArchiveFiles,
+    DatasetSummary,
+    ListedDay,
     base_url,
     listed_datasets,
     listed_days,
@@ -25,8 +28,6 @@ from hexveil.publishing.catalogue.metadata_files import DCAT, to_bytes
 from hexveil.publishing.catalogue.stac import VERSION
 
 if TYPE_CHECKING:
-    from hexveil.publishing.archive.archive_listing import ArchiveFiles, DatasetSummary, ListedDay
-
     Json = dict[str, Any]
 
 COLLECTION, CATALOG, ITEM, PAGE = "collection.json", "catalog.json", "item.json", "index.html"

@@ -10,16 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.catalogue.holder_statements import THEMES
-from hexveil.publishing.catalogue.release_description import instant_text, stated_facts
+from hexveil.publishing.catalogue.release_description import (
+    PrivacyStatement,
+    ReleaseDescription,
+    instant_text,
+    stated_facts,
+)
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
     from hexveil.publishing.catalogue.coverage import Box, Coverage
     from hexveil.publishing.catalogue.folder_files import DataFile
-    from hexveil.publishing.catalogue.release_description import (
-        PrivacyStatement,
-        ReleaseDescription,
-    )
 
     Node = dict[str, Any]
 

@@ -6,12 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.catalogue import dcat, stac, table_descriptions
-from hexveil.publishing.catalogue.release_description import describe_release
+from hexveil.publishing.catalogue.release_description import ReleaseDescription, describe_release
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from hexveil.publishing.catalogue.release_description import ReleaseDescription
 
 DCAT, SCHEMA_ORG = "dcat.jsonld", "schema-org.jsonld"
 DATA_PACKAGE, CSVW = "datapackage.json", "cells.csv-metadata.json"

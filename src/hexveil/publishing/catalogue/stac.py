@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.catalogue.dcat import box_rings
-from hexveil.publishing.catalogue.release_description import instant_text, stated_facts
+from hexveil.publishing.catalogue.release_description import (
+    ReleaseDescription,
+    instant_text,
+    stated_facts,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from hexveil.publishing.catalogue.coverage import Box
     from hexveil.publishing.catalogue.folder_files import DataFile
-    from hexveil.publishing.catalogue.release_description import ReleaseDescription
 
     Node = dict[str, Any]
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from hexveil.base.csv_safety import escape_formula
-from hexveil.publishing.catalogue.release_description import instant_text, stated_facts
+from hexveil.publishing.catalogue.release_description import (
+    ColumnDescription,
+    ReleaseDescription,
+    instant_text,
+    stated_facts,
+)
 
 if TYPE_CHECKING:
     from hexveil.publishing.catalogue.folder_files import DataFile
-    from hexveil.publishing.catalogue.release_description import (
-        ColumnDescription,
-        ReleaseDescription,
-    )
 
     Node = dict[str, Any]
 

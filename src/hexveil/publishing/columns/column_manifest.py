@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans, targets_of
+from hexveil.planning.columns.column_plan import (
+    ColumnPlans,
+    DeclaredColumnPlans,
+    PlansByColumn,
+    targets_of,
+)
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
@@ -21,14 +26,12 @@ from hexveil.publishing.manifest import (
     software_versions,
 )
 from hexveil.publishing.presence.presence_manifest import MODEL as PRESENCE
-from hexveil.report.promise_wording import one_of_columns
+from hexveil.report.promise_wording import Protect, one_of_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.planning.columns.column_plan import PlansByColumn
-    from hexveil.report.promise_wording import Protect
 
     Json = dict[str, Any]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import BudgetError, InputError
-from hexveil.planning.columns.column_plan import ColumnPlans
+from hexveil.planning.columns.column_plan import ColumnPlans, PlansByColumn
 from hexveil.publishing.columns.column_folder import write_columns
 from hexveil.publishing.columns.column_manifest import as_one_of_columns
 from hexveil.publishing.columns.column_table import join_columns
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from hexveil.planning.columns.column_plan import PlansByColumn
     from hexveil.publishing.privacy_models import AnyPlan
     from hexveil.report.cell_differences import CellDifference
 

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.pooled_law import Excess
@@ -54,7 +54,6 @@ from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.derived.laplace_sums import sum_bound
 
 if TYPE_CHECKING:
-    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.publishing.derived.open_cells import CellSums, OpenCells
 

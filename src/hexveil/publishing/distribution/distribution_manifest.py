@@ -24,7 +24,7 @@ from hexveil.planning.distribution.distribution_components import (
     RankPlan,
     score_metadata,
 )
-from hexveil.publishing.distribution.distribution_table import describe_term
+from hexveil.publishing.distribution.distribution_table import DecodedDistribution, describe_term
 from hexveil.publishing.manifest import (
     bounds_section,
     cell_sections,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.publishing.distribution.distribution_table import DecodedDistribution
 
     Json = dict[str, Any]
 

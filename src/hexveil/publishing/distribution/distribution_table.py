@@ -17,7 +17,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.shape_statistics import between_cells
-from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, half_bin
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
 from hexveil.planning.distribution.distribution_components import (
     MOMENTS,
     SCORES,
@@ -31,7 +31,7 @@ from hexveil.publishing.distribution.distribution_decoding import (
     decode_distribution,
 )
 from hexveil.publishing.estimates.accuracy import count_grades, typical_error
-from hexveil.publishing.estimates.decoded_moments import decode_moments
+from hexveil.publishing.estimates.decoded_moments import DecodedMoments, decode_moments
 from hexveil.publishing.estimates.quality_grades import (
     beats_constant,
     grade_intervals,
@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.model.statistic_terms import Term
     from hexveil.planning import Plan
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.publishing.estimates.decoded_moments import DecodedMoments
 
 
 KEYS = ("estimate", "low", "high", "error", "quality")

@@ -27,7 +27,7 @@ from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.weighted.weighted_variance import BITS
 from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.clipping_range.cell_ranges import CellRangePlan, PerCellRange
 from hexveil.planning.clipping_range.one_range import PrivateRange
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.cell_ranges import CellRangePlan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 
 

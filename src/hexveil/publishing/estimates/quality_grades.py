@@ -26,12 +26,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.mechanisms.presence.map_refinement import variance_between
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS, MEAN_ABS_NORMAL
 
 if TYPE_CHECKING:
-    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Bools, Floats
 
 

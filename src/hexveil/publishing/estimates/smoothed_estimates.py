@@ -16,7 +16,12 @@ from hexveil import smoothing
 from hexveil.accounting import contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
 from hexveil.planning.clipping_range.one_range import PrivateRange
-from hexveil.planning.clipping_range.private_range import PRIOR_SD, half_width_sd, user_mean_prior
+from hexveil.planning.clipping_range.private_range import (
+    PRIOR_SD,
+    PrivateClippingRange,
+    half_width_sd,
+    user_mean_prior,
+)
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing.shrinkage import OWN_DEVIATION
@@ -29,7 +34,6 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Plan
-    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.smoothing import ClippingRange, RandomEffect, Smoothed
 
 

@@ -27,14 +27,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.pooled_law import sure_part
-from hexveil.smoothing.user_mean_law import UserMeanLaw
+from hexveil.mechanisms.pooled_law import PooledLaw, sure_part
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanLaw, UserMeanSpread
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.pooled_law import PooledLaw
     from hexveil.publishing.estimates.cut_off import CutOff
-    from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 
 ENDS = 49

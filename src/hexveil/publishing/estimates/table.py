@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.accounting.noise_law import LAPLACE
+from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.errors import InputError
 from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.clipping_range.bounds import WithinBounds
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Bools, Floats
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy

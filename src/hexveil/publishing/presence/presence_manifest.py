@@ -15,7 +15,7 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import square_epsilon, square_of_pure
 from hexveil.accounting.noise_law import Gaussian, Laplace, NoiseLaw
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, Outputs
+from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, Outputs, Stage
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import Stage
     from hexveil.mechanisms.presence.contribution import CellWindow
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.shape_decoding import decode_shapes
-from hexveil.model.statistic_terms import Histogram, Share, column_names, parse_statistics
+from hexveil.mechanisms.presence.shape_decoding import ShapeMap, decode_shapes
+from hexveil.model.statistic_terms import Histogram, Share, Term, column_names, parse_statistics
 from hexveil.publishing.distribution.distribution_table import describe_term
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.presence.shape_decoding import ShapeMap
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.model.statistic_terms import Term
     from hexveil.planning.presence.presence_request import PresenceRequest
 
 ENDS, GRADE = ("", "_low", "_high"), "_quality"

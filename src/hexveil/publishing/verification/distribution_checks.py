@@ -31,6 +31,7 @@ from hexveil.model.statistic_terms import (
     Histogram,
     Quantile,
     Share,
+    Term,
     column_names,
     half_bin,
     parse_statistics,
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.base.arrays import Floats
-    from hexveil.model.statistic_terms import Term
 
     Json = dict[str, Any]
 

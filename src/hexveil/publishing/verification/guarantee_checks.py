@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.report.promise_wording import (
+    Protect,
     assumptions,
     neighbours,
     not_protected,
@@ -22,8 +23,6 @@ from hexveil.report.promise_wording import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hexveil.report.promise_wording import Protect
 
     Json = dict[str, Any]
 

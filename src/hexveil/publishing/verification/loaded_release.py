@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.columns.column_table import join_columns
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.files.file_comparison import as_released
-from hexveil.publishing.verification.verify import read_folder
-
-if TYPE_CHECKING:
-    from hexveil.publishing.verification.verify import FolderCheck
+from hexveil.publishing.verification.verify import FolderCheck, read_folder
 
 
 def load(folder: str | Path, *, key: str | Path | None = None) -> Release:

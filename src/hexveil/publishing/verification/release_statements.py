@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.noise_law import law_at
+from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
 from hexveil.publishing.verification.guarantee_checks import added_losses, delta_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats
 
     Json = dict[str, Any]

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.work_share import QUERY, READING, steps_of_work
 from hexveil.records.duckdb import aggregation, fast_path, record_repeats
-from hexveil.records.duckdb.pair_store import PairTable
+from hexveil.records.duckdb.pair_store import PairStore, PairTable
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import squares_fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
     from hexveil.records.read_request import ReadRequest, Rules

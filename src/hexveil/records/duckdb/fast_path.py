@@ -25,7 +25,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING, tell_share
 from hexveil.model.cells import Cells
 from hexveil.model.pair_bins import PairBins
-from hexveil.records.duckdb.aggregation import FINE_BIN, SQUARES, TOTAL
+from hexveil.records.duckdb.aggregation import FINE_BIN, SQUARES, TOTAL, GroupKeys
 from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.duckdb.sorted_pairs import SortedPairs
 from hexveil.records.feasible_sums import squares_fit
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Ints
-    from hexveil.records.duckdb.aggregation import GroupKeys
     from hexveil.records.duckdb.session import Session
     from hexveil.records.duckdb.validation import ValidatedRecords
     from hexveil.records.read_request import Rules

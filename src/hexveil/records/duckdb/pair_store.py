@@ -16,6 +16,7 @@ from hexveil.records.duckdb.aggregation import (
     PAIR_BINS,
     PAIRS,
     SELECTED_CELLS,
+    GroupKeys,
     bins_of_rows,
     number_units,
     numbered_units,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.model.pair_bins import PairBins
-    from hexveil.records.duckdb.aggregation import GroupKeys
     from hexveil.records.duckdb.session import Session
 
 

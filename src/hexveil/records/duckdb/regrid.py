@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, QUERY, share_of_work
-from hexveil.model.cells import Cells, Labels
+from hexveil.model.cells import Cells, CellTable, Labels
 from hexveil.records.duckdb import aggregation, record_repeats
 from hexveil.records.duckdb.counting import add_up
 from hexveil.records.duckdb.expressions import local_second
@@ -27,17 +27,15 @@ from hexveil.records.duckdb.source import engine_threads, open_source
 from hexveil.records.duckdb.spilled_pairs import spill_occupancy
 from hexveil.records.duckdb.validation import validate_records
 from hexveil.records.progress import show_progress
-from hexveil.records.read_request import memory_size
+from hexveil.records.read_request import ReadRequest, memory_size
 from hexveil.records.select import selection_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.records.duckdb.pair_store import PairStore
-    from hexveil.records.read_request import ReadRequest
     from hexveil.records.sources.source_files import Files, MemoryTable
 
 KEEPING_SHARE = 0.8

@@ -16,6 +16,7 @@ from hexveil.records.duckdb.aggregation import (
     NUMBERED_BINS,
     NUMBERED_PAIRS,
     SELECTED_CELLS,
+    GroupKeys,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Ints
     from hexveil.model.pair_bins import PairBins
-    from hexveil.records.duckdb.aggregation import GroupKeys
     from hexveil.records.duckdb.session import Session
 
 _AT_ONCE = 1 << 18

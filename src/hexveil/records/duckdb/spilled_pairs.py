@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,13 @@ from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.column_file import ColumnFile
 from hexveil.base.errors import HexveilError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
-from hexveil.model.occupancy import Partition, WholeGroup, sorted_by_cell
+from hexveil.model.occupancy import Arrays, Partition, WholeGroup, sorted_by_cell
 from hexveil.model.pair_bins import PairBins
 from hexveil.records.dataset import DistributedSums, check_sums
 from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS
 from hexveil.records.duckdb.pair_store import PairStore
 from hexveil.records.duckdb.session import Session
 from hexveil.records.read_request import Rules
-
-if TYPE_CHECKING:
-    from hexveil.model.occupancy import Arrays
 
 Columns = Sequence[Ints]
 Answers = Iterator[tuple[NDArray[Any], ...]]

@@ -18,10 +18,10 @@ import fnmatch
 import glob
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from hexveil.base import atomic_files, private_folder
 from hexveil.base.errors import InputError, StorageError
@@ -35,9 +35,6 @@ from hexveil.records.sources.source_files import (
     safe_path,
 )
 from hexveil.records.sources.versions import Versions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 FORMAT = 5
 """To be raised whenever equal queries make other tables, or a head has other fields."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from pyspark.storagelevel import StorageLevel
 from hexveil.base.errors import StorageError
 from hexveil.model.cells import CellTable
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
-from hexveil.model.occupancy import Occupancy, WholeGroup
+from hexveil.model.occupancy import Arrays, Occupancy, WholeGroup
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.duckdb.reading import public_metadata
@@ -36,9 +36,6 @@ from hexveil.records.spark.frames import (
 )
 from hexveil.records.spark.session import sent_to_tasks, translate_errors
 from hexveil.records.units import Units
-
-if TYPE_CHECKING:
-    from hexveil.model.occupancy import Arrays
 
 BLOCK_PAIRS = 2**19
 """Pairs of a block: some ten megabytes; Java holds the few blocks of a task at once."""

@@ -16,7 +16,7 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import column_names
 from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.notebook.cell_picture import GRADES, NOISE
+from hexveil.report.notebook.cell_picture import GRADES, NOISE, CellPicture
 from hexveil.report.palette import colours_of, palette
 from hexveil.report.payload import ticks
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Bools, Floats
     from hexveil.report.manifest_view import ManifestView
-    from hexveil.report.notebook.cell_picture import CellPicture
 
 BAR, ENDS = "#8fb3cc", "#4a6f8a"
 EMPTY, INK = "#e9ebee", "#4b535b"

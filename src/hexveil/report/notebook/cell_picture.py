@@ -19,14 +19,13 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.geography.projection import centred_projection, unwrapped_rings
-from hexveil.report.manifest_view import RANGE, column_prefixes
+from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes
 from hexveil.report.payload import colour_ends, slot_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.report.manifest_view import ManifestView
 
 
 MAX_BARS = 40

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hexveil.records.duckdb import aggregation
-from hexveil.records.duckdb.validation import validate_records
+from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.sources.cache import query_hash
 from hexveil.records.units import CANONICAL_IDS
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import FineBins
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import ValidatedRecords
     from hexveil.records.read_request import ReadRequest
 
 VIEW = "some_records"

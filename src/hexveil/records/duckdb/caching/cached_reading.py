@@ -24,11 +24,12 @@ from hexveil.records.duckdb.caching.cache_query import VIEW, CacheQuery
 from hexveil.records.duckdb.caching.file_groups import GroupedFiles, time_span
 from hexveil.records.duckdb.counting import CountResult, PairCounts, add_up, count_records
 from hexveil.records.duckdb.expressions import file_list, literal
-from hexveil.records.duckdb.pair_store import PairTable
-from hexveil.records.duckdb.validation import UNPARSABLE
+from hexveil.records.duckdb.pair_store import PairStore, PairTable
+from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
 from hexveil.records.feasible_sums import LARGEST_SUM
 from hexveil.records.sources.cache import (
     CACHE_CHANGED,
+    Cache,
     CacheEntry,
     CacheFolder,
     FileStamp,
@@ -41,12 +42,9 @@ from hexveil.records.sources.cache import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hexveil.records.duckdb.pair_store import PairStore
     from hexveil.records.duckdb.relation import Relation
     from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import ValidatedRecords
     from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.cache import Cache
     from hexveil.records.sources.source_files import Files
 
 

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hexveil.model.cells import DAY
 from hexveil.records.duckdb.validation import BOX, DATES
-from hexveil.records.sources.cache import CacheEntry, FileStamp, TimeSpan
+from hexveil.records.sources.cache import CacheEntry, CacheFolder, FileStamp, TimeSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hexveil.records.duckdb.caching.cache_query import CacheQuery
     from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.cache import CacheFolder
     from hexveil.records.sources.versions import Versions
 
     Fill = Callable[[Sequence[tuple[CacheEntry, Sequence[str]]]], list[CacheEntry]]

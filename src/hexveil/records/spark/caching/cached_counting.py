@@ -21,15 +21,21 @@ from hexveil.base.errors import StorageError
 from hexveil.records.duckdb.caching.cache_query import VIEW, CacheQuery
 from hexveil.records.duckdb.caching.cached_reading import has_mixed_columns
 from hexveil.records.duckdb.caching.file_groups import GroupedFiles
-from hexveil.records.sources.cache import CACHE_CHANGED, CacheFolder, refuse_changed_sizes
-from hexveil.records.sources.source_files import Files, Remote
+from hexveil.records.sources.cache import (
+    CACHE_CHANGED,
+    Cache,
+    CacheEntry,
+    CacheFolder,
+    refuse_changed_sizes,
+)
+from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark import tasks
 from hexveil.records.spark.caching.entry_filling import EntryFiller
-from hexveil.records.spark.caching.file_rows import list_files
+from hexveil.records.spark.caching.file_rows import ListedFiles, list_files
 from hexveil.records.spark.counting import RecordTally, add_up_groups, tally_keys, tally_schema
 from hexveil.records.spark.frames import ddl_type, from_arrow
 from hexveil.records.spark.parquet import local_address
-from hexveil.records.spark.source_rows import open_records
+from hexveil.records.spark.source_rows import TaskRecords, open_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,10 +44,6 @@ if TYPE_CHECKING:
 
     from hexveil.records.duckdb.session import Session
     from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.cache import Cache, CacheEntry
-    from hexveil.records.sources.source_files import Frame, MemoryTable
-    from hexveil.records.spark.caching.file_rows import ListedFiles
-    from hexveil.records.spark.source_rows import TaskRecords
 
 
 def count_cached(

@@ -19,12 +19,17 @@ from hexveil.records.duckdb.caching.file_groups import time_span
 from hexveil.records.duckdb.validation import REASONS, used_columns
 from hexveil.records.feasible_sums import LARGEST_SUM
 from hexveil.records.read_request import DAY_AND_TIME
-from hexveil.records.sources.cache import TimeSpan, refuse_changed_while_read
-from hexveil.records.sources.source_files import Files, check_compressed
+from hexveil.records.sources.cache import (
+    CacheEntry,
+    CacheFolder,
+    TimeSpan,
+    refuse_changed_while_read,
+)
+from hexveil.records.sources.source_files import Files, Remote, check_compressed
 from hexveil.records.spark import tasks
 from hexveil.records.spark.caching import entry_tasks
 from hexveil.records.spark.caching.entry_tasks import NUMBER
-from hexveil.records.spark.caching.file_rows import ENTRY, list_files
+from hexveil.records.spark.caching.file_rows import ENTRY, ListedFiles, list_files
 from hexveil.records.spark.counting import (
     as_parted,
     persisted,
@@ -44,10 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hexveil.records.duckdb.caching.cache_query import CacheQuery
-    from hexveil.records.sources.cache import CacheEntry, CacheFolder
-    from hexveil.records.sources.source_files import Remote
     from hexveil.records.sources.versions import Versions
-    from hexveil.records.spark.caching.file_rows import ListedFiles
     from hexveil.records.spark.source_rows import TaskRecords
 
 

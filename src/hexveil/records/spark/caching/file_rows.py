@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from hexveil.records.sources.cache import FileStamp, stamp_address, stamp_file
-from hexveil.records.sources.source_files import Files
+from hexveil.records.sources.source_files import Files, Remote
 from hexveil.records.spark.frames import collect, column, from_arrow
 from hexveil.records.spark.parquet import (
     PATH,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hexveil.base.errors import InputError
-    from hexveil.records.sources.source_files import Remote
     from hexveil.records.sources.versions import Versions
 
 ENTRY = "number of the entry"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,10 +15,6 @@ from hexveil.ledger.events import LIFETIME, append, read_head, window_of
 from hexveil.ledger.promises import PURE, BudgetText, affordable_epsilon, shown_epsilon
 from hexveil.ledger.storage.tables import accounts, datasets, totals
 from hexveil.ledger.unit_losses import FORMER_NORMALISATION, NORMALISATION, Key, former_hashes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _CODES, _ID_SPACE = "; missing values ", "; ids of "
 """What precedes them in the text of a pinned unit; units of earlier versions lack both."""

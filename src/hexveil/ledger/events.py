@@ -9,19 +9,16 @@ before it, at the earliest. So setting the clock back refills nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.storage.tables import events
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 Kind = Literal[
     "opened",

@@ -17,22 +17,18 @@ sum of a unit, not the sum of the largest losses. In an account with a δ the su
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.ledger.events import LIFETIME
 from hexveil.ledger.storage.tables import balances, totals
 from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, Losses
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from hexveil.base.arrays import Ints
-
 
 HASHES_PER_QUERY = 10_000
 """Hashes per query, below SQLite's limit of 32,766 parameters."""

@@ -10,18 +10,16 @@ either kind are whole multiples of 10^-12. The text of a budget holds the promis
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.promise import promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, PICO_EPSILON
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _WORDS = " at delta "
 PURE = Fraction(0)

@@ -15,21 +15,17 @@ import os
 import re
 import secrets
 import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import compress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from fractions import Fraction
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 PICO_EPSILON = 10**12
 """Losses are kept as whole multiples of 10^-12 epsilon: this many make epsilon 1."""

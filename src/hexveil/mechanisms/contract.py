@@ -25,11 +25,13 @@ branch and decoding never receive sums, so nothing of the sums can reach them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.estimates import (
@@ -60,11 +62,6 @@ from hexveil.mechanisms.stage_data import (
     Scores,
     Values,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from hexveil.accounting.noise_law import NoiseLaw
 
 __all__ = [
     "DONE",

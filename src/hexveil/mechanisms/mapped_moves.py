@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.moves import PairMoves, StatisticMoves, beyond, losses, squares
+from hexveil.base.arrays import Floats
 from hexveil.mechanisms.sensitivity_report import (
     GaussianNoise,
     LaplaceNoise,
     NoiseRequest,
     is_gaussian_sound,
 )
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

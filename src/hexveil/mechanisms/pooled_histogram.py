@@ -27,17 +27,13 @@ Later ranges depend on the noisy bins and on public facts alone, so stages compo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from hexveil.accounting.noise_law import NoiseLaw
+from hexveil.base.arrays import Ints
 from hexveil.mechanisms.contract import NoisyTotals, PrivateSums, SensitivityReport
 from hexveil.mechanisms.distribution.binned_stage import two_bins
 from hexveil.mechanisms.private_quantile import ListedPoints, VotedValues
-
-if TYPE_CHECKING:
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Ints
 
 
 def histogram(

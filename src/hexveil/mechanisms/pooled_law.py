@@ -19,15 +19,12 @@ parametric bootstrap (Efron, 1979).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
 
 N_DRAWS, SEED = 100, 20_261_126
 BIAS_TAKEN_OFF = 0.5

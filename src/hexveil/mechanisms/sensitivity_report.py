@@ -14,17 +14,15 @@ squares of μ do; a purely private choice has the square of its own loss
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import MIN_DEVIATION, square_of_pure
 from hexveil.accounting.moves import ULP, add_up, quotient, squares
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

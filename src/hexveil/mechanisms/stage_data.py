@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import StorageError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, Pairs
-    from hexveil.model.pair_columns import Weights
+from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, Pairs
+from hexveil.model.pair_columns import Weights
 
 TAIL = 512.0
 """Noise beyond so many scales has a probability below exp(-512)."""

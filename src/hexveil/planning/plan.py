@@ -5,25 +5,22 @@ The lower bound that certifies a plan is computed on demand, and stored with it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
+from hexveil.model.occupancy import Occupancy
 from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.optimizers.mean_error_bound import with_lower_bound
 from hexveil.planning.plan_data import PlanData
 from hexveil.planning.plan_rows import PlanningProblem, refuse_rows
 from hexveil.planning.request import check_delta_request
 from hexveil.planning.serialization.codec import plan_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
 
 
 class Plan(PlanData):

@@ -6,9 +6,11 @@ Public side of a source: its occupancy, its metadata and the bounds of its cells
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from fractions import Fraction
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds
@@ -19,11 +21,6 @@ from hexveil.planning.methods import allocate
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan import Plan
 from hexveil.planning.plan_rows import PlanningProblem
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
 
 FactsT_co = TypeVar("FactsT_co", covariant=True)
 

@@ -11,7 +11,7 @@ scales as 1/√U to 1/U.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -21,10 +21,8 @@ from hexveil.accounting.error_model import (
     mean_bias,
     variance_bias,
 )
+from hexveil.base.arrays import Floats
 from hexveil.planning.optimizers.user_factors import InverseScales
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
 
 
 class Targets(Protocol):

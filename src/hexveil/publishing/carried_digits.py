@@ -8,16 +8,12 @@ rounded up, so that no error is understated. `cells.parquet` has the doubles.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.base.arrays import Floats
-
+from hexveil.base.arrays import Floats
 
 SHARE = 20.0
 """Parts of half of the narrowest interval that a digit is at most."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-
-if TYPE_CHECKING:
-    from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.public_metadata import PublicMetadata
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.public_metadata import PublicMetadata
 
 PRIVATE = "presence is private"
 PRIVACY_UNIT = f"user; {PRIVATE}"

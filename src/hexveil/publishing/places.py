@@ -10,8 +10,9 @@ none is declared). A label column of one of these names takes its place.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,9 +20,6 @@ from hexveil.base import hexagons
 from hexveil.report.background import words_of
 from hexveil.report.origin import slot_days, stated_days
 from hexveil.report.templates import render_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NAMES = ("name", "date", "lat", "lon")
 PLACE = ("cell", "name", "date", "slot", "lat", "lon", "hexagon", "slot_end", "starts_at_utc")

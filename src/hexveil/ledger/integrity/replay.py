@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from hexveil.ledger import events
 from hexveil.ledger.accounts import split_pinned
 from hexveil.ledger.odometer import ALL_PERIODS
 from hexveil.ledger.promises import BudgetText, booked_delta, cost_parts
 from hexveil.ledger.unit_losses import Losses, losses_from_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 BalanceKey = tuple[str, str, str]
 """Account, window, period."""

@@ -17,16 +17,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
 from hexveil.base.errors import StorageError
 from hexveil.ledger.storage.tables import events
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 FIRST_KIND = "reserved"
 """Kind of the first event of every request."""

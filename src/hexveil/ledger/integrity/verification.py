@@ -9,9 +9,10 @@ in itself: only the receipt of a later event reveals the rollback (`soundness`).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -22,9 +23,6 @@ from hexveil.ledger.integrity import soundness
 from hexveil.ledger.integrity.replay import LedgerReplay
 from hexveil.ledger.storage import tables
 from hexveil.ledger.storage.databases import transaction
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EVENTS_SHARE = 0.6
 """Share of a verification that the events take, about."""

@@ -15,9 +15,9 @@ import io
 import os
 import sqlite3
 import time
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -29,10 +29,6 @@ from hexveil.base.errors import HexveilError, InputError, StorageError, is_inter
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.storage.tables import metadata
 from hexveil.ledger.storage.timeouts import Timeouts, read_timeouts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 Engine = sa.Engine
 """Connection to a ledger's database."""

@@ -32,17 +32,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import LaplaceNoise, SensitivityReport, Separate, Values
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
 
 SMALLEST_SCALE = 0.125
 """Smallest B for which q stays large enough to be drawn; real plans have thousands."""

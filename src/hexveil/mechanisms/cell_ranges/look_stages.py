@@ -6,11 +6,13 @@ The proof is in the head of mechanisms/cell_ranges/cell_range_allocation.py.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
@@ -24,12 +26,6 @@ from hexveil.mechanisms.contract import (
     Values,
 )
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, laplace_scales, weighted_moves
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hexveil.base.arrays import Bools, Floats, Ints
-
 
 FIRST_LOOK = "first look"
 """Name of the stage of first looks, in the ledger."""

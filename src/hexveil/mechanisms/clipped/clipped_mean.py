@@ -32,24 +32,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.contributions import contributed_records
+from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.moves import FINE, StatisticMoves
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.stage_data import TAIL
-
-if TYPE_CHECKING:
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.pair_columns import Suppressed
-
+from hexveil.model.occupancy import Occupancy, Pairs
+from hexveil.model.pair_columns import Suppressed
 
 ROOM = 2**61
 """Statistic and noise of a cell stay below this, half of what the noise door accepts."""

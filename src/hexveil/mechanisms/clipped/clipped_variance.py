@@ -40,26 +40,23 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.contributions import contributed_records
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel
 from hexveil.accounting.moves import StatisticMoves
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, ROOM, CellLattice
 from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.stage_data import TAIL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.pair_columns import Suppressed
+from hexveil.model.occupancy import Occupancy, Pairs
+from hexveil.model.pair_columns import Suppressed
 
 STEPS = 2**30
 """Lattice steps in one Laplace scale: the integer noise scale of every cell."""

@@ -20,25 +20,21 @@ cell costs at most Γ / r. Rounding moves the mean by at most a quarter of a qua
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.contributions import whole_records
+from hexveil.accounting.error_model import ErrorModel
+from hexveil.accounting.moves import StatisticMoves
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM, CellLattice, mean_moves
 from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.stage_data import TAIL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.moves import StatisticMoves
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.pair_columns import Suppressed
+from hexveil.model.occupancy import Occupancy, Pairs
+from hexveil.model.pair_columns import Suppressed
 
 
 @dataclass(frozen=True, eq=False)

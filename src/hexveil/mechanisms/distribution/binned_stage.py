@@ -30,26 +30,21 @@ Nothing overflows 64 bits: M <= 2^20 and n < 2^42 (`check_room`); sums over grou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import NoisyTotals, PrivateSums, Separate
 from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, PricedWeights, weigh
+from hexveil.model.occupancy import Arrays, Occupancy, Pairs, WholeGroup
 from hexveil.model.pair_bins import PairBins
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Ints
-    from hexveil.model.occupancy import Arrays, Occupancy, Pairs, WholeGroup
-
 
 MAX_RECORDS = 2**42
 SUBSTITUTED = 2

@@ -19,11 +19,13 @@ Source: adaptive composition (`hexveil.mechanisms.contract`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import (
     DONE,
@@ -38,11 +40,6 @@ from hexveil.mechanisms.contract import (
 )
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.sensitivity_report import SquaresReport
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hexveil.base.arrays import Floats, Ints
 
 SEPARATOR = ": "
 

@@ -31,22 +31,18 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, promised
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs, Stage
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED, cell_bins, pooled_bins
 from hexveil.mechanisms.distribution.priced_weights import PricedWeights
-
-if TYPE_CHECKING:
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy
-
+from hexveil.model.occupancy import Occupancy
 
 WIDE, NARROW, CELL_BINS = "wide bins", "narrow bins", "cell bins"
 N_WIDE, N_NARROW = 16, 20

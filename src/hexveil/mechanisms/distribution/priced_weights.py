@@ -11,14 +11,17 @@ weights from both, wherever it is, in whole numbers. All of it is public.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.moves import Currency, add_up, losses, squares
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.sensitivity_report import (
     GaussianNoise,
@@ -26,13 +29,7 @@ from hexveil.mechanisms.sensitivity_report import (
     NoiseRequest,
     is_gaussian_sound,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
+from hexveil.model.occupancy import Occupancy, Pairs
 
 
 def bin_losses(

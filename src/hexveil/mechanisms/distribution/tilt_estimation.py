@@ -31,19 +31,14 @@ expectations (Dempster, Laird and Rubin, 1977); averaging over hyperparameters (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.base.work_share import ESTIMATES, parts_of_work
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-
 
 ROUNDS = 25
 PSEUDO_CELLS, PSEUDO_VARIANCE = 2.0, 0.5

@@ -14,14 +14,18 @@ Which units exist is private, so losses have a single entry: that of any unit, p
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from hexveil.accounting.moves import ULP, losses, quotient
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, promised
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.contract import (
     DONE,
@@ -33,14 +37,7 @@ from hexveil.mechanisms.contract import (
     PrivateSums,
     Stage,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from fractions import Fraction
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.private_pairs import PairBlocks, PrivatePairs
+from hexveil.model.private_pairs import PairBlocks, PrivatePairs
 
 N_ACCOUNTS = 1
 """Entries of losses: "any unit"."""

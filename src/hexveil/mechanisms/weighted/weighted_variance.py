@@ -43,13 +43,16 @@ mechanisms/weighted/weighted_mean.py, of squares; ERRATA 3 for the accounting.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.error_model import has_single_record
+from hexveil.accounting.moves import StatisticMoves
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM
@@ -58,15 +61,7 @@ from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.stage_data import TAIL, map_weighted
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, laplace_scales, weighted_moves
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.moves import StatisticMoves
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Pairs
+from hexveil.model.occupancy import Pairs
 
 BITS = 20
 """A second moment is counted in parts of 2^-20 of the squared radius."""

@@ -19,19 +19,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.estimates import STANDARD_NORMAL, centre_and_radius
+from hexveil.model.pair_columns import Weights
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias, max_bias
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.model.pair_columns import Weights
-
 
 ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 

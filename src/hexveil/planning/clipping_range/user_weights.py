@@ -33,19 +33,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.work_share import SEARCH, parts_of_work
+from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.model.pair_columns import FactoredWeights, Weights
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.pair_sums import fetch_sample, share_sums
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
 
 ITERATIONS = 200
 DISTRIBUTED_ITERATIONS = 8

@@ -12,22 +12,18 @@ most, U²/8 in place of U/2.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 from hexveil.accounting.error_model import PRIOR_SHARE, ErrorModel, gaussian_noise_floor
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, term_of
 from hexveil.theory import noise_floor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
 
 
 @dataclass(frozen=True)

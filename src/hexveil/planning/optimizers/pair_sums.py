@@ -10,19 +10,15 @@ fetched.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from hexveil.accounting import contributions
+from hexveil.base.arrays import Floats, Ints
 from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs, Partition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-
 
 FEW_PAIRS = 2**13
 """So many pairs and fewer are added up without a matrix."""

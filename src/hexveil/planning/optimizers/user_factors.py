@@ -11,23 +11,19 @@ loss is within a given one.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting import contributions, privacy_loss
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.base.arrays import Floats
+from hexveil.model.occupancy import Occupancy
 from hexveil.planning.optimizers.pair_sums import ShareSums, share_sums
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ map: what is asked for is a field, and its stages follow from it.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
@@ -34,13 +34,9 @@ from hexveil.mechanisms.presence.presence_design import (
     histogram_share,
 )
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
+from hexveil.model.declared_grid import DeclaredGrid
+from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Share, Term
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.model.declared_grid import DeclaredGrid
-    from hexveil.model.public_metadata import FineBins, ValueLattice
 
 USERS = "users"
 """Numbers of units."""

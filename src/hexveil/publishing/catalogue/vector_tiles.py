@@ -7,7 +7,7 @@ fetches only their parts of the file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +15,6 @@ import pyarrow as pa
 from hexveil.base import hexagons
 from hexveil.base.optional_packages import is_installed, require_package
 from hexveil.publishing import geometry
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LAYER = "cells"
 MIN_CELLS = 50_000

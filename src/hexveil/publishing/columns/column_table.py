@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 
 MAX_PREFIX = 60
 COUNTS, OPEN = "users", "is_open"

@@ -32,16 +32,13 @@ Cells of maps with private presence (open_cells.py), and averages, have the same
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.publishing.derived.laplace_sums import sum_bound
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-
 
 Basis = Literal["proven", "model"]
 

@@ -19,13 +19,10 @@ log-concave densities have log-concave tails (Prékopa, 1973), and the tail is 1
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-
+from hexveil.base.arrays import Floats
 
 MISS = 0.05
 """Probability that the noise exceeds its bound."""

@@ -22,17 +22,12 @@ Post-processing of noisy numbers and public facts: it costs no privacy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
+from hexveil.base.arrays import Bools, Floats
 from hexveil.mechanisms.presence.map_refinement import variance_between
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS, MEAN_ABS_NORMAL
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Bools, Floats
-
 
 GOOD, CAUTION = 10, 4
 """A bound within range/10 is good, within range/4 a caution; beyond, or a constant, is noise."""

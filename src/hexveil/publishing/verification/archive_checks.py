@@ -6,8 +6,9 @@ that are not regular or too large are not read.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs
@@ -24,10 +25,6 @@ from hexveil.publishing.archive.archive_listing import (
     listed_days,
 )
 from hexveil.publishing.verification.verify import find_problems as find_release_problems
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MAX_DAYS = 10_000
 _FORGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)

@@ -7,11 +7,9 @@ compact protocol (parquet.thrift, `PageHeader`); only whole numbers in them are 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import BinaryIO, TypeAlias
 
 MAX_HEADER = 64 * 1024
 """Bytes of a page header; statistics of long texts are the largest part of it."""

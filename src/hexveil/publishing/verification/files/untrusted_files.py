@@ -19,7 +19,9 @@ import json
 import math
 import os
 import stat
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,10 +29,6 @@ import pyarrow.parquet
 
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.verification.files.parquet_pages import Chunk, parse_footer, read_pages
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 MEGABYTE = 10**6
 LIMITS = {

@@ -58,7 +58,7 @@ class All(FirstRanges):
     def __init__(self, *, moved):
         self.moved = moved
 
-    def __call__(self, look, spread):  # noqa: ARG002  see RangeSelection
+    def __call__(self, look, spread):  # noqa: ARG002  see PosteriorRangeSelection
         """Return the bounds."""
         moved = np.full(look.noisy.size, self.moved)
         return SelectedRanges(moved, np.full(moved.size, -1e9), np.full(moved.size, 1e9))

@@ -338,14 +338,4 @@ class PerCell:
         """Return the choice of each cell; cells of the same counts share theirs."""
         if type(self.mechanism).choose is CellMechanism.choose:
             return ("",) * problem.occupancy.n_cells
-        if not problem.occupancy.is_local:
-            return choose_in_blocks(problem, self.mechanism, cell_epsilon)
-        known: dict[bytes, str] = {}
-        choices = []
-        for number in range(problem.occupancy.n_cells):
-            cell = problem.cell(number)
-            counts = cell.counts.tobytes()
-            if counts not in known:
-                known[counts] = self.mechanism.choose(cell, cell_epsilon)
-            choices.append(known[counts])
-        return tuple(choices)
+        return choose_in_blocks(problem, self.mechanism, cell_epsilon)

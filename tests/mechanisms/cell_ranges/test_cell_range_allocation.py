@@ -246,7 +246,7 @@ class Quantised(FirstRanges):
     def __init__(self, lower, upper):
         self.ends = lower, upper
 
-    def __call__(self, look, spread):  # noqa: ARG002  see RangeSelection
+    def __call__(self, look, spread):  # noqa: ARG002  see PosteriorRangeSelection
         """Return the ends for every cell."""
         moved = np.ones(look.noisy.size, dtype=bool)
         return SelectedRanges(moved, *(np.full(moved.size, end) for end in self.ends))

@@ -41,7 +41,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -74,7 +74,7 @@ from hexveil.smoothing.range_selection import SelectedRanges, select_ranges
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from fractions import Fraction
 
     from hexveil.accounting.error_model import ErrorModel
@@ -86,23 +86,6 @@ if TYPE_CHECKING:
 
 
 # ---- injected by the planner ----
-
-
-class RangeSelection(Protocol):
-    """Public choices of ranges: of the first one, and of the cells that are measured anew."""
-
-    def first(self, law: PooledLaw, steps: int) -> FirstRange:
-        """Return the range of every first look, in quanta up to `steps`, by the pooled law."""
-
-    def __call__(self, look: ClippedLook, spread: UserMeanSpread) -> SelectedRanges:
-        """Return the choice for the first look at all cells, in value units."""
-
-
-class CellRangeErrors(Protocol):
-    """Error model of the means, once ranges are released."""
-
-    def __call__(self, released: ReleasedCellRanges) -> ErrorModel:
-        """Return the error model for these ranges."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,9 +182,9 @@ class CellRangeAllocation(ReadOnlyArrays):
         Of cells that all have the records' bounds.
     lattice_steps : int
         Width of the records' bounds in quanta.
-    select : RangeSelection
-        `PosteriorRangeSelection` for a release.
-    errors : CellRangeErrors
+    select : PosteriorRangeSelection
+    errors : callable
+        Returns the error model of the means for released ranges.
     booked : ndarray of float, shape (n_users,)
         Loss of each user, rounded up (planning/clipping_range/clipping.py).
     """
@@ -212,8 +195,8 @@ class CellRangeAllocation(ReadOnlyArrays):
     mean: WeightedMean
     lattice: CellLattice
     lattice_steps: int
-    select: RangeSelection
-    errors: CellRangeErrors
+    select: PosteriorRangeSelection
+    errors: Callable[[ReleasedCellRanges], ErrorModel]
     booked: Floats
 
     def losses(self) -> Floats:

@@ -5,10 +5,11 @@ The proof is in the head of mechanisms/cell_ranges/cell_range_allocation.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -31,15 +32,10 @@ FIRST_LOOK = "first look"
 """Name of the stage of first looks, in the ledger."""
 
 
-class RangeDecision(Protocol):
-    """Public choice of the cells that are measured anew, and of their ranges."""
-
-    def __call__(self, first: Ints) -> tuple[Ints, Ints]:
-        """Return the ends of each cell's range in quanta, for the noisy first numbers.
-
-        Both are 0 where a cell keeps its range; else the lower is below the upper, within the
-        bounds.
-        """
+RangeDecision: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
+"""Public choice of the cells that are measured anew, and of their ranges: from the noisy first
+numbers to the ends of each cell's range in quanta. Both are 0 where a cell keeps its range; else
+the lower is below the upper, within the bounds."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,15 @@ stage.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.clipped.clipped_mean import ClippedMean
+from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
+from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.moves import StatisticMoves
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.mapped_moves import MappedMoves
     from hexveil.model.public_metadata import ValueLattice
@@ -40,44 +42,8 @@ CELLS = "cells"
 """Name of the stage in which the cells' own numbers are drawn: the last of every release."""
 
 
-class ClippedStatistic(Protocol):
-    """One statistic of every cell: `ClippedMean` or `ClippedVariance`."""
-
-    @property
-    def name(self) -> str:
-        """Statistic: "mean" or "variance"."""
-
-    @property
-    def noised_cells(self) -> Ints:
-        """Numbers of the cells that are noised; of the others no value is read."""
-
-    @property
-    def scales(self) -> Floats:
-        """Noise scale of each noised cell."""
-
-    @property
-    def constants(self) -> Ints:
-        """Integer of each cell that is published without noise."""
-
-    @property
-    def error(self) -> ErrorModel:
-        """Error model of the estimates."""
-
-    @property
-    def moves(self) -> StatisticMoves:
-        """By how many steps each pair moves its cell's integer."""
-
-    def measure(self, sums: PrivateSums) -> Ints:
-        """Return the integer of each noised cell, shape (batch, n_noised). PRIVATE."""
-
-    def estimates(self, noisy: Ints) -> Floats:
-        """Return the published numbers, in value units, from the integers of all cells."""
-
-    def grid(self) -> EstimateGrid:
-        """Return where published numbers can lie."""
-
-    def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:
-        """Refuse, from public facts, numbers that cannot be computed or noised."""
+ClippedStatistic: TypeAlias = ClippedMean | RenormalisedMean | ClippedVariance
+"""One statistic of every cell."""
 
 
 @dataclass(frozen=True, eq=False)

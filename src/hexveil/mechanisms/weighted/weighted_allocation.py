@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from hexveil.mechanisms.sensitivity_report import noise_of_law
 from hexveil.smoothing.user_mean_law import CellDesign
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from fractions import Fraction
 
     from hexveil.accounting.error_model import ErrorModel
@@ -49,13 +49,6 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
     from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
     from hexveil.model.public_metadata import ValueLattice
-
-
-class RangeErrors(Protocol):
-    """Error models of the statistics, once the range is released."""
-
-    def __call__(self, ends: tuple[int, int]) -> Mapping[str, ErrorModel]:
-        """Return the error model of each statistic for this range, in quanta."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +123,8 @@ class WeightedAllocation(ReadOnlyArrays):
         Width of the records' bounds in quanta.
     booked : ndarray of float, shape (n_users,)
         Loss of each user, rounded up.
-    errors : RangeErrors
+    errors : callable
+        Returns the error model of each statistic for the ends of a range, in quanta.
     """
 
     histogram_promise: Promise
@@ -142,7 +136,7 @@ class WeightedAllocation(ReadOnlyArrays):
     lattice: CellLattice
     lattice_steps: int
     booked: Floats
-    errors: RangeErrors
+    errors: Callable[[tuple[int, int]], Mapping[str, ErrorModel]]
     law: NoiseLaw = LAPLACE
 
     def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:

@@ -22,7 +22,7 @@ from hexveil.mechanisms.contract import (
     Separate,
     Values,
 )
-from hexveil.mechanisms.mapped_moves import MappedMoves
+from hexveil.mechanisms.sensitivity_report import MappedMoves
 
 TINY = 1e-300
 WINDOW = 2

@@ -9,17 +9,28 @@ scales that go to the noise source, by the accountant that made the booking (acc
 rounded down. Pure losses add up over stages, also those chosen by earlier outcomes. Under (ε, δ)
 squares of μ do; a purely private choice has the square of its own loss
 (accounting/gaussian_composition.py, with proof and source).
+
+Sensitivity of the numbers of one draw, by the moves of pairs wherever these are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import MIN_DEVIATION, square_of_pure
-from hexveil.accounting.moves import ULP, add_up, quotient, squares
+from hexveil.accounting.moves import (
+    ULP,
+    PairMoves,
+    StatisticMoves,
+    add_up,
+    beyond,
+    losses,
+    quotient,
+    squares,
+)
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
@@ -216,3 +227,41 @@ def _squares(request: NoiseRequest, report: SensitivityReport, n_users: int) -> 
     pure, which = np.unique(report.loss_lower_bound(request, n_users), return_inverse=True)
     squares = [square_of_pure(one) if np.isfinite(one) else np.inf for one in pure.tolist()]
     return np.asarray(np.array(squares)[which])
+
+
+@dataclass(frozen=True, eq=False)
+class MappedMoves:
+    """Sensitivity of the numbers of one draw, of pairs wherever they are.
+
+    Attributes
+    ----------
+    moves : PairMoves
+        Statistics in the order of the entries of the request.
+    before : tuple of StatisticMoves
+        What an earlier stage authorised for these cells, and what it spent of that; or nothing.
+    """
+
+    moves: PairMoves
+    before: tuple[StatisticMoves, ...] = ()
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return each user's loss beyond the authorised one, rounded down."""
+        # Anything else was never booked: the meter refuses an infinite loss.
+        if not isinstance(request, LaplaceNoise) or not (request.scales > 0).all():
+            return np.full(n_users, np.inf)
+        moves = self._at(np.atleast_2d(request.scales)[0])
+        if not self.before:
+            return moves.per_user(losses, up=False)
+        moves = replace(moves, statistics=(*moves.statistics, *self.before))
+        return moves.per_user(beyond, up=False)
+
+    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+        """Return each user's charge as a square of μ, rounded down."""
+        if not is_gaussian_sound(request):
+            return np.full(n_users, np.inf)
+        return self._at(request.deviations).per_user(squares, up=False)
+
+    def _at(self, scales: Floats) -> PairMoves:
+        """Return the moves in the noise of a request."""
+        sizes = [int(np.isfinite(one.scale).sum()) for one in self.moves.statistics]
+        return self.moves.at(np.split(scales, np.cumsum(sizes)[:-1]))

@@ -25,8 +25,12 @@ from hexveil.accounting.error_model import CellMechanismErrorModel, ErrorModel, 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.per_cell_allocation import PerCell, PerCellAllocation, PlannedCells
-from hexveil.mechanisms.published_cells import PublishedCells
+from hexveil.mechanisms.per_cell_allocation import (
+    PerCell,
+    PerCellAllocation,
+    PlannedCells,
+    PublishedCells,
+)
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
 from hexveil.mechanisms.single_cell.cell_allocation import (
     STUDY_SPAN,

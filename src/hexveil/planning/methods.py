@@ -24,7 +24,7 @@ from hexveil.planning.calibration import calibrate_noise, least_allocation, spen
 from hexveil.planning.clipping_range.cell_ranges import allocate_cell_ranges
 from hexveil.planning.clipping_range.one_range import allocate_with_range
 from hexveil.planning.optimizers import joint, joint_gaussian, per_cell
-from hexveil.planning.optimizers.independent_mean_variance import allocate_independently
+from hexveil.planning.optimizers.per_cell import allocate_independently
 from hexveil.planning.optimizers.printed_clip_user import allocate_printed
 from hexveil.planning.request import ErrorKind, WithinCellEpsilon, WithinEpsilon, WithinErrors
 

@@ -7,26 +7,35 @@ block for each user, leave it.
 
 Every question but `measured_integers` is about public facts. A refusal by them travels as an
 answer, since an engine may hide the words of a task that fails.
+
+Figures of the plans of cells: a number of each cell, whatever the number of its users. Public.
+
+A map's errors, grids and rows follow from them, wherever the plans are made: on this machine, or in
+blocks of pairs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import (
     LaplaceNoise,
     NoiseRequest,
     NoisyMax,
     Outputs,
     PrivateSums,
+    ProvenError,
     Scores,
     Values,
 )
+from hexveil.mechanisms.private_quantile import PrivateQuantile
 from hexveil.mechanisms.single_cell.cell_allocation import (
     CellAllocation,
     CellProblem,
@@ -34,18 +43,20 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
     from hexveil.accounting.moves import LossParts
     from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
     from hexveil.model.occupancy import Pairs
 
     Column = NDArray[Any]
     PlanWork = Callable[[Iterator[CellAllocation], Sequence[str]], tuple[Column, ...]]
+
 
 LOSS, CLAIM = "loss", "claim"
 """Losses of pairs, and what counting cells claims: a cell's largest loss for all that lose any."""
@@ -141,18 +152,9 @@ def sum_losses(
     parts: LossParts,
     users: tuple[int, int],
 ) -> tuple[Ints, ...]:
-    """Return the users of a run that are in a block, and the sums of their losses in parts.
+    """Return the users of a run that are in a block, and sums of their losses in parts by kind.
 
-    Parameters
-    ----------
-    pairs : Pairs
-    choices : ndarray of str, shape (n_cells,)
-    recipe : CellRecipe
-    kinds : tuple of str
-        See `pair_losses`; a column of each.
-    parts : LossParts
-    users : pair of int
-        First user, and the one after the last.
+    A run is the first user, and the one after the last.
     """
     terms = np.zeros((len(kinds), pairs.user.size), dtype=np.int64)
     for rows, plan in recipe.plans(pairs, choices):
@@ -228,13 +230,7 @@ def sum_moves(  # noqa: PLR0913  what blocks are given stands in arguments of th
 ) -> tuple[Ints, ...]:
     """Return the users of a run that are in a block, and their losses by a stage, rounded down.
 
-    Parameters
-    ----------
-    pairs, choices, *tables, recipe, number : see `stage_requests`
-    selects : ndarray of bool, shape (n_cells, most entries)
-    scales : ndarray of float, shape (n_cells, most entries)
-        The noise that each cell's numbers will get.
-    parts, users : see `sum_losses`
+    Noise is that which each cell's numbers will get, in tables with a row per cell.
     """
     terms = np.zeros((1, pairs.user.size), dtype=np.int64)
     for rows, plan, outputs in _with_outputs(pairs, choices, tables, recipe, number):
@@ -316,3 +312,83 @@ def _with_outputs(
             own_row = table[cell : cell + 1, : stage.entries]
             outputs = outputs.extended(stage.name, stage.entries, own_row)
         yield rows, plan, outputs
+
+
+UNKNOWN_GRID = (np.nan, np.nan)
+"""Of estimates that lie on a curve of integers."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellFigures(ReadOnlyArrays):
+    """Figures of the plans of all cells; see `figure_columns`.
+
+    Attributes
+    ----------
+    scale, bias, bound95 : ndarray of float, shape (n_cells,)
+        Error of the estimate for bounds of width 1; the bias is 1 where none is proven.
+    proven : ndarray of bool, shape (n_cells,)
+        Whether the bias is a proven worst case.
+    grid_start, grid_step : ndarray of float, shape (n_cells,)
+        Where estimates can lie, in quanta; no numbers where on a curve.
+    n_scores : ndarray of int64, shape (n_cells,)
+        Most scores that a stage of the cell measures; 0 without a private choice.
+    n_stages : ndarray of int64, shape (n_cells,)
+    entries : ndarray of int64, shape (n_stages.sum(),)
+        Integers of each stage, cell after cell.
+    stage_names : ndarray of str, shape (n_stages.sum(),)
+    """
+
+    scale: Floats
+    bias: Floats
+    bound95: Floats
+    proven: NDArray[np.bool_]
+    grid_start: Floats
+    grid_step: Floats
+    n_scores: Ints
+    n_stages: Ints
+    entries: Ints
+    stage_names: NDArray[np.str_]
+
+    @cached_property
+    def entry_table(self) -> Ints:
+        """Integers of each cell's stages, shape (n_cells, most stages); 0 after its last."""
+        n_cells, longest = self.n_stages.size, int(self.n_stages.max())
+        table = np.zeros((n_cells, longest), dtype=np.int64)
+        # Filled row by row, as the stages stand.
+        table[np.arange(longest) < self.n_stages[:, None]] = self.entries
+        return table
+
+
+def figure_columns(plans: Iterable[CellAllocation], choices: Sequence[str]) -> tuple[Column, ...]:  # noqa: ARG001  as of all functions of plans
+    """Return the columns of `CellFigures` for these plans, in the order of its fields."""
+    numbers, grids, counts, entries, names = [], [], [], [], []
+    for plan in plans:
+        error, grid = plan.error(1.0), plan.grid()
+        is_proven = isinstance(error, ProvenError)
+        bias = float(error.bias[0]) if isinstance(error, ProvenError) else 1.0
+        numbers.append((float(error.scale[0]), bias, float(error.bound95[0]), is_proven))
+        grids.append(UNKNOWN_GRID if grid is None else (float(grid.start[0]), float(grid.step[0])))
+        n_scores = max((score_room(stage) for stage in plan.stages), default=0)
+        counts.append((n_scores, len(plan.stages)))
+        entries += [stage.entries for stage in plan.stages]
+        names += [stage.name for stage in plan.stages]
+    scale, bias_column, bound95, proven = np.array(numbers, dtype=np.float64).T
+    start, step = np.array(grids, dtype=np.float64).T
+    scores, n_stages = np.array(counts, dtype=np.int64).T
+    return (
+        scale,
+        bias_column,
+        bound95,
+        proven.astype(bool),
+        start,
+        step,
+        scores,
+        n_stages,
+        np.array(entries, dtype=np.int64),
+        np.array(names, dtype=np.str_),
+    )
+
+
+def score_room(stage: BoundedStage) -> int:
+    """Return the most scores that a stage measures, a public number; 0 of a sum."""
+    return stage.entries * stage.candidates.size if isinstance(stage, PrivateQuantile) else 0

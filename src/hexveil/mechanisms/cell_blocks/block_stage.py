@@ -1,16 +1,19 @@
-"""One number of every cell, measured in blocks: the row of a stage of cells planned apart.
+"""Cells planned apart whose pairs stay elsewhere: numbers per cell and per user here, never pairs.
+
+The counterpart of `PerCellAllocation`, with the same stages, rows and estimates. Each question goes
+to blocks of whole cells, which make the plans of their cells anew (`block_plans`). What returns is
+a figure per cell; per stage one whole number of each sum, or the scores of each choice; and users'
+losses, summed over each block in whole parts (`accounting/moves.py`): exact, wherever blocks
+begin, and those of pairs at hand. They come back for runs of users that are cut so that a process
+has room for them, however many pairs there are.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
 Sensitivity: that of each cell's own stage, computed from the cell's counts in its block.
-Loss: the sum over the user's cells of its losses by this stage at the scales of this process. The
+Loss: the sum over the user's cells of its losses by a stage at the scales of this process. The
 meter gets that sum with the first request of the row, nothing with the others; a request of another
 scale than the blocks were asked about has no bound, and is refused.
 Source: the mechanism of the cell.
 Noise is drawn here, once; blocks draw nothing.
-
-Public questions to blocks are figures, never pairs: numbers per cell, and sums per user; those of
-each block come back for runs of users that are cut so that a process has room for them, however
-many pairs there are.
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ from hexveil.accounting.moves import LossParts
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import read_only
 from hexveil.mechanisms.cell_blocks import block_plans
-from hexveil.mechanisms.cell_blocks.cell_figures import CellFigures, figure_columns
+from hexveil.mechanisms.cell_blocks.block_plans import CellFigures, figure_columns
 from hexveil.mechanisms.contract import (
+    DONE,
     DrawnRow,
     LaplaceNoise,
     Measured,
@@ -37,8 +41,10 @@ from hexveil.mechanisms.contract import (
     PrivateSums,
     Scores,
     SensitivityReport,
+    Stage,
     Values,
 )
+from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 
 if TYPE_CHECKING:
@@ -53,6 +59,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
     from hexveil.model.occupancy import Pairs
 
+
 NOTHING = read_only(np.zeros(1))
 
 
@@ -63,8 +70,8 @@ MOST_SCORES = 2**26
 
 
 @dataclass(frozen=True, eq=False)
-class CellBlocks:
-    """Plans of all cells at one common loss, made in blocks of pairs.
+class DistributedCells:
+    """Cells planned apart at one common loss, as a release runs them on blocks of pairs.
 
     Attributes
     ----------
@@ -107,15 +114,7 @@ class CellBlocks:
         return ask_blocks(self.problem, asked, (self.choice_array, *cells), n_columns)
 
     def map_plans(self, work: PlanWork, n_columns: int) -> tuple[Column, ...]:
-        """Return the columns that a function makes of the plans of all cells.
-
-        Parameters
-        ----------
-        work : callable
-            From plans, one at a time, and their choices to columns of numbers or text; a function
-            of a module.
-        n_columns : int
-        """
+        """Return the columns that a function of a module makes of the plans of all cells."""
         return self.ask_plans(partial(block_plans.map_plans, work=work), (), n_columns)
 
     def sum_over_users(
@@ -177,6 +176,73 @@ class CellBlocks:
         """Return the rows of the first stages as tables with a row per cell."""
         # A release is a batch of one.
         return tuple(self.table(k, outputs[block_plans.stage_name(k)][0]) for k in range(n_stages))
+
+    def names(self, mechanism: CellMechanism) -> list[str]:
+        """Return the name of the mechanism of each cell, where one may choose another."""
+        return [mechanism.chosen_name(choice) for choice in self.choices]
+
+    def losses(self) -> Floats:
+        """Return each user's loss over all its cells, rounded up."""
+        return self._losses[0]
+
+    def claimed_losses(self) -> Floats:
+        """Return each user's loss if each cell costs all whom it costs anything its largest."""
+        return self._losses[1]
+
+    @cached_property
+    def _losses(self) -> tuple[Floats, ...]:
+        return self._sum_kinds((block_plans.LOSS, block_plans.CLAIM))
+
+    def stage_costs(self) -> dict[str, tuple[int, float]]:
+        """Return by name of a stage its cells, and the loss of the user whom it costs most."""
+        names, n_cells = np.unique(self.figures.stage_names, return_counts=True)
+        kinds = tuple(dict.fromkeys(self.figures.stage_names.tolist()))
+        if not kinds:
+            return {}
+        counts = dict(zip(names.tolist(), n_cells.tolist(), strict=True))
+        losses = self._sum_kinds(kinds)
+        return {
+            kind: (counts[kind], float(own.max())) for kind, own in zip(kinds, losses, strict=True)
+        }
+
+    def _sum_kinds(self, kinds: tuple[str, ...]) -> tuple[Floats, ...]:
+        work = partial(block_plans.sum_losses, kinds=kinds)
+        sums = self.sum_over_users(work, (), len(kinds))
+        return tuple(read_only(self.parts.upper_bounds(parts)) for parts in sums)
+
+    # ---- stages ----
+
+    @cached_property
+    def stages(self) -> tuple[BlockStage, ...]:
+        """Stages of the map, as many as the cell with the most has."""
+        return tuple(BlockStage(self, k) for k in range(self.figures.entry_table.shape[1]))
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the next stage of the map."""
+        return self.stages[len(earlier)] if len(earlier) < len(self.stages) else DONE
+
+    # ---- estimates ----
+
+    def estimates(self, outputs: Outputs) -> Floats:
+        """Return the estimates of all cells in quanta, shape (1, n_cells)."""
+        return np.asarray(self._decoded(outputs)[0][None])
+
+    def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
+        """Return the released choices of each cell, in quanta."""
+        _, names, *ends = self._decoded(outputs)
+        rows = zip(names.tolist(), *(column.tolist() for column in ends), strict=True)
+        return tuple(ReleasedRange(*row) if row[0] else None for row in rows)
+
+    def _decoded(self, outputs: Outputs) -> tuple[Column, ...]:
+        key = tuple(outputs[name].tobytes() for name in outputs)
+        if key not in self._known:
+            tables = self.output_tables(outputs, len(self.stages))
+            self._known[key] = self.ask_plans(block_plans.estimated_cells, tables, 5)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[bytes, ...], tuple[Column, ...]]:
+        return {}
 
 
 def block_recipe(
@@ -263,7 +329,7 @@ class BlockMoves:
 class BlockStage(DrawnRow):
     """The stage of one number of every cell that has one, measured in blocks."""
 
-    blocks: CellBlocks
+    blocks: DistributedCells
     number: int
 
     @property

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.mapped_moves import MappedMoves
+    from hexveil.mechanisms.sensitivity_report import MappedMoves
     from hexveil.model.public_metadata import ValueLattice
 
 CELLS = "cells"

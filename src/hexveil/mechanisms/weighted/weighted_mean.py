@@ -35,7 +35,7 @@ from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM, CellLattice
 from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
-from hexveil.mechanisms.mapped_moves import MappedMoves
+from hexveil.mechanisms.sensitivity_report import MappedMoves
 from hexveil.mechanisms.stage_data import TAIL, map_weighted
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, Weights
 

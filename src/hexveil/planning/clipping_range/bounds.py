@@ -30,7 +30,7 @@ from hexveil.mechanisms.clipped.clipped_allocation import (
 from hexveil.mechanisms.clipped.clipped_mean import GRAIN, CellLattice, ClippedMean
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
-from hexveil.mechanisms.mapped_moves import MappedMoves
+from hexveil.mechanisms.sensitivity_report import MappedMoves
 from hexveil.planning.clipping_range.clipping import (
     ClippingKind,
     Decisions,

@@ -20,9 +20,8 @@ from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.request import STATISTICS
 
 if TYPE_CHECKING:
-    from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.model.public_metadata import ColumnFacts, PublicMetadata
     from hexveil.planning.columns.column_plan import SingleColumnPlan
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from hexveil.accounting.promise import Promise, summed
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.model.public_metadata import ColumnFacts, DeclaredColumns
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.parts_booking import PartsBooking
 from hexveil.planning.plan import Plan
+from hexveil.planning.plan_data import PartsBooking
 from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization.codec import plan_folder

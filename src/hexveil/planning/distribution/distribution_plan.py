@@ -33,7 +33,7 @@ from hexveil.planning.distribution.distribution_components import (
     IndicatorPlan,
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
-from hexveil.planning.parts_booking import PartsBooking
+from hexveil.planning.plan_data import PartsBooking
 from hexveil.planning.plan_moments import HasPublicMetadata, public_side
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization.codec import plan_folder

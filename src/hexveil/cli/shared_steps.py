@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from hexveil.config import Run
-    from hexveil.model.public_metadata import ColumnFacts, PublicMetadata, Unit
+    from hexveil.model.column_facts import ColumnFacts
+    from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning import Capacity
     from hexveil.publishing.privacy_models import ReleasableDataset, ReleasablePlan
     from hexveil.records import Dataset

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.contributions import contributed_totals
 from hexveil.accounting.error_model import ErrorModel, has_single_record
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.clipping import ClippingKind, misfit
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows, full_factors, refuse_rows
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.request import Request
+from hexveil.planning.request import Request
 
 WITHIN_BOUNDS = WithinBounds()
 BOUND_KINDS = (None, "loss", "max error", "mean error")

@@ -17,8 +17,9 @@ from typing import (
 )
 
 from hexveil.base.errors import InputError
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.model.declared_grid import DeclaredFacts
-from hexveil.model.public_metadata import ColumnFacts, DeclaredColumns, PublicMetadata
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.columns.column_options import (
     ColumnOptions,
     own_baseline_error,

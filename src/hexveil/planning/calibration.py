@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.accounting.promise import Promise
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.work_share import SEARCH, part_of_work
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.promise import Promise
-    from hexveil.base.arrays import Floats
-    from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.plan_rows import PlanningProblem
-
+from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.plan_rows import PlanningProblem
 
 HALVINGS = 40
 TYPICAL_TRIES = 12

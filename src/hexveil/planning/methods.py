@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hexveil.accounting.clip_user import initial_errors, suppress_users
 from hexveil.accounting.error_model import has_single_record
@@ -20,17 +19,15 @@ from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.pair_columns import no_pairs
 from hexveil.planning import cell_mechanisms
+from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.calibration import calibrate_noise, least_allocation, spend_epsilon
 from hexveil.planning.clipping_range.cell_ranges import allocate_cell_ranges
 from hexveil.planning.clipping_range.one_range import allocate_with_range
 from hexveil.planning.optimizers import joint, joint_gaussian, per_cell
 from hexveil.planning.optimizers.per_cell import allocate_independently
 from hexveil.planning.optimizers.printed_clip_user import allocate_printed
+from hexveil.planning.plan_rows import PlanningProblem
 from hexveil.planning.request import ErrorKind, WithinCellEpsilon, WithinEpsilon, WithinErrors
-
-if TYPE_CHECKING:
-    from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.plan_rows import PlanningProblem
 
 HALVINGS = 40
 SUPPRESSION_ROUNDS = 4

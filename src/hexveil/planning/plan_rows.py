@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,18 +15,13 @@ from hexveil.accounting.contributions import (
     contributed_totals,
 )
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, span_in_quanta
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Suppressed, suppressed_column
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from fractions import Fraction
-
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.request import Request
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.request import Request
 
 MAX_ERROR = 1e6
 """Predicted errors are below this, in spans."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.public_metadata import ColumnFacts
+from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning import Plan, cell_mechanisms
 from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.clipping_range.bounds import WithinBounds

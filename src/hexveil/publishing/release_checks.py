@@ -8,7 +8,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
-from hexveil.model.public_metadata import DeclaredColumns
+from hexveil.model.column_facts import DeclaredColumns
 from hexveil.planning import Plan
 from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.model.public_metadata import ColumnFacts, PublicMetadata
+    from hexveil.model.column_facts import ColumnFacts
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning import Capacity
     from hexveil.planning.method_comparison import Comparison
 

@@ -11,8 +11,8 @@ from hexveil.accounting.gaussian_composition import square_epsilon
 from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.model.declared_grid import DeclaredFacts
-from hexveil.model.public_metadata import ColumnFacts, DeclaredColumns
 from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.planning.optimizers.printed_clip_user import printed_suppression
 from hexveil.planning.plan import Plan

@@ -39,12 +39,16 @@ Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.error_model import ErrorModel
+from hexveil.accounting.promise import Promise
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.first_range import FirstRange, choose_first_range
@@ -67,23 +71,14 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     within_cell_spread,
 )
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
+from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, Stage
+from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, check_room
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges, select_ranges
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from fractions import Fraction
-
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.promise import Promise
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.mechanisms.pooled_law import PooledLaw
-    from hexveil.model.public_metadata import ValueLattice
-
 
 # ---- injected by the planner ----
 

@@ -20,13 +20,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.base.arrays import Floats
+from hexveil.mechanisms.pooled_law import PooledLaw
 
 HALF_WIDTH, SKEWED_HALF_WIDTH, SKEWED_RATIO = 1.6, 2.2, 2.0
 """Deviations that the usual range reaches; and if one deviation is so many times the other."""

@@ -14,26 +14,21 @@ proportion to it, so that its loss is what was asked.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Ints
 from hexveil.base.read_only import ReadOnlyArrays, read_only
+from hexveil.mechanisms.contract import PrivateSums
 from hexveil.mechanisms.private_quantile import ListedPoints, rounded_means, tally_votes
 from hexveil.mechanisms.stage_data import map_weighted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.contract import PrivateSums
-    from hexveil.model.occupancy import Pairs
-    from hexveil.model.pair_columns import Weights
+from hexveil.model.occupancy import Pairs
+from hexveil.model.pair_columns import Weights
 
 EQUAL_VOTES = 3 * PARTS // 4
 """Votes of a user that are divided equally among its cells; the rest is by weight."""

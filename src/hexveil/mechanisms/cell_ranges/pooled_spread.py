@@ -18,13 +18,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.cell_ranges.first_range import FirstRange
 from hexveil.mechanisms.cell_ranges.pair_votes import WeightedDistances, WeightedVotes
+from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.estimates import STANDARD_NORMAL
 from hexveil.mechanisms.pooled_histogram import user_histogram
@@ -35,13 +38,7 @@ from hexveil.mechanisms.private_quantile import (
     selection_scale,
     vote_targets,
 )
-
-if TYPE_CHECKING:
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.cell_ranges.first_range import FirstRange
-    from hexveil.mechanisms.contract import NoisyTotals
-    from hexveil.model.pair_columns import Weights
+from hexveil.model.pair_columns import Weights
 
 HISTOGRAM, SPREAD = "histogram", "spread"
 """Names of both stages, in the ledger."""

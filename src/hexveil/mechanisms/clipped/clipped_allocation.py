@@ -7,12 +7,15 @@ stage.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ClippedMean
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance
@@ -28,15 +31,8 @@ from hexveil.mechanisms.contract import (
     SensitivityReport,
     Values,
 )
-from hexveil.mechanisms.sensitivity_report import noise_of_law
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.sensitivity_report import MappedMoves
-    from hexveil.model.public_metadata import ValueLattice
+from hexveil.mechanisms.sensitivity_report import MappedMoves, noise_of_law
+from hexveil.model.public_metadata import ValueLattice
 
 CELLS = "cells"
 """Name of the stage in which the cells' own numbers are drawn: the last of every release."""

@@ -17,12 +17,17 @@ Scores are whole numbers from 0 to `GRAIN`: values on the public lattice from 0 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import Outputs
+from hexveil.mechanisms.distribution.combined_stages import Component
+from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.distribution.tilt_estimation import (
     TiltFit,
     legendre_terms,
@@ -30,18 +35,8 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     quantiles,
     tilt,
 )
+from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.distribution.combined_stages import Component
-    from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-    from hexveil.model.public_metadata import FineBins, ValueLattice
 
 MEAN = "mean"
 MEAN_ABS_NORMAL = 0.7979

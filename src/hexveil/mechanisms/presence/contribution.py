@@ -46,27 +46,23 @@ the records of more.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import NoisyTotals, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import any_unit_stage
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap, UserCap
 from hexveil.mechanisms.private_quantile import ListedPoints
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoisyTotals, Outputs
-    from hexveil.model.private_pairs import PrivatePairs
-
+from hexveil.model.private_pairs import PrivatePairs
 
 MAX_PRICE = 2**20
 """Largest price of a cell."""

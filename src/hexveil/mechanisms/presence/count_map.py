@@ -27,33 +27,28 @@ it did. Source: composition (`hexveil.mechanisms.contract`, `hexveil.accounting.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, of_amount
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
 from hexveil.mechanisms.presence.contribution import Norm, norm_of
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+from hexveil.mechanisms.presence.presence_decoding import PresenceMap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
-    from hexveil.mechanisms.presence.presence_decoding import PresenceMap
-    from hexveil.mechanisms.presence.shape_decoding import ShapeMap
-    from hexveil.model.private_pairs import PrivatePairs
-
+from hexveil.mechanisms.presence.shape_decoding import ShapeMap
+from hexveil.model.private_pairs import PrivatePairs
 
 COUNT_MAP = "count map"
 MISS = 0.05

@@ -20,17 +20,14 @@ Post-processing of released numbers and of the declared grid: it costs no privac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.pooled_law import Excess, PooledLaw
-    from hexveil.mechanisms.presence.contribution import CellWindow
+from hexveil.mechanisms.pooled_law import Excess, PooledLaw
+from hexveil.mechanisms.presence.contribution import CellWindow
 
 VALUE_BINS = 8
 OCTAVES, PER_OCTAVE = 6, 2

@@ -22,13 +22,16 @@ Source: adaptive composition (`hexveil.mechanisms.contract`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats, Ints
+from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import (
@@ -60,13 +63,6 @@ from hexveil.mechanisms.presence.presence_design import (
     PrivateCap,
     ThreeStages,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
 
 WIDE_VALUES, VALUES, COARSE_MAP = "wide values", "values", "coarse map"
 RESIDUALS, FINE_MAP = "residuals", "fine map"

@@ -36,21 +36,18 @@ The constants were chosen on the tuning sets of `benchmarks/interval_sets.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.noise_law import LAPLACE, Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.map_refinement import variance_between
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.presence.contribution import CellWindow
-    from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
+from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 
 MISS = 0.05
 """Probability that an interval does not cover."""

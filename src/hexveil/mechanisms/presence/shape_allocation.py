@@ -45,15 +45,18 @@ bits: a count is at most 2^20, so n <= 2^36 with 2^16 fine bins, and w_c n <= 2^
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError, InputError
+from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
 from hexveil.mechanisms.distribution.binned_stage import apportion
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE, ShapeBins
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
@@ -68,14 +71,7 @@ from hexveil.mechanisms.presence.contribution import (
 )
 from hexveil.mechanisms.presence.map_refinement import prices_of_weights
 from hexveil.mechanisms.presence.presence_design import NO_CAP, PrivateCap, UserCap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
-    from hexveil.model.private_pairs import PrivatePairs
+from hexveil.model.private_pairs import PrivatePairs
 
 COARSE_WEIGHTS = "coarse weights"
 SHRUNK = 0.2

@@ -15,13 +15,17 @@ the tuning sets of `benchmarks/distributions.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.distribution.shape_statistics import (
     ShapeStatistics,
     between_cells,
@@ -29,16 +33,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
 )
 from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_bins
 from hexveil.mechanisms.presence.presence_decoding import lowest_weights
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Outputs
-    from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
+from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 
 MISS = 0.05
 SAMPLING, INFLATION = 0.02, 3.25

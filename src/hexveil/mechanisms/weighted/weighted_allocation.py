@@ -10,17 +10,22 @@ set: of a batch there is one row.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
+from hexveil.accounting.promise import Promise
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.first_range import to_bounds, wider_range
 from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM, PooledMeans
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
+from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
@@ -34,21 +39,12 @@ from hexveil.mechanisms.contract import (
     Values,
 )
 from hexveil.mechanisms.estimates import widened
+from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.sensitivity_report import noise_of_law
+from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.smoothing.user_mean_law import CellDesign
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from fractions import Fraction
-
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.accounting.promise import Promise
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-    from hexveil.mechanisms.pooled_law import PooledLaw
-    from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
-    from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
-    from hexveil.model.public_metadata import ValueLattice
 
 
 @dataclass(frozen=True, eq=False)

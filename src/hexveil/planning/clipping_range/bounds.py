@@ -8,7 +8,7 @@ kept or left out instead. Proofs: mechanisms/clipped/.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from hexveil.accounting.error_model import (
 )
 from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
+from hexveil.base.arrays import Bools, Floats
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.clipped import clipped_mean
 from hexveil.mechanisms.clipped.clipped_allocation import (
@@ -31,17 +32,14 @@ from hexveil.mechanisms.clipped.clipped_mean import GRAIN, CellLattice, ClippedM
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.sensitivity_report import MappedMoves
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.clipping import (
     ClippingKind,
     Decisions,
     StatedLosses,
     lattice_of,
 )
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Bools, Floats
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.plan_rows import PlanningProblem, PlanRows
 
 
 @dataclass(frozen=True)

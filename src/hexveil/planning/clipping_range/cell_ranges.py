@@ -19,13 +19,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, WeightedMeanErrorModel
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, choices_worth, of_amount
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.base.read_only import ReadOnlyArrays
@@ -38,7 +39,11 @@ from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
 from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
 from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE, distance_vote_ratio
+from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_columns import Weights
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, weighted_rows
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.clipping_range.clipping import (
@@ -64,17 +69,9 @@ from hexveil.planning.clipping_range.user_weights import (
     find_user_weights,
     max_bias,
 )
+from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.request import Request
 from hexveil.smoothing.user_mean_law import CellDesign
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.contract import Outputs
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.pair_columns import Weights
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
-    from hexveil.planning.request import Request
-
 
 FIRST_SHARE = Fraction(3, 10)
 """Share of the cells' loss for the first look."""

@@ -12,32 +12,29 @@ mechanisms/cell_ranges/cell_range_allocation.py), and the choices cost all users
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
 from hexveil.accounting import moves
+from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.moves import Currency, PairMoves
 from hexveil.accounting.promise import Promise, of_amount
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.clipped.clipped_mean import ROOM, CellLattice
+from hexveil.mechanisms.contract import Decoded, EstimateGrid, Outputs, Stage
 from hexveil.mechanisms.weighted.weighted_mean import weighted_moves
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import Decoded, EstimateGrid, Outputs, Stage
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.pair_columns import Weights
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
-    from hexveil.planning.request import Request
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_columns import Weights
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.request import Request
 
 
 class ReleaseAllocation(Protocol):

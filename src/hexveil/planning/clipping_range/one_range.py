@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -16,9 +17,12 @@ from hexveil.accounting.error_model import (
 )
 from hexveil.accounting.promise import Promise, choices_worth
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, weighted_rows
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.clipping_range.clipping import (
@@ -32,20 +36,13 @@ from hexveil.planning.clipping_range.clipping import (
     weighted_losses,
 )
 from hexveil.planning.clipping_range.fast_prediction import RangeSearch
+from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.clipping_range.variance_range import (
     plan_variance_range,
     variance_error_model,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.mechanisms.contract import Outputs
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.plan_rows import PlanningProblem, PlanRows
-    from hexveil.planning.request import Request
+from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.request import Request
 
 
 @dataclass(frozen=True, eq=False)

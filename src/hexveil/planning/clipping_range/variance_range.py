@@ -23,12 +23,13 @@ privacy.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.error_model import (
     MAX_CONSTANT_ERROR,
@@ -37,6 +38,9 @@ from hexveil.accounting.error_model import (
     has_single_record,
 )
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
+from hexveil.base.arrays import Floats, Ints
+from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+from hexveil.planning.clipping_range.fast_prediction import RangeSearch
 from hexveil.planning.clipping_range.private_range import (
     WEIGHT_CONFOUNDING,
     WITHIN_CELL_SHARE,
@@ -45,17 +49,7 @@ from hexveil.planning.clipping_range.private_range import (
 )
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias
 from hexveil.planning.optimizers.pair_sums import fetch_sample
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
-    from hexveil.planning.clipping_range.fast_prediction import RangeSearch
-    from hexveil.planning.request import Request
-
+from hexveil.planning.request import Request
 
 MEAN_PART = 0.5
 """Part of the loss of the cells for which users are weighed, whatever the split."""

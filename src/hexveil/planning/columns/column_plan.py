@@ -18,7 +18,7 @@ import numpy as np
 from hexveil.accounting.promise import Promise, summed
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.model.public_metadata import ColumnFacts, DeclaredColumns
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.planning.plan_data import PartsBooking

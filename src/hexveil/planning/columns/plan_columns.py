@@ -25,7 +25,8 @@ from hexveil.planning.presence.presence_plan import KINDS as PRESENCE_KINDS
 from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
 
 if TYPE_CHECKING:
-    from hexveil.model.public_metadata import ColumnFacts, DeclaredColumns, PublicMetadata
+    from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.presence.presence_request import FleetDeclaration
 
 

@@ -13,28 +13,23 @@ is rounded to one side. Times one factor they are as few as before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record, span_in_quanta
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
+from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.calibration import ROUNDING, calibrate_noise, least_allocation
 from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
 from hexveil.planning.optimizers.minimax import JointSolution, minimize_loss, minimize_max_error
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.plan_rows import PlanningProblem
+from hexveil.planning.request import Request
 from hexveil.planning.target_errors import SeparateTargets, SumTarget, Targets
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from fractions import Fraction
-
-    from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.plan_rows import PlanningProblem
-    from hexveil.planning.request import Request
-
 
 FACTOR_RESOLUTION = 2.0**30
 """Factors are multiples of its inverse, so that a user's kept samples are exact numbers."""

@@ -29,16 +29,20 @@ scaled, searched for at what it costs then, and scaled again.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.promise import Promise, promised
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
+from hexveil.model.occupancy import Occupancy
+from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.calibration import (
     LARGEST_EPSILON,
     fit_noise,
@@ -50,18 +54,8 @@ from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_me
 from hexveil.planning.optimizers.minimax import JointSolution
 from hexveil.planning.optimizers.pair_sums import fetch_sample, to_all_cells
 from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.allocation import PlanAllocation
-    from hexveil.planning.plan_rows import PlanningProblem
-    from hexveil.planning.target_errors import Targets
-
+from hexveil.planning.plan_rows import PlanningProblem
+from hexveil.planning.target_errors import Targets
 
 AIM = 1.0 - 2.0**-16
 """Part of each target that is aimed at: rounds end, and factors are rounded."""

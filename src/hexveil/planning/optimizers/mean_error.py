@@ -18,26 +18,21 @@ rates are, factors and losses are computed from all pairs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS, has_single_record
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.base.arrays import Bools, Floats
 from hexveil.base.work_share import SEARCH, parts_of_work
+from hexveil.model.occupancy import Occupancy
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.minimax import JointSolution
 from hexveil.planning.optimizers.pair_sums import fetch_sample, to_all_cells
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hexveil.base.arrays import Bools, Floats
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.request import Request
-
+from hexveil.planning.request import Request
 
 CONSTANT_ROUNDS = 6
 """How often cells that are better constants are looked for."""

@@ -15,21 +15,16 @@ plan of the class has loss L. The bound is lowered until this is proved.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.base.work_share import SEARCH, tell_share
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.base.arrays import Floats
-    from hexveil.planning.target_errors import Targets
-
+from hexveil.planning.target_errors import Targets
 
 MAX_ITERATIONS = 20_000
 """Steps after which a loss too near the least one is given up as undecided."""

@@ -24,28 +24,23 @@ middle, not dropped.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.contributions import threshold_shares, unsuppressed_cells
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, has_single_record
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP, round_up
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.occupancy import Occupancy, Partition
+from hexveil.model.pair_columns import Suppressed
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.optimizers.joint import quantize_noise_scales
 from hexveil.planning.plan_rows import full_factors
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-    from hexveil.model.pair_columns import Suppressed
-    from hexveil.planning.request import Request
-
+from hexveil.planning.request import Request
 
 SAMPLED_USERS = 1_000
 """Users whose exposure is asked first."""

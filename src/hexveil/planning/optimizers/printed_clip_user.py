@@ -17,7 +17,6 @@ import math
 from dataclasses import replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,9 +30,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.plan_rows import PlanningProblem, full_factors
-
-if TYPE_CHECKING:
-    from hexveil.planning.request import Request
+from hexveil.planning.request import Request
 
 LOSSES_PER_CELL = 24
 """Losses of one cell that are tried from ε down, before the best is refined."""

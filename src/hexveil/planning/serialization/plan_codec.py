@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, ThresholdMechanism, parse
-from hexveil.model import cells, public_metadata, statistic_terms
+from hexveil.model import cells, column_facts, public_metadata, statistic_terms
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
 from hexveil.planning import allocation, request
@@ -68,7 +68,7 @@ _CLASSES = (
     distribution_components.IndicatorPlan, distribution_components.RankPlan,
     distribution_components.BinPlan, PricedCells, public_metadata.PublicMetadata,
     public_metadata.ValueLattice, cells.Cells, cells.CellTable, cells.Labels,
-    public_metadata.ColumnFacts, Occupancy, CellMechanism, ThresholdMechanism, Fraction, Mapping,
+    column_facts.ColumnFacts, Occupancy, CellMechanism, ThresholdMechanism, Fraction, Mapping,
     statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram,
 )  # fmt: skip
 _ALIASES = {

@@ -35,7 +35,7 @@ import pyarrow.parquet
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
-from hexveil.model.public_metadata import ColumnFacts
+from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan

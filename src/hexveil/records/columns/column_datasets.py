@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from hexveil.base.arrow_numbers import to_arrow
 from hexveil.base.errors import InputError
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.model.declared_grid import DeclaredFacts
-from hexveil.model.public_metadata import ColumnFacts, DeclaredColumns, PublicMetadata
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Dataset
 from hexveil.records.private_presence.private_dataset import PrivateDataset
 from hexveil.records.units import Units

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.planning import Plan
+    from hexveil.planning.plan import Plan
 
     Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from attack.fuzz_oracle import MALFORMED
 from hexveil import config
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.cli import app
-from hexveil.planning import Plan
+from hexveil.planning.plan import Plan
 
 pytestmark = pytest.mark.slow
 

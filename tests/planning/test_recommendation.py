@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 
 import hexveil as hv
-from hexveil.planning import GridAssessment
-from hexveil.planning.feasibility.grid_assessment import cheapest, recommend, recommendation_text
+from hexveil.planning.feasibility.grid_assessment import (
+    GridAssessment,
+    cheapest,
+    recommend,
+    recommendation_text,
+)
 
 OFFER = GridAssessment(
     hv.Cells(6, "6h", "Europe/Warsaw", "pooled"),

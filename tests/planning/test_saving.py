@@ -17,8 +17,8 @@ import hexveil as hv
 from examples import examples
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning import Plan
 from hexveil.planning.goal import goal
+from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.manifest import fingerprint, request_of
 from publishing.setting import dataset_of, hexagons, labels, plan_of, small_city

@@ -9,8 +9,8 @@ import pyarrow as pa
 import hexveil as hv
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning import Plan
 from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.plan import Plan
 from hexveil.planning.request import Request
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.units import Units

@@ -26,10 +26,10 @@ from hexveil.cli.output.price_text import price_lines
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-from hexveil.planning import Plan
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import plan_folder
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hexveil.config import Run
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning import Capacity
+    from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.publishing.privacy_models import ReleasableDataset, ReleasablePlan
     from hexveil.records import Dataset
     from hexveil.records.columns.column_datasets import ColumnDatasets

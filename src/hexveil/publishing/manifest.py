@@ -21,11 +21,12 @@ import numpy as np
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.column_facts import ColumnFacts
-from hexveil.planning import Plan, cell_mechanisms
+from hexveil.planning import cell_mechanisms
 from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.planning.goal import goal, printed_options
+from hexveil.planning.plan import Plan
 from hexveil.planning.release_allocation import grids_of
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps

@@ -24,7 +24,7 @@ from hexveil.planning.clipping_range.private_range import PrivateClippingRange, 
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
-    from hexveil.planning import Plan
+    from hexveil.planning.plan import Plan
 
 
 def privacy_steps(plan: Plan) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ import functools
 import numpy as np
 
 from hexveil import Occupancy
-from hexveil.planning import Plan, plan
+from hexveil.planning.api import plan
+from hexveil.planning.plan import Plan
 
 BUSES, CELLS = 120, 12
 SPAN = 65.0

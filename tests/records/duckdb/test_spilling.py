@@ -16,7 +16,7 @@ from hexveil.base.errors import HexveilError, StorageError
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Labels
 from hexveil.model.pair_bins import PairBins
-from hexveil.planning import plan
+from hexveil.planning.api import plan
 from hexveil.planning.serialization.plan_codec import encode
 from hexveil.publishing import release
 from hexveil.records.duckdb import fast_path, refusals, spilled_pairs

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hexveil.cli import declarations
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning import Capacity
+    from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.method_comparison import Comparison
 
     Files = dict[str, list[Path]]

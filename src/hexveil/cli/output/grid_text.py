@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning import Capacity, GridAssessment
     from hexveil.planning.feasibility.advice import CommonGrid
+    from hexveil.planning.feasibility.capacity import Capacity
+    from hexveil.planning.feasibility.grid_assessment import GridAssessment
 
     Changes = dict[Key, object]
 

@@ -13,9 +13,9 @@ from hexveil.cli.output import formatting
 from hexveil.planning.cell_mechanisms import CellMechanisms
 
 if TYPE_CHECKING:
-    from hexveil.planning import Plan
     from hexveil.planning.alternatives import MechanismRow
     from hexveil.planning.method_comparison import ComparisonRow
+    from hexveil.planning.plan import Plan
 
 
 COLUMNS = (

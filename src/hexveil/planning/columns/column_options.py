@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,11 +17,14 @@ from hexveil.model.column_facts import ColumnFacts
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import Estimator, has_distribution
-from hexveil.planning.columns.column_plan import SingleColumnPlan
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_options import MomentOptions, check_edition
 from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.request import STATISTICS
+
+if TYPE_CHECKING:
+    from hexveil.planning.columns.column_plan import SingleColumnPlan
+
 
 OF_ONE_COLUMN = ("bounds", "error", "cell_epsilon", "clip_user", "unfinished_stage", "exempt")
 """Options in the units of one column, or of the printed CLIP-USER, which has an ε of its own."""

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.distribution.combined_stages import Component
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning import Plan
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.plan import Plan
 
     Json = dict[str, Any]
 

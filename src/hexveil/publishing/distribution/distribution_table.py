@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning import Plan
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.plan import Plan
 
 
 KEYS = ("estimate", "low", "high", "error", "quality")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats
-    from hexveil.planning import Plan
+    from hexveil.planning.plan import Plan
     from hexveil.publishing.estimates.surplus import PosteriorEstimates
 
 

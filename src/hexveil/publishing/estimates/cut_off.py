@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.planning import Plan
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.plan import Plan
 
 
 QUANTILE = LN20

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning import Plan
+    from hexveil.planning.plan import Plan
     from hexveil.publishing.estimates.surplus import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
-    from hexveil.planning import Plan
     from hexveil.planning.clipping_range.clipping import ClippingKind, ReleaseAllocation
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.plan import Plan
     from hexveil.smoothing import Smoothed
     from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.cell_priors import CellPosterior

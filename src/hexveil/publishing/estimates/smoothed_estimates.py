@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning import Plan
+    from hexveil.planning.plan import Plan
     from hexveil.smoothing import ClippingRange, RandomEffect, Smoothed
 
 

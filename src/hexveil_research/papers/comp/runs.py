@@ -20,7 +20,7 @@ import numpy as np
 
 from hexveil import Occupancy, theory
 from hexveil.accounting.sensitivity import variance_share
-from hexveil.planning import plan
+from hexveil.planning.api import plan
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 
 if TYPE_CHECKING:

@@ -86,6 +86,7 @@ TABLE = {
         BASE,
         ("numpy", "pyarrow", "jinja2", "markupsafe"),
         (
+            ("matplotlib", "figure_style.py"),
             ("matplotlib", "notebook/axes_drawing.py"),
             ("scipy", "geography/location.py"),
         ),
@@ -94,15 +95,12 @@ TABLE = {
     "simulation": Room(
         (*BASE, "accounting", "mechanisms", "planning", "records"),
         ("numpy", "pyarrow"),
-        (
-            ("matplotlib", "figure_style.py"),
-            ("scipy", "city"),
-        ),
+        (("scipy", "city"),),
     ),
     "cli": Room(
         (EVERY_ROOM,),
         ("numpy", "pyarrow", "typer", "rich"),
-        (("matplotlib", "output/error_curve.py"),),
+        (("matplotlib", "output/error_curve.py"), ("matplotlib", "output/evaluation_chart.py")),
     ),
     "__main__": Room(("cli",)),
     "__init__": Room((EVERY_ROOM,)),

@@ -118,7 +118,7 @@ def test_what_cannot_be_drawn_is_refused_first(here, call, name, sentence):
 
 def test_without_matplotlib_one_sentence_says_so(here, call, monkeypatch):
     """The extra is named."""
-    monkeypatch.setattr("hexveil.simulation.figure_style.find_spec", lambda _: None)
+    monkeypatch.setattr("hexveil.report.figure_style.find_spec", lambda _: None)
     said = call("plan", "run.toml", "--curve", "error_curve.png")
     assert said.code == 2
     assert re.fullmatch(r"hexveil: a figure needs matplotlib: .*plots.*\n", said.err)

@@ -9,7 +9,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import REGISTRY
-from hexveil.simulation import figure_style
+from hexveil.report import figure_style
 from hexveil.simulation.private_study_output import NOT_COVERED, STAMP
 from user_average import UserAverage
 

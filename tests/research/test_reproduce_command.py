@@ -6,7 +6,7 @@ import json
 import pytest
 
 from hexveil.cli import main
-from hexveil.simulation import figure_style
+from hexveil.report import figure_style
 from hexveil_research.papers import catalogue
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from hexveil.simulation import figure_style
-from hexveil.simulation.figure_style import RED
+from hexveil.report import figure_style
+from hexveil.report.figure_style import RED
 from hexveil.simulation.private_study_output import STAMP
 
 if TYPE_CHECKING:

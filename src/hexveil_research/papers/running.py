@@ -14,7 +14,7 @@ import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hexveil.simulation import figure_style
+from hexveil.report import figure_style
 from hexveil_research.papers import catalogue, drawing, study_folders
 from hexveil_research.papers.study import select_studies
 

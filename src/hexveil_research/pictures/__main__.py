@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hexveil.base.errors import HexveilError
-from hexveil.simulation import figure_style
+from hexveil.report import figure_style
 from hexveil_research.pictures import car_map, distribution_maps, gallery, privacy
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import hexveil as hv
 from hexveil.base import hexagons
 from hexveil.model.areas import Polygon
 from hexveil.model.statistic_terms import Histogram, column_names
+from hexveil.report import figure_style
 from hexveil.report.notebook import axes_drawing
 from hexveil.report.payload import ticks
-from hexveil.simulation import figure_style
 from hexveil_research.pictures import maps, releases
 from hexveil_research.pictures.gallery_settings import BUSES, CITY, SLOT, Picture
 from hexveil_research.pictures.svg_files import save

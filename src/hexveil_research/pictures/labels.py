@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.report import figure_style
 from hexveil.report.notebook import axes_drawing
 from hexveil.report.palette import colours_of
 from hexveil.report.payload import ticks
-from hexveil.simulation import figure_style
 from hexveil_research.pictures.maps import SIZE
 from hexveil_research.pictures.releases import published_average
 

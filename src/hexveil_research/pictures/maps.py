@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hexveil.base import hexagons
+from hexveil.report import figure_style
 from hexveil.report.notebook import axes_drawing
 from hexveil.report.payload import ticks
-from hexveil.simulation import figure_style
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

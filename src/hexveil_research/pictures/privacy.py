@@ -15,7 +15,7 @@ from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.pseudo_users import best_fit
 from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil.mechanisms import ArrayAveraging, Baseline
-from hexveil.simulation import figure_style
+from hexveil.report import figure_style
 from hexveil_research.pictures import example_fleet
 from hexveil_research.pictures.svg_files import save
 

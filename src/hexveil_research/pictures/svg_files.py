@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hexveil.base import atomic_files
-from hexveil.simulation import figure_style
+from hexveil.report import figure_style
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil.simulation import figure_style
+from hexveil.report import figure_style
 from hexveil_research.papers import drawing
 from hexveil_research.papers.study import Outcome, Panel, line
 from hexveil_research.pictures.labels import lightness

@@ -10,7 +10,7 @@ from hexveil.accounting.bias import midpoint_mean_bias
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil.mechanisms import ArrayAveraging, Baseline
-from hexveil.simulation import figure_style
+from hexveil.report import figure_style
 from hexveil_research.pictures import example_fleet, privacy
 from hexveil_research.pictures.__main__ import main
 from pictures import cut_off

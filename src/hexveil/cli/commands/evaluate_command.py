@@ -19,7 +19,7 @@ import pyarrow.csv
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, tell_share
 from hexveil.cli import shared_steps
-from hexveil.cli.output import formatting
+from hexveil.cli.output import evaluation_chart, formatting
 from hexveil.config import (
     Run,
     arguments,
@@ -28,7 +28,8 @@ from hexveil.config.loading import LIMITS
 from hexveil.mechanisms import REGISTRY
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.records.progress import show_progress
-from hexveil.simulation import figure_style, private_study_output, value_distributions
+from hexveil.report import figure_style
+from hexveil.simulation import private_study_output, value_distributions
 from hexveil.simulation.evaluation import evaluate as compare
 from hexveil.simulation.private_study_output import (
     read_counts,
@@ -107,7 +108,7 @@ def write(results: Results, out: Path, simulated: str) -> list[Path]:
         )
         title = f"{study.cell}, {source}"
         files[f"{stem}.csv"] = _csv(table)
-        pictures = figure_style.chart_images(table, title=title, value_unit=study.value_unit)
+        pictures = evaluation_chart.chart_images(table, title=title, value_unit=study.value_unit)
         files |= {f"{stem}.{kind}": content for kind, content in pictures.items()}
     private = private_study_output.is_private(results[0][1])
     return private_study_output.write_files(out, files, private=private)

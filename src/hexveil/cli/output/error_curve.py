@@ -23,7 +23,7 @@ from hexveil.planning.alternatives import alternative, at_loss
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR, DistributionPlan
 from hexveil.planning.method_comparison import same_request
 from hexveil.planning.plan import Plan
-from hexveil.simulation import figure_style
+from hexveil.report import figure_style
 
 if TYPE_CHECKING:
     from pathlib import Path

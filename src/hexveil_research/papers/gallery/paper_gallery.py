@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError
-from hexveil.simulation import figure_style
+from hexveil.report import figure_style
 from hexveil_research.papers import claim_tally, drawing, study_folders
 from hexveil_research.papers.gallery import gallery_data, gallery_words
 from hexveil_research.papers.study import Setting

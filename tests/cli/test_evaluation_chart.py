@@ -1,4 +1,4 @@
-"""Tests of the chart of errors in `hexveil.simulation.figure_style`."""
+"""Tests of the chart of errors in `hexveil.report.figure_style`."""
 
 import io
 from itertools import cycle
@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil.simulation import figure_style
+from hexveil.cli.output import evaluation_chart
+from hexveil.report import figure_style
 from hexveil.simulation.private_study_output import STAMP, stamped
 from pictures import cut_off
 
@@ -50,7 +51,7 @@ SHAPES = [
 @pytest.mark.parametrize(("rows", "private"), list(zip(SHAPES, cycle([True, False]))))
 def test_nothing_is_cut_off(rows, private):
     """Every text of the figure lies within it, however many mechanisms and epsilons there are."""
-    figure = figure_style.error_chart(
+    figure = evaluation_chart.error_chart(
         stamped(rows) if private else rows, title="Cell x, " + "long words " * 12
     )
     assert cut_off(figure) == []
@@ -60,7 +61,7 @@ def test_lines_differ_without_colour():
     """No two of fourteen mechanisms have the same marker and dashes."""
     looks = {
         (line[0].get_marker(), str(line[0]._dash_pattern))
-        for line in figure_style.error_chart(table(mechanisms=14), title="").axes[0].containers
+        for line in evaluation_chart.error_chart(table(mechanisms=14), title="").axes[0].containers
     }
     assert len(looks) == 14
 
@@ -68,7 +69,7 @@ def test_lines_differ_without_colour():
 def test_bars_are_95_percent_of_the_simulation():
     """A bar reaches 1.96 standard errors to either side."""
     rows = table(mechanisms=1)
-    (container,) = figure_style.error_chart(rows, title="").axes[0].containers
+    (container,) = evaluation_chart.error_chart(rows, title="").axes[0].containers
     segments = container[2][0].get_segments()
     heights = [top[1] - bottom[1] for bottom, top in segments]
     assert heights == pytest.approx(2 * 1.96 * rows["standard_error"].to_numpy())
@@ -77,7 +78,7 @@ def test_bars_are_95_percent_of_the_simulation():
 @pytest.mark.parametrize(("least", "scale"), [(1.0, "log"), (0.0, "linear")])
 def test_axes_are_logarithmic_where_they_can_be(least, scale):
     """An error of zero has no logarithm."""
-    axes = figure_style.error_chart(table((0.25, 1.0, 8.0), least=least), title="").axes[0]
+    axes = evaluation_chart.error_chart(table((0.25, 1.0, 8.0), least=least), title="").axes[0]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", scale)
 
 
@@ -90,8 +91,8 @@ def red(png):
 @pytest.mark.slow
 def test_a_private_image_says_so_in_red():
     """The stamp stands in both images of a private table, and in none of another."""
-    plain = figure_style.chart_images(table(), title="Cell x")
-    private = figure_style.chart_images(stamped(table()), title="Cell x")
+    plain = evaluation_chart.chart_images(table(), title="Cell x")
+    private = evaluation_chart.chart_images(stamped(table()), title="Cell x")
     assert red(plain["png"]) == 0
     assert red(private["png"]) > 2000
     assert STAMP.encode() in private["svg"]
@@ -104,22 +105,22 @@ def test_a_private_image_says_so_in_red():
 )
 def test_names_are_text(title):
     """A cell's name is drawn as it is: no formula, no warning, no control character."""
-    assert figure_style.chart_images(table(), title=title)["png"].startswith(b"\x89PNG")
+    assert evaluation_chart.chart_images(table(), title=title)["png"].startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
 def test_own_settings_do_not_change_the_figure():
     """A reader's own style, which might need programs that are missing, is left aside."""
-    usual = figure_style.chart_images(table(), title="x")
+    usual = evaluation_chart.chart_images(table(), title="x")
     with mpl.rc_context({"font.size": 30, "text.usetex": True, "axes.facecolor": "black"}):
-        assert figure_style.chart_images(table(), title="x") == usual
+        assert evaluation_chart.chart_images(table(), title="x") == usual
         assert mpl.rcParams["font.size"] == 30
 
 
 @pytest.mark.slow
 def test_images_are_reproducible():
     """The same table gives the same bytes: no date, no random name."""
-    assert figure_style.chart_images(table(), title="x") == figure_style.chart_images(
+    assert evaluation_chart.chart_images(table(), title="x") == evaluation_chart.chart_images(
         table(), title="x"
     )
 
@@ -128,4 +129,4 @@ def test_a_missing_library_is_named(monkeypatch):
     """Without matplotlib the line that installs it is said."""
     monkeypatch.setattr(figure_style, "find_spec", lambda _: None)
     with pytest.raises(InputError, match=r'pip install "hexveil\[plots\]"'):
-        figure_style.chart_images(table(), title="")
+        evaluation_chart.chart_images(table(), title="")

@@ -274,7 +274,10 @@ def test_counts_by_bin_of_other_records_are_refused(counted):
     plan = hv.plan(there, statistics="p50", epsilon=8, estimator="bins", advise=False)
     stage = plan.allocation().next_stage(Outputs())
     with pytest.raises(HexveilError, match="by bin, which these sums lack"):
-        stage.measure(private_sums(there), Outputs())
+        stage.measure(private_sums(counted), Outputs())
+    uncounted = Dataset(replace(there.public, bins=None), plain, there.units)
+    with pytest.raises(HexveilError, match="not counted by bin"):
+        sums_of(uncounted, plan)
     assert repr(sums_of(there, plan)) == "BinnedBlockSums(blocks)"
 
 

@@ -313,7 +313,8 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
         repeats = describe_repeats(facts)
         if repeats is not None:
             warnings.warn(repeats, UserWarning, stacklevel=2)
-    columns = ColumnOptions(statistics, weights, estimator, edition, options, baseline_error)
+    checked = check_edition(edition)
+    columns = ColumnOptions(statistics, weights, estimator, checked, options, baseline_error)
     if isinstance(facts, ColumnFacts):
         from hexveil.planning.columns.plan_columns import plan_columns  # noqa: PLC0415  if used
 

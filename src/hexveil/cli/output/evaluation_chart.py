@@ -9,6 +9,7 @@ import numpy as np
 
 from hexveil.report.figure_style import (
     LETTER,
+    RED,
     check_installed,
     images,
     logarithmic,

@@ -527,3 +527,10 @@ def test_the_commands_take_maps(folders, tmp_path):
         assert "Released cells" not in page
     made = run(app, ["compare", *map(str, folders["all"]), "--one-cell", "--statistic", "users"])
     assert "1 cell" in made.output, made.output
+
+
+def test_a_column_that_an_earlier_version_did_not_write_is_named():
+    """A roll-up of such a map says what to do."""
+    source = ReleaseSource(pa.table({"cell": ["a"]}), {}, {"dataset": "cars"})
+    with pytest.raises(InputError, match=r"no column 'weight_noisy'.*publish it again"):
+        source.column("weight_noisy")

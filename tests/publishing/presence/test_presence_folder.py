@@ -283,7 +283,7 @@ BY_DELTA = {
     "a smaller loss of all": (lower_all, "more than guarantee/epsilon_spent"),
     "a smaller δ": (guarantee(delta="0.0000001"), "guarantee/promise"),
     "no δ": (lambda m: m["guarantee"].pop("delta"), "Gaussian noise keeps no pure promise"),
-    "a δ above one unit": (guarantee(delta="0.001"), "below one over the declared number"),
+    "a δ above one unit": (guarantee(delta="0.001"), "below one over the number of units"),
     "a δ that is nothing": (guarantee(delta="0.000"), "no guarantee/delta"),
     "a square": (stage(-1, squared_mu=1e-4), "not that of its noise"),
     "a smaller square of a choice": (stage(0, squared_mu=1e-9), "not that of its noise"),

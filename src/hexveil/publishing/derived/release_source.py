@@ -83,7 +83,12 @@ class ReleaseSource:
         return tuple(self.manifest["plan"]["statistics"])
 
     def column(self, name: str) -> Floats:
-        """Return a column of numbers."""
+        """Return a column of numbers; InputError if an earlier version did not write it."""
+        if name not in self.table.column_names:
+            raise InputError(
+                f"the release of {self.identity['dataset']} has no column {name!r}, from which "
+                "this would be computed: an earlier version of hexveil wrote it; publish it again."
+            )
         return np.asarray(self.table[name].to_numpy(), dtype=np.float64)
 
     def require(self, statistic: str) -> None:

@@ -121,7 +121,8 @@ def _argument(value: object, field: dataclasses.Field[Any]) -> object:
         return tuple(_argument(item, field) for item in items_of(value))
     if dataclasses.is_dataclass(value):
         return _spelled(value)
-    if field.type == "Number":
+    # An annotation is its text where a module asks for that.
+    if field.type in ("Number", Number):
         number = to_fraction(cast("Number", value), field.name)
         return decimal_text(number) if isinstance(field.default, str) else float(number)
     is_whole = isinstance(value, int) and not isinstance(value, bool)

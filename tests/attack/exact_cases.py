@@ -106,7 +106,7 @@ class Case:
     counts: np.ndarray
     steps: int
     privacy_unit: str
-    plan: hv.planning.Plan
+    plan: hv.Plan
     dataset: object
 
     @property

@@ -213,7 +213,7 @@ class World:
     """
 
     datasets: list
-    plan: hv.planning.Plan
+    plan: hv.Plan
     branches: int
     charged: list = field(default_factory=list)
     last: dict = field(default_factory=dict)

@@ -77,7 +77,7 @@ def test_a_method_that_cannot_says_why():
     """CLIP-USER needs one span; its line says so and the others have their figures."""
     occupancy = hv.Occupancy.from_dense([[2, 1], [1, 3], [1, 1]])
     plan = hv.plan(occupancy, bounds=(0, 1), epsilon=1, advise=False)
-    wide = hv.planning.Plan(
+    wide = hv.Plan(
         occupancy,
         plan.lower,
         np.array([1.0, 2.0]),

@@ -29,7 +29,9 @@ from hexveil.publishing.archive.current_release import CurrentRelease
 from hexveil.publishing.places import without_places
 from hexveil.publishing.verification import verify
 from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check_archive
+from hexveil.publishing.verification.files import file_comparison
 from hexveil.publishing.verification.files.file_comparison import as_released
+from hexveil.report.payload import script_json
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 RETYPED = ("deleted", None, "x", [], {}, 0, True, -1.5)
@@ -297,6 +299,40 @@ def test_a_forged_figure_is_found_or_named(home, parted_figures, kind, tmp_path)
         if not found(*with_forged(table, manifest, name, path), tmp_path / "forged")
     }
     assert not passed
+
+
+def test_a_page_of_an_earlier_build_is_known(home, tmp_path):
+    """Data in another order and grades numbered by place pass; repeated and moved data do not."""
+
+    def problems(page):
+        (place / "report.html").write_text(page, "utf-8")
+        seal(place)
+        return check(place)
+
+    place = tmp_path / "copy"
+    shutil.copytree(folder_of(home, "distribution"), place)
+    page = (place / "report.html").read_text("utf-8")
+    head, data, tail = file_comparison._split(page)
+    start = head + file_comparison.DATA
+    shown = json.loads(data)
+    turned = dict(reversed(shown.items()))
+    by_place = copy.deepcopy(turned)
+    for choice in by_place["choices"]:
+        del choice["grades"][2]
+    old_head = start.replace('data-grade="3"', 'data-grade="2"')
+    swapped = start.replace('data-grade="3"', 'data-grade="0"')
+    assert old_head != start != swapped
+    for known in (turned, by_place):
+        began = start if known is turned else old_head
+        assert not problems(f"{began}{script_json(known)}</script>{tail}")
+    for forged in (
+        f"{old_head}{data}</script>{tail}",
+        f"{start}{script_json(by_place)}</script>{tail}",
+        f'{start}{{"colour":{{}},{data[1:]}</script>{tail}',
+        f"{start}{script_json([shown])}</script>{tail}",
+        f"{swapped}{data}</script>{tail}",
+    ):
+        assert any("report.html is not what" in one for one in problems(forged))
 
 
 @pytest.mark.slow

@@ -330,6 +330,7 @@ def test_a_page_of_an_earlier_build_is_known(home, tmp_path):
         f"{start}{script_json(by_place)}</script>{tail}",
         f'{start}{{"colour":{{}},{data[1:]}</script>{tail}',
         f"{start}{script_json([shown])}</script>{tail}",
+        *(f"{start}{text}</script>{tail}" for text in ("", data[:-1], "[" * 9000, '{"x":NaN}')),
         f"{swapped}{data}</script>{tail}",
     ):
         assert any("report.html is not what" in one for one in problems(forged))

@@ -88,7 +88,7 @@ TABLE = {
         (
             ("matplotlib", "figure_style.py"),
             ("matplotlib", "notebook/axes_drawing.py"),
-            ("scipy", "geography/location.py"),
+            ("scipy", "geography.py"),
         ),
     ),
     "config": Room((*BASE, "mechanisms", "planning", "records")),

@@ -18,8 +18,7 @@ from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import geometry, receipt, signing
 from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files, vector_tiles
-from hexveil.publishing.catalogue.coverage import find_coverage
-from hexveil.publishing.catalogue.folder_files import TILES
+from hexveil.publishing.catalogue.release_description import TILES, find_coverage
 from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
 

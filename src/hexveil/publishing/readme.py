@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.publishing.catalogue.coverage import find_coverage
+from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.markup import document
 from hexveil.report import accuracy_text, clipping_text
 from hexveil.report.manifest_view import (

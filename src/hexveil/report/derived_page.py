@@ -16,10 +16,10 @@ import numpy as np
 
 from hexveil.model.cells import slot_seconds
 from hexveil.report.derived_text import TEXTS, template_values
+from hexveil.report.figure_style import palette
 from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars
 from hexveil.report.manifest_view import ManifestView, with_unit
 from hexveil.report.page import frame_values, page_labels
-from hexveil.report.palette import palette
 from hexveil.report.payload import (
     GRADES,
     code_texts,

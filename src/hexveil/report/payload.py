@@ -15,13 +15,13 @@ import numpy as np
 
 from hexveil.report.background import background, encode
 from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.geography.projection import (
+from hexveil.report.figure_style import palette
+from hexveil.report.geography import (
     Projection,
     Ring,
     centred_projection,
     unwrapped_rings,
 )
-from hexveil.report.palette import palette
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:

@@ -4,19 +4,29 @@ Templates hold whole sentences; code computes values and formats numbers. A name
 uses and nobody gave is an error, and so is a value that is None: neither may reach a reader.
 Each kind of output escapes the values that are put into a template, and never the template itself:
 HTML here, Markdown in publishing/markup.py, plain text not at all.
+
+The content security policy of the page: no requests, and no scripts but the page's own.
+
+Each script and the one style element are allowed by the hash of their text, so that a script or a
+style that slipped into the page in some other way, say in a label, is not run. There are no style
+attributes: places that depend on numbers are rules of the style element, and what moves is set
+through the DOM, which a policy does not judge.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import jinja2
+
 
 FOLDER = "publishing/templates"
 """Inside the package."""
@@ -90,3 +100,36 @@ def _names() -> Iterator[None]:
 def _counted(number: int, singular: str, plural: str = "") -> str:
     """Return a number with its noun: "1 cell", "2,000 cells"."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def policy(scripts: Iterable[str], style: str) -> str:
+    """Return the policy of a page with these inline scripts and this style.
+
+    Parameters
+    ----------
+    scripts : iterable of str
+        What stands between the tags of each script element, to the letter.
+    style : str
+        What stands between the tags of the style element.
+
+    Examples
+    --------
+    >>> policy(["start();"], "")[:50]
+    "default-src 'none'; script-src 'sha256-E6jQvrT2Ziv"
+    """
+    rules = {
+        "default-src": "'none'",
+        "script-src": " ".join(map(_hash, scripts)),
+        "style-src": _hash(style),
+        # The icon is an empty data address.
+        "img-src": "data:",
+        # These two do not fall back to default-src, so they are forbidden by name.
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {allowed}" for name, allowed in rules.items())
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.report import figure_style
+from hexveil.report.figure_style import colours_of
 from hexveil.report.notebook import axes_drawing
-from hexveil.report.palette import colours_of
 from hexveil.report.payload import ticks
 from hexveil_research.pictures.maps import SIZE
 from hexveil_research.pictures.releases import published_average

@@ -19,10 +19,10 @@ import matplotlib.pyplot as plt
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 
+from hexveil.report.figure_style import colours_of
 from hexveil.report.notebook import release_summary
 from hexveil.report.notebook.axes_drawing import DOT, draw_axes
 from hexveil.report.notebook.release_summary import summarize
-from hexveil.report.palette import colours_of
 
 RAW = "mean_raw"
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.base import hexagons
-from hexveil.report.palette import colours_of
+from hexveil.report.figure_style import colours_of
 from hexveil.simulation.city import City
 from hexveil_research.pictures import gallery, gallery_settings, labels, maps, privacy, releases
 from hexveil_research.pictures.__main__ import main

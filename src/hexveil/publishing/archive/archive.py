@@ -33,8 +33,12 @@ from hexveil.base import atomic_files, scratch
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive_catalogue import update_catalogue
-from hexveil.publishing.archive.archive_listing import ArchiveFiles
-from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition, to_json
+from hexveil.publishing.archive.archive_listing import (
+    ArchiveFiles,
+    CurrentRelease,
+    LedgerPosition,
+    to_json,
+)
 from hexveil.publishing.archive.folder_damage import list_damage
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.folder import check_writable

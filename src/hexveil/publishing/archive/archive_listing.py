@@ -2,6 +2,8 @@
 
 A day is listed if its pointer names a complete folder of that day. The descriptions are those in
 the folder itself (`stac-item.json`, `dcat.jsonld`): a catalogue needs neither tables nor manifests.
+
+Two small files state the current release of a day, and the ledger position of releases.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ import pyarrow.fs
 
 from hexveil.base import atomic_files
 from hexveil.publishing import receipt
-from hexveil.publishing.archive.current_release import CurrentRelease
 from hexveil.publishing.catalogue.metadata_files import DCAT, ITEM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Json = dict[str, Any]
+
 
 LATEST = "latest.json"
 DAY_NAME = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -219,3 +221,60 @@ def base_url(day: ListedDay, folder: str) -> str | None:
     if not isinstance(address, str) or not address.endswith(f"/{inside}"):
         return None
     return address.removesuffix(inside)
+
+
+SHORT = 16
+"""Letters of a request that name its folder."""
+
+
+@dataclass(frozen=True)
+class CurrentRelease:
+    """The current release of a day.
+
+    Attributes
+    ----------
+    day : str
+        ISO date.
+    request : str
+        Fingerprint of its public request.
+    path : str
+        Its folder, relative to that of the data set.
+    """
+
+    day: str
+    request: str
+    path: str
+
+    @classmethod
+    def of_day(cls, day: str, request: str) -> CurrentRelease:
+        """Return the pointer to a day's release."""
+        return cls(day, request, f"{day}/{request[:SHORT]}")
+
+    @classmethod
+    def parse(cls, content: Any) -> CurrentRelease:  # noqa: ANN401  JSON
+        """Parse the content of a file; raise ValueError, KeyError or TypeError if it is another."""
+        return cls(str(content["day"]), str(content["request"]), str(content["path"]))
+
+
+@dataclass(frozen=True)
+class LedgerPosition:
+    """The ledger event that stored a release's numbers.
+
+    Attributes
+    ----------
+    entry, chain : int and str
+        Number and hash of the event.
+    """
+
+    entry: int
+    chain: str
+
+    @classmethod
+    def parse(cls, content: Any) -> LedgerPosition:  # noqa: ANN401  JSON
+        """Parse the content of a file; raise ValueError, KeyError or TypeError if it is another."""
+        return cls(int(content["entry"]), str(content["chain"]))
+
+
+def to_json(content: CurrentRelease | LedgerPosition) -> str:
+    """Return the text of a file with this content."""
+    return json.dumps(vars(content), indent=2) + "\n"

@@ -19,8 +19,7 @@ from hexveil.publishing.catalogue.release_description import (
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
-    from hexveil.publishing.catalogue.coverage import Box, Coverage
-    from hexveil.publishing.catalogue.folder_files import DataFile
+    from hexveil.publishing.catalogue.release_description import Box, Coverage, DataFile
 
     Node = dict[str, Any]
 

@@ -14,8 +14,7 @@ from hexveil.publishing.catalogue.release_description import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hexveil.publishing.catalogue.coverage import Box
-    from hexveil.publishing.catalogue.folder_files import DataFile
+    from hexveil.publishing.catalogue.release_description import Box, DataFile
 
     Node = dict[str, Any]
 

@@ -19,7 +19,7 @@ from hexveil.publishing.catalogue.release_description import (
 )
 
 if TYPE_CHECKING:
-    from hexveil.publishing.catalogue.folder_files import DataFile
+    from hexveil.publishing.catalogue.release_description import DataFile
 
     Node = dict[str, Any]
 

@@ -11,7 +11,7 @@ from hexveil.base import atomic_files, csv_safety
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.catalogue.coverage import find_coverage
+from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.columns.column_table import column_prefixes, join_columns
 from hexveil.publishing.columns.column_texts import (
     render_columns_readme,

@@ -9,9 +9,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from hexveil.publishing.catalogue.folder_files import DataFile, listed_files
 from hexveil.publishing.catalogue.metadata_files import render_descriptions
-from hexveil.publishing.catalogue.release_description import ReleaseDescription, describe_release
+from hexveil.publishing.catalogue.release_description import (
+    DataFile,
+    ReleaseDescription,
+    describe_release,
+    listed_files,
+)
 from hexveil.publishing.markup import document
 from hexveil.report.accuracy_text import describe_accuracy, describe_one_number
 from hexveil.report.manifest_view import describe_repeats, format_heading, format_rounded_up

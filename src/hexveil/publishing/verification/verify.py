@@ -25,7 +25,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.catalogue.folder_files import TILES
+from hexveil.publishing.catalogue.release_description import TILES
 from hexveil.publishing.columns import column_folder, column_manifest
 from hexveil.publishing.distribution import distribution_manifest
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS

@@ -16,8 +16,8 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import column_names
 from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.figure_style import colours_of, palette
 from hexveil.report.notebook.cell_picture import GRADES, NOISE, CellPicture
-from hexveil.report.palette import colours_of, palette
 from hexveil.report.payload import ticks
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from hexveil.base.errors import HexveilError
 from hexveil.publishing import geometry
 from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.catalogue.folder_files import TILES
+from hexveil.publishing.catalogue.release_description import TILES
 from hexveil.publishing.folder import PAGE, render_page
 from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification.files import untrusted_files

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,13 +26,11 @@ from hexveil.simulation import private_study_output, value_distributions
 from hexveil.simulation.private_study_output import select_cell_by_text
 from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
+from hexveil_research.papers.study import Claim, Setting, Study, Verdict
+from hexveil_research.reproduce_command import ReproduceOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from hexveil_research.papers.running import Report
-    from hexveil_research.papers.study import Claim, Setting, Study, Verdict
-    from hexveil_research.reproduce_command import ReproduceOptions
 
 FOLDERS = ("reproduced", "reproduced-own")
 """Default folders: of the papers' own settings, and of others."""

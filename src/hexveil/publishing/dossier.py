@@ -14,7 +14,10 @@ import hashlib
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.errors import InputError
@@ -43,12 +46,7 @@ from hexveil.report.promise_wording import (
     probability_factor,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 NAME = "manifest.json"
 SPANS = {"user": (7, 30, 365), "user-day": (7, 30, 365), "user-week": (4, 13, 52)}

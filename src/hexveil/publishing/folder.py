@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -18,14 +19,10 @@ from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import geometry, receipt, signing
 from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files, vector_tiles
+from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.catalogue.release_description import TILES, find_coverage
 from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from hexveil.publishing.catalogue.holder_statements import Catalogue
 
 PAGE = "report.html"
 GEOJSON_LIMIT = 50_000_000

@@ -12,22 +12,29 @@ import importlib.metadata
 import importlib.resources
 import json
 import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.column_facts import ColumnFacts
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.planning.columns.column_plan import ColumnPlans
+from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.goal import goal, printed_options
 from hexveil.planning.plan import Plan
 from hexveil.planning.release_allocation import grids_of
+from hexveil.planning.request import Request
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
 from hexveil.report.promise_wording import (
@@ -39,18 +46,7 @@ from hexveil.report.promise_wording import (
     probability_factor,
     promise,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning.columns.column_plan import ColumnPlans
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.request import Request
-    from hexveil.smoothing import Smoothed
+from hexveil.smoothing import Smoothed
 
 Booked = tuple[str, "Mapping[str, Any] | None"]
 SCHEMA_VERSION = 4

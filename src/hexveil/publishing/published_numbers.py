@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.publishing import column_selection, geometry
 from hexveil.publishing import folder as folders
+from hexveil.publishing.catalogue.holder_statements import Catalogue
+from hexveil.report.cell_differences import CellDifference
+from hexveil.report.manifest_view import ManifestView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from fractions import Fraction
-    from pathlib import Path
-
-    import numpy as np
-    import pyarrow as pa
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from hexveil.publishing.catalogue.holder_statements import Catalogue
-    from hexveil.report.cell_differences import CellDifference
-    from hexveil.report.manifest_view import ManifestView
 
 CRS = "OGC:CRS84"
 """Longitude and latitude, in this order, on WGS 84: what GeoJSON and GeoParquet mean."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.markup import document
@@ -18,9 +20,6 @@ from hexveil.report.manifest_view import (
 )
 from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import delta_in_words
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LOSSES = ("p99", "p90", "median", "mean")
 

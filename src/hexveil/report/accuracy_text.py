@@ -6,17 +6,16 @@ sentences themselves: templates/accuracy.txt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.manifest_view import noun, unit_of_statistic, with_unit
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+Statement = Mapping[str, Any]
 
-    Statement = Mapping[str, Any]
-    FormatAmount = Callable[[float, str], str]
+FormatAmount = Callable[[float, str], str]
 
 GRADES = {"good": "good", "caution": "caution", "cut_off": CUT_OFF, "noise": "noise"}
 """Quality grades by their keys in a manifest."""

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base import hexagons
+from hexveil.base.arrays import Ints
 from hexveil.report.context import lines_of, named_lines, named_positions
 from hexveil.report.geography import (
     AREAS,
@@ -34,14 +37,6 @@ from hexveil.report.geography import (
     unwrapped_rings,
     world_places,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Ints
-
 
 MAX_GEOGRAPHY_BYTES = 90_000
 """Of the lines of the package in a page; they are thinned until they fit."""

@@ -6,17 +6,16 @@ templates/clipping.txt.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from hexveil.base.rational import to_fraction
 from hexveil.report.manifest_view import format_rounded_up, noun
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+Step = Mapping[str, Any]
 
-    Step = Mapping[str, Any]
-    FormatAmount = Callable[[float], str]
+FormatAmount = Callable[[float], str]
 
 CUT_OFF = "cut off"
 """Grade of a cell whose values may lie beyond the range they were clipped to."""

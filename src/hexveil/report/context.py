@@ -10,13 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.base.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_BYTES = 20_000_000
 MAX_LETTERS = 60

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from hexveil.base.arrays import Floats
 from hexveil.model.cells import slot_seconds
 from hexveil.report.derived_text import TEXTS, template_values
 from hexveil.report.figure_style import palette
@@ -33,14 +36,7 @@ from hexveil.report.payload import (
 )
 from hexveil.report.templates import render_sentence, render_template
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Floats
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 _OF_CHANGES = ("quality", "lowest", "highest", "not_published")
 """Labels that have other words on the page of a comparison."""

@@ -25,24 +25,19 @@ from __future__ import annotations
 import io
 import lzma
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base import hexagons
+from hexveil.base.arrays import Floats
 from hexveil.report.templates import render_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-
 
 EARTH_KM = 6371.0088
 FINE_KM = 2.0

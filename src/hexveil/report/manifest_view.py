@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, to_fraction
 from hexveil.model.public_metadata import ValueLattice, many_repeats
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, term_of
 from hexveil.report.templates import render_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
 """Range of a statistic for bounds of width 1: quality grades are relative to it."""

@@ -8,10 +8,12 @@ data are embedded in script elements as JSON.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from markupsafe import Markup
 
 from hexveil.base.errors import InputError
@@ -25,13 +27,9 @@ from hexveil.report.payload import frame_data, label_texts, scale_marks, script_
 from hexveil.report.shown_column import ShownColumn
 from hexveil.report.templates import policy, render_template
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+Json = dict[str, Any]
 
-    import pyarrow as pa
-
-    Json = dict[str, Any]
-    ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
+ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
 
 _COUNTS = ("cell", "users", "records")
 _NUMBERS = ("raw", "bound95", "low", "high", "quality")

@@ -7,10 +7,12 @@ manifest or from the released table. The sentences: templates/report.html and te
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
@@ -28,11 +30,6 @@ from hexveil.report.manifest_view import (
 from hexveil.report.payload import QUALITIES
 from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common, presence
 from hexveil.report.shown_column import ShownColumn, heading_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
 
 _SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
 _LOSSES = ("max", "p99", "p90", "median", "mean")

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.report.background import background, encode
 from hexveil.report.clipping_text import CUT_OFF
@@ -22,15 +25,8 @@ from hexveil.report.geography import (
     centred_projection,
     unwrapped_rings,
 )
+from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from hexveil.report.manifest_view import ManifestView
 
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
 ABSENT = "not published"

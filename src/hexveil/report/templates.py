@@ -19,12 +19,11 @@ import base64
 import contextlib
 import hashlib
 import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     import jinja2
 
 

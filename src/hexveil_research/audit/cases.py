@@ -21,11 +21,11 @@ event: by far-off means (LEVY, FIXEDQUANTILE), or because a wider interval has t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.pseudo_users import array_means, wrap_around
+from hexveil.base.arrays import Floats
 from hexveil.base.rational import round_up
 from hexveil.mechanisms import (
     AKMV,
@@ -37,15 +37,11 @@ from hexveil.mechanisms import (
     OptimalClipping,
     OptimizedQuantile,
 )
-from hexveil_research.audit.output_distributions import AuditedRelease, Event
+from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil_research.audit.output_distributions import AuditedRelease, Event, Subject
 from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, Weakening
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
-    from hexveil_research.audit.output_distributions import Subject
-
-    Pair = tuple[Floats, Floats]
+Pair = tuple[Floats, Floats]
 
 COUNTS = (9, 7, 7, 5, 4, 4, 3, 2, 2, 2, 1, 1)
 BOUNDS = (-3, 5)

@@ -8,23 +8,28 @@ computed without a mechanism's formulas a second time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms.contract import (
     DONE,
     LaplaceNoise,
+    NoiseSource,
     NoisyMax,
     Outputs,
     PrivateSums,
     Scores,
+    Stage,
     Values,
 )
 from hexveil.mechanisms.private_quantile import EvenBins, EvenPoints, PrivateQuantile
 from hexveil.mechanisms.simulated_noise import SimulatedNoise, law
+from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil_research.audit.weakenings import (
     NOISE,
     SCALES,
@@ -33,13 +38,6 @@ from hexveil_research.audit.weakenings import (
     WeakenedSource,
     Weakening,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseSource, Stage
-    from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 
 
 @dataclass(frozen=True)

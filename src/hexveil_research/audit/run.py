@@ -9,24 +9,19 @@ of each interval is that chance divided by how many ends there are (Bonferroni).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil_research.audit.bounds import detection, loss_bound
 from hexveil_research.audit.cases import Case, suite
-from hexveil_research.audit.output_distributions import AuditedRelease
+from hexveil_research.audit.output_distributions import AuditedRelease, Subject
+from hexveil_research.audit.weakenings import Weakening
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil_research.audit.output_distributions import Subject
-    from hexveil_research.audit.weakenings import Weakening
-
-    Counts = tuple[list[int], list[int]]
+Counts = tuple[list[int], list[int]]
 
 FAMILY = 1e-6
 """The chance that any bound of the suite is wrong, on either path."""

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseSource
+from hexveil.base.arrays import Floats, Ints
+from hexveil.mechanisms.contract import NoiseSource
 
 
 @dataclass(frozen=True)

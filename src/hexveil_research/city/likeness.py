@@ -10,8 +10,8 @@ can simulate the city, a ratio in many digits tells the real number: print two.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,6 @@ import pyarrow as pa
 from hexveil.simulation.city import City
 from hexveil.simulation.city.feed import TIMEZONE
 from hexveil_research.city import track_statistics
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 WITHIN = 2.0
 """The factor that a number of the city may be off."""

@@ -21,20 +21,16 @@ private one is, too. Nothing here prints or writes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    Row = tuple[str, float | None, float]
+Row = tuple[str, float | None, float]
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 LAGS = {"12 s": 12, "30 s": 30, "1 min": 60, "2 min": 120, "5 min": 300}

@@ -7,7 +7,8 @@ leaves it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +17,7 @@ import pyarrow.parquet
 from hexveil.simulation.city import City
 from hexveil.simulation.city.feed import TIMEZONE
 from hexveil_research.city import likeness, track_statistics
-from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from hexveil_research.papers.study import Setting
+from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, line
 
 NAMES = {"surat_itms": "beside Surat", "warsaw_buses": "beside Warsaw"}
 ALONE = City(users=311, days=1, seed=1, start="2022-01-01", interval=20)

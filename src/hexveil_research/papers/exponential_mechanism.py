@@ -8,23 +8,18 @@ the same loss ε; so both differ in their error alone. Costs are those of the er
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hexveil.base.arrays import Floats, Ints
+from hexveil.base.rational import Number
 from hexveil.mechanisms import CellMechanism
+from hexveil.mechanisms.contract import NoiseSource, Outputs, PrivateSums
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.base.rational import Number
-    from hexveil.mechanisms.contract import NoiseSource, Outputs, PrivateSums
-    from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
 
 PRINTED = "exponential mechanism (printed)"
 """The choice, for the names of lines."""

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hexveil.base.arrays import Ints
 from hexveil.mechanisms.private_quantile import EvenBins, EvenPoints, MiddleCost, RankCost
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Ints
-
 
 QUANTA = 1000
 """Quanta of a unit of value in which the bins of a middle are told apart."""

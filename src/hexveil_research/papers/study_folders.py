@@ -13,8 +13,9 @@ import hashlib
 import io
 import json
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -24,12 +25,15 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.simulation import private_study_output
 from hexveil.simulation.private_study_output import NOT_COVERED, STAMP
 from hexveil_research.papers import claim_tally
-from hexveil_research.papers.study import ALTERATIONS, Claim
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hexveil_research.papers.study import Basis, Outcome, Reading, Setting, Study
+from hexveil_research.papers.study import (
+    ALTERATIONS,
+    Basis,
+    Claim,
+    Outcome,
+    Reading,
+    Setting,
+    Study,
+)
 
 WORDS = "study.json"
 CLAIMS = "claims.csv"

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from hexveil.base import hexagons
 from hexveil_research.pictures import gallery_settings, labels, maps, releases
+from hexveil_research.pictures.gallery_settings import MapPanel
 from hexveil_research.pictures.svg_files import save
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from hexveil_research.pictures.gallery_settings import MapPanel
 
 NAMES = (*(picture.name for picture in gallery_settings.MAPS), gallery_settings.LABELS.name)
 

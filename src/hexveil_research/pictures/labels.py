@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.report import figure_style
 from hexveil.report.figure_style import colours_of
 from hexveil.report.notebook import axes_drawing
 from hexveil.report.payload import ticks
+from hexveil_research.pictures.gallery_settings import Picture
 from hexveil_research.pictures.maps import SIZE
 from hexveil_research.pictures.releases import published_average
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from matplotlib.figure import Figure
-
-    from hexveil_research.pictures.gallery_settings import Picture
 
 DARK = 0.18
 """Luminance below which white letters have the higher contrast."""

@@ -6,6 +6,8 @@ Every number that is drawn comes from the package's own functions, on the counts
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,19 +16,15 @@ from hexveil.accounting.bias import midpoint_mean_bias
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.pseudo_users import best_fit
 from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
+from hexveil.base.arrays import Floats
 from hexveil.mechanisms import ArrayAveraging, Baseline
 from hexveil.report import figure_style
 from hexveil_research.pictures import example_fleet
 from hexveil_research.pictures.svg_files import save
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from hexveil.base.arrays import Floats
 
 
 SIZE = 11.0

@@ -21,10 +21,11 @@ import json
 import math
 import re
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs
@@ -42,11 +43,7 @@ from hexveil.publishing.archive.archive_listing import (
 from hexveil.publishing.archive.folder_damage import list_damage
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.folder import check_writable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hexveil.publishing.signing import SigningKey
+from hexveil.publishing.signing import SigningKey
 
 _Parsed = TypeVar("_Parsed")
 LATEST = "latest.json"

@@ -11,7 +11,7 @@ Items are written before what lists them, and removed after it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
@@ -27,8 +27,7 @@ from hexveil.publishing.catalogue.dcat import HERE, context, text
 from hexveil.publishing.catalogue.metadata_files import DCAT, to_bytes
 from hexveil.publishing.catalogue.stac import VERSION
 
-if TYPE_CHECKING:
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 COLLECTION, CATALOG, ITEM, PAGE = "collection.json", "catalog.json", "item.json", "index.html"
 OWN_MARK = b"hexveil"

@@ -11,10 +11,11 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
@@ -23,10 +24,7 @@ from hexveil.base import atomic_files
 from hexveil.publishing import receipt
 from hexveil.publishing.catalogue.metadata_files import DCAT, ITEM
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 
 LATEST = "latest.json"

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from hexveil.publishing import receipt, signing
+from hexveil.publishing.signing import SigningKey
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hexveil.publishing.signing import SigningKey
-
-    Reader = Callable[[str], bytes | None]
+Reader = Callable[[str], bytes | None]
 
 
 def list_damage(read: Reader, signer: SigningKey | None = None, prefix: str = "") -> Iterator[str]:

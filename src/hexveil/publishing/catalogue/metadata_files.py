@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from hexveil.publishing.catalogue import dcat, stac, table_descriptions
 from hexveil.publishing.catalogue.release_description import ReleaseDescription, describe_release
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 DCAT, SCHEMA_ORG = "dcat.jsonld", "schema-org.jsonld"
 DATA_PACKAGE, CSVW = "datapackage.json", "cells.csv-metadata.json"

@@ -9,11 +9,13 @@ media types, as portals list them.
 
 from __future__ import annotations
 
+import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.base import hexagons
 from hexveil.model.cells import DAY, slot_seconds
@@ -24,12 +26,7 @@ from hexveil.report.manifest_view import common_unit, format_heading, spoken_val
 from hexveil.report.origin import clock_name, days_of, stated_days
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    import zoneinfo
-
-    import pyarrow as pa
-
-    Box = tuple[float, float, float, float]
+Box = tuple[float, float, float, float]
 
 
 _TEMPLATE = "catalogue.txt"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from hexveil.publishing.catalogue.dcat import box_rings
 from hexveil.publishing.catalogue.release_description import (
+    Box,
+    DataFile,
     ReleaseDescription,
     instant_text,
     stated_facts,
 )
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from hexveil.publishing.catalogue.release_description import Box, DataFile
-
-    Node = dict[str, Any]
+Node = dict[str, Any]
 
 VERSION = "1.1.0"
 TABLE_EXTENSION = "https://stac-extensions.github.io/table/v1.2.0/schema.json"

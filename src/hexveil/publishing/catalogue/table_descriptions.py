@@ -7,21 +7,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from hexveil.base.csv_safety import escape_formula
 from hexveil.publishing.catalogue.release_description import (
     ColumnDescription,
+    DataFile,
     ReleaseDescription,
     instant_text,
     stated_facts,
 )
 
-if TYPE_CHECKING:
-    from hexveil.publishing.catalogue.release_description import DataFile
-
-    Node = dict[str, Any]
+Node = dict[str, Any]
 
 SCHEMA_ORG_CONTEXT = "https://schema.org/"
 _MOST_LETTERS = 5000

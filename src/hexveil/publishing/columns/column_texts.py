@@ -5,9 +5,12 @@ For portals it is one data set, with the files of each column.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from hexveil.publishing.catalogue.metadata_files import render_descriptions
 from hexveil.publishing.catalogue.release_description import (
@@ -22,12 +25,7 @@ from hexveil.report.manifest_view import describe_repeats, format_heading, forma
 from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import delta_in_words
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 LOSSES = ("p99", "p90", "median", "mean")
 

@@ -28,18 +28,14 @@ are used where cells share a private range or noise: one unlucky range moves man
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.derived.laplace_sums import bounded_tail, pair_bound, pair_tail
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-    from hexveil.publishing.derived.cell_numbers import CellNumbers
 
 
 @dataclass(frozen=True, eq=False)

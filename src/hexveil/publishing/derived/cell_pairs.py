@@ -9,22 +9,18 @@ are named pair with each other in every place.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.model.cells import DAY
 from hexveil.publishing.derived.coarser_cells import slot_starts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Ints
-    from hexveil.publishing.derived.release_source import ReleaseSource
+from hexveil.publishing.derived.release_source import ReleaseSource
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
 import pyarrow.parquet
 
 from hexveil.base import atomic_files, csv_safety
@@ -29,11 +31,6 @@ from hexveil.publishing.places import with_places
 from hexveil.report import read_context
 from hexveil.report.derived_page import render_derived
 from hexveil.report.derived_text import template_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import pyarrow as pa
 
 STATEMENT_VERSION = 1
 

@@ -35,12 +35,12 @@ Post-processing of released numbers and public facts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.pooled_law import Excess
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
@@ -52,11 +52,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
 )
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.derived.laplace_sums import sum_bound
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.publishing.derived.open_cells import CellSums, OpenCells
-
+from hexveil.publishing.derived.open_cells import CellSums, OpenCells
 
 MIDDLE_RATIO = 0.5
 """Ratio z at which the noise of an average is taken: over deviations its bound varies by 3 %."""

@@ -21,27 +21,24 @@ scale, T the noisy weight or number of units from which a cell is open.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
+from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.shape_decoding import weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers
+from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, law_of, stated_cut
 from hexveil.publishing.presence.shape_table import ENDS, has_shapes
 from hexveil.report.manifest_view import ManifestView
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
-    from hexveil.publishing.derived.release_source import ReleaseSource
-
 
 USERS = "users"
 WEIGHT_NUMBERS = 2

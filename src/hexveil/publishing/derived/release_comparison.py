@@ -12,16 +12,20 @@ Post-processing of released numbers and public facts: it costs no privacy beyond
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrays import Bools
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, parts_of_work
 from hexveil.model.statistic_terms import column_of
 from hexveil.publishing.derived.cell_changes import Change, find_changes, find_discoveries
+from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.derived.cell_pairs import (
     CellPairs,
     check_comparable,
@@ -37,18 +41,11 @@ from hexveil.publishing.derived.release_source import (
     open_sources,
 )
 from hexveil.publishing.derived.roll_up import RolledUpRelease
+from hexveil.publishing.published_numbers import Release
 from hexveil.report.manifest_view import ManifestView, noun
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from hexveil.base.arrays import Bools
-    from hexveil.publishing.derived.cell_numbers import CellNumbers
-    from hexveil.publishing.published_numbers import Release
-
-    Comparable = Release | RolledUpRelease | DerivedColumns[RolledUpRelease] | str | Path
+Comparable = Release | RolledUpRelease | DerivedColumns[RolledUpRelease] | str | Path
 
 DEFAULT_RATE = 0.05
 HIGHER, LOWER, UNCLEAR = "higher", "lower", "cannot be told"

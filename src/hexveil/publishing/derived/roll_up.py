@@ -13,12 +13,15 @@ the same numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.model.statistic_terms import column_of
@@ -46,17 +49,11 @@ from hexveil.publishing.derived.release_source import (
 )
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.presence.presence_manifest import MODEL
+from hexveil.publishing.published_numbers import Release
 from hexveil.report.manifest_view import ManifestView, is_share, noun
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.publishing.published_numbers import Release
-
-    Columns = dict[str, Any]
+Columns = dict[str, Any]
 
 MEAN = "mean"
 COUNTS = ("cells", "records")

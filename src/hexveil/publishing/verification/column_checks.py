@@ -10,9 +10,13 @@ for portals are what the columns give.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from hexveil.accounting.promise import of_amount, summed
 from hexveil.publishing.columns.column_folder import file_names, render_columns_page
@@ -35,13 +39,7 @@ from hexveil.publishing.verification.guarantee_checks import (
 )
 from hexveil.publishing.verification.table_checks import is_same_version
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 
 def check_names(manifest: Json) -> Iterator[str]:

@@ -8,13 +8,15 @@ less; biases and bounds are those that a release states.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.base.arrays import Floats
 from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.weighted.weighted_variance import SHOWN
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
@@ -26,17 +28,12 @@ from hexveil.publishing.verification.recomputed_losses import (
     recompute_losses,
     share_of_noise,
 )
+from hexveil.publishing.verification.release_statements import (
+    ReleaseStatements,
+    StatedStatistic,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hexveil.base.arrays import Floats
-    from hexveil.publishing.verification.release_statements import (
-        ReleaseStatements,
-        StatedStatistic,
-    )
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 
 EPSILON_TOLERANCE = 1e-11

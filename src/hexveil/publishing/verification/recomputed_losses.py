@@ -41,22 +41,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.promise import choices_worth
+from hexveil.base.arrays import Floats
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
+from hexveil.publishing.verification.release_statements import (
+    ReleaseStatements,
+    StatedStatistic,
+)
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.publishing.verification.release_statements import (
-        ReleaseStatements,
-        StatedStatistic,
-    )
-
-    CellLimits = tuple[Floats, Floats, Floats]
+CellLimits = tuple[Floats, Floats, Floats]
 
 
 TOLERANCE = 1e-9

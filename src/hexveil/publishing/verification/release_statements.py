@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.accounting.noise_law import NoiseLaw, law_at
+from hexveil.base.arrays import Floats
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
 from hexveil.publishing.verification.guarantee_checks import added_losses, delta_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Floats
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 _FIELDS = ("contribution_cap", "scale", "bias", "bound95", "grid_start", "grid_step")
 

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import importlib.metadata
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
+from hexveil.base.arrays import Floats
 from hexveil.publishing import geometry, places
 from hexveil.publishing.places import with_places, without_places
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from hexveil.base.arrays import Floats
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 TOLERANCE = 1e-9
 PLACE_TOLERANCE = 1e-9

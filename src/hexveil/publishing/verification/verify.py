@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -49,11 +50,9 @@ from hexveil.publishing.verification.files.checked_files import (
 )
 from hexveil.publishing.verification.table_checks import is_same_version, without_geometry
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+Json = dict[str, Any]
 
-    Json = dict[str, Any]
-    Described = tuple[tuple[str, ...], tuple[str, ...]]
+Described = tuple[tuple[str, ...], tuple[str, ...]]
 
 # Exceptions of reading files that a stranger wrote.
 _READ_ERRORS = (

@@ -8,27 +8,25 @@ may lie. Names and labels are drawn as they are: a dollar sign in one begins no 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
+from hexveil.base.arrays import Bools, Floats
 from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import column_names
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.figure_style import colours_of, palette
+from hexveil.report.manifest_view import ManifestView
 from hexveil.report.notebook.cell_picture import GRADES, NOISE, CellPicture
 from hexveil.report.payload import ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
-
-    from hexveil.base.arrays import Bools, Floats
-    from hexveil.report.manifest_view import ManifestView
 
 BAR, ENDS = "#8fb3cc", "#4a6f8a"
 EMPTY, INK = "#e9ebee", "#4b535b"

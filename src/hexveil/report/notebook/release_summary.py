@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import base64
 import html
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import is_installed
+from hexveil.report.manifest_view import ManifestView
 from hexveil.report.notebook.axes_drawing import draw_png
 from hexveil.report.notebook.cell_picture import picture_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from hexveil.report.manifest_view import ManifestView
 
 PRESENCE_COLUMNS = (
     *("cell", "is_open", "mean", "mean_low", "mean_high", "weight"),

@@ -7,17 +7,20 @@ every trial. Of own records the errors alone leave this module; they are as priv
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import (
     AKMV,
     ArrayAveraging,
     Auto,
     Baseline,
+    CellMechanism,
     FixedQuantile,
     Levy,
     OptArrayAveraging,
@@ -26,22 +29,15 @@ from hexveil.mechanisms import (
 )
 from hexveil.model.cells import Labels
 from hexveil.records import Select, read
+from hexveil.records.dataset import Dataset
 from hexveil.simulation import flights
 from hexveil.simulation.evaluation import evaluate
 from hexveil.simulation.value_distributions import Heterogeneous
 from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers import itms
+from hexveil_research.papers.study import Setting
+from hexveil_research.papers.study_data import StudyData
 from hexveil_research.papers.wc.count_collections import ThresholdCurve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms import CellMechanism
-    from hexveil.records.dataset import Dataset
-    from hexveil_research.papers.study import Setting
-    from hexveil_research.papers.study_data import StudyData
-
 
 EPSILONS = ("0.1", "0.2", "0.35", "0.5", "0.75", "1", "1.5", "2")
 FULLEST = 5

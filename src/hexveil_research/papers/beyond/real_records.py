@@ -9,11 +9,12 @@ chosen it without looking at private values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil_research.papers.beyond.mechanism_errors import (
     AVERAGING,
     CLIPPING,
@@ -26,17 +27,19 @@ from hexveil_research.papers.beyond.mechanism_errors import (
     measured,
     simulated,
 )
-from hexveil_research.papers.simultaneous_tests import LEVEL, counted, judge, on_average
-from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Study, line
+from hexveil_research.papers.simultaneous_tests import LEVEL, Margins, counted, judge, on_average
+from hexveil_research.papers.study import (
+    CELL_LOSS,
+    Claim,
+    Line,
+    Outcome,
+    Panel,
+    Setting,
+    Study,
+    Whose,
+    line,
+)
 from hexveil_research.papers.study_data import of_records
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Floats
-    from hexveil_research.papers.simultaneous_tests import Margins
-    from hexveil_research.papers.study import Line, Setting, Whose
-
 
 BEST = f"best of {len(PAPERS)}, in hindsight"
 NEAR = 1.25

@@ -9,11 +9,13 @@ Counts only: everything here is public and costs no privacy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil_research.papers.comp import (
     busiest_hour,
     cap_claims,
@@ -39,14 +41,10 @@ from hexveil_research.papers.comp.runs import (
     shown_gamma,
     synthetic_runs,
 )
-from hexveil_research.papers.study import Claim, Outcome, Study
+from hexveil_research.papers.study import Claim, Outcome, Setting, Study
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hexveil import Occupancy
-    from hexveil.base.arrays import Floats
-    from hexveil_research.papers.study import Setting
 
     Runs = tuple[tuple[Run, ...], ...]
 

@@ -9,20 +9,15 @@ statistic; U = 1.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from hexveil import theory
 from hexveil_research.papers.comp import tiny_cells
-from hexveil_research.papers.study import Claim
+from hexveil_research.papers.study import Claim, Reading
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil_research.papers.study import Reading
-
-    OfCell = Callable[[Sequence[int], float], float]
+OfCell = Callable[[Sequence[int], float], float]
 
 SAME = 1e-9
 

@@ -11,22 +11,19 @@ import csv
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.csv
 
 from hexveil_research.papers import study_folders
-from hexveil_research.papers.study import Outcome, Panel, line
+from hexveil_research.papers.study import Outcome, Panel, Study, line
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+Figures = dict[str, dict[str, Any]]
 
-    from hexveil_research.papers.study import Study
-
-    Figures = dict[str, dict[str, Any]]
-    Row = Mapping[str, str]
+Row = Mapping[str, str]
 
 DIGITS = 5
 NUMBERS = re.compile(r"\[[-+.,\s\deE]*\]")

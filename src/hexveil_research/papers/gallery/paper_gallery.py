@@ -14,22 +14,17 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError
 from hexveil.report import figure_style
 from hexveil_research.papers import claim_tally, drawing, study_folders
 from hexveil_research.papers.gallery import gallery_data, gallery_words
-from hexveil_research.papers.study import Setting
+from hexveil_research.papers.gallery.gallery_data import Figures, Row
+from hexveil_research.papers.study import Setting, Study
 from hexveil_research.pictures import svg_files
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil_research.papers.gallery.gallery_data import Figures, Row
-    from hexveil_research.papers.study import Study
 
 PAPERS = ("iot", "rw", "comp", "wc")
 TRIALS = 1000

@@ -7,14 +7,17 @@ Symbols as in `lemmas`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Baseline, Levy
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
+from hexveil.mechanisms.single_cell.levy import LevyMean
 from hexveil_research.papers import itms
 from hexveil_research.papers.comp import tiny_cells
 from hexveil_research.papers.iot.lemmas import (
@@ -29,11 +32,6 @@ from hexveil_research.papers.iot.lemmas import (
 from hexveil_research.papers.study import Claim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.mechanisms.single_cell.levy import LevyMean
     from hexveil_research.papers.iot.lemmas import CapRule, Counts
 
 GAMMA = 0.2

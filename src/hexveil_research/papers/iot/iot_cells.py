@@ -11,25 +11,22 @@ What the paper leaves open: the values of ε between 0.5 and 2, taken as 0.5, 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hexveil.mechanisms.priors import Normal, draw_user_means
+from hexveil.base.arrays import Floats, Ints
+from hexveil.mechanisms import CellMechanism
+from hexveil.mechanisms.priors import Normal, ValueDistribution, draw_user_means
 from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers import itms
 from hexveil_research.papers.simultaneous_tests import Margins
-from hexveil_research.papers.study import Line, line
+from hexveil_research.papers.study import Line, Setting, Whose, line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms import CellMechanism
-    from hexveil.mechanisms.priors import ValueDistribution
-    from hexveil_research.papers.study import Setting, Whose
     from hexveil_research.papers.study_data import Bounds
 
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from hexveil_research.papers.iot import choices, extremes, gains, lengths, scaling, surrogate
 from hexveil_research.papers.iot.lemmas import instances
-from hexveil_research.papers.study import Outcome, Study
+from hexveil_research.papers.study import Claim, Outcome, Setting, Study
 
 if TYPE_CHECKING:
     from hexveil_research.papers.iot.lemmas import Counts
-    from hexveil_research.papers.study import Claim, Setting
 
     Cells = tuple[Counts, ...]
 

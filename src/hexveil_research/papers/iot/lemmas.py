@@ -8,18 +8,16 @@ plain mean, Δ̃ = m_UB/ΣΓ that of arrays that are all full.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+Counts = tuple[int, ...]
 
-    Counts = tuple[int, ...]
-    CapRule = Callable[[Sequence[int]], int]
+CapRule = Callable[[Sequence[int]], int]
 
 DRAWN = 300
 MAX_SAMPLES = 60

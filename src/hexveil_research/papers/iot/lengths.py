@@ -8,18 +8,20 @@ user's mean.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hexveil import theory
-from hexveil.accounting.pseudo_user_caps import NOISE_WEIGHT
+from hexveil.accounting.pseudo_user_caps import NOISE_WEIGHT, Noise
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.lemmas import (
     CLOSE,
+    Counts,
     caps_of,
     few_caps,
     kept_samples,
@@ -28,16 +30,9 @@ from hexveil_research.papers.iot.lemmas import (
 )
 from hexveil_research.papers.study import Claim
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+Curve = Callable[[Fraction], Fraction]
 
-    from numpy.typing import ArrayLike, NDArray
-
-    from hexveil.accounting.pseudo_user_caps import Noise
-    from hexveil_research.papers.iot.lemmas import Counts
-
-    Curve = Callable[[Fraction], Fraction]
-    Shape = Callable[[Counts, Fraction], Fraction]
+Shape = Callable[[Counts, Fraction], Fraction]
 
 LOSSES = tuple(Fraction(text) for text in ("0.01", "0.1", "0.5", "1", "2", "10"))
 SEARCHED_CELLS = 100

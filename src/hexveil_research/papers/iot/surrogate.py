@@ -7,20 +7,15 @@ m_q the q-th largest count.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hexveil import theory
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.lemmas import counts_text
+from hexveil_research.papers.iot.lemmas import Counts, counts_text
 from hexveil_research.papers.study import Claim
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil_research.papers.iot.lemmas import Counts
-
-    Rule = Callable[[Counts], float]
+Rule = Callable[[Counts], float]
 
 FLAT: Counts = (6, 4, 1, 1)
 """q = 2: Ē is constant from the mean, 3, to m_2 = 4."""

@@ -11,14 +11,15 @@ takes longest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hexveil.mechanisms import (
     ArrayAveraging,
     Auto,
     Baseline,
+    CellMechanism,
     FixedQuantile,
     Levy,
     OptArrayAveraging,
@@ -35,6 +36,9 @@ from hexveil_research.papers.iot.error_panels import (
     subject,
 )
 from hexveil_research.papers.iot.iot_cells import (
+    Cell,
+    Curve,
+    Curves,
     X,
     cells,
     mixed_cell,
@@ -42,15 +46,7 @@ from hexveil_research.papers.iot.iot_cells import (
 )
 from hexveil_research.papers.rw.rw_claims import of_rw, stated
 from hexveil_research.papers.simultaneous_tests import everywhere, judge, opposite
-from hexveil_research.papers.study import Claim, Outcome, Panel, Study
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.mechanisms import CellMechanism
-    from hexveil_research.papers.iot.iot_cells import Cell, Curve, Curves
-    from hexveil_research.papers.study import Setting
-
+from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study
 
 LIKE = "cell like ITMS"
 CLIPPING: dict[str, CellMechanism] = {

@@ -12,15 +12,17 @@ at most their worst (`hard_sets`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil import theory
-from hexveil.mechanisms import AKMV, Auto, Baseline, OptimalClipping
-from hexveil.mechanisms.priors import Uniform
+from hexveil.base.arrays import Floats, Ints
+from hexveil.mechanisms import AKMV, Auto, Baseline, CellMechanism, OptimalClipping
+from hexveil.mechanisms.priors import Uniform, ValueDistribution
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
@@ -30,7 +32,7 @@ from hexveil_research.papers.exponential_mechanism import (
     ExponentialNoise,
     PrintedChoice,
 )
-from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Study, line
+from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Setting, Study, line
 from hexveil_research.papers.wc import clipping_claims, curve_claims, linear_program, thresholds
 from hexveil_research.papers.wc.count_collections import (
     ENDS,
@@ -43,16 +45,9 @@ from hexveil_research.papers.wc.count_collections import (
     simulated,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Curves = dict[str, ThresholdCurve]
 
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms import CellMechanism
-    from hexveil.mechanisms.priors import ValueDistribution
-    from hexveil_research.papers.study import Setting
-
-    Curves = dict[str, ThresholdCurve]
-    Usual = tuple[tuple[str, Callable[[float, float], ValueDistribution]], ...]
+Usual = tuple[tuple[str, Callable[[float, float], ValueDistribution]], ...]
 
 LAPLACE, OPTIMAL, HALVES = Baseline(), OptimalClipping(), AKMV()
 FORESIGHT, AUTO = Foresight(), Auto()

@@ -14,8 +14,10 @@ import html
 import io
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,11 +41,7 @@ from hexveil.report.background import MAX_CONTEXT_BYTES
 from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.payload import QUALITIES, script_json
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 MAX_SPELLING_FACTOR = 4
 """Largest length of the same rows in another spelling, as a multiple of ours."""

@@ -27,7 +27,7 @@ from attack.path_audit import draws, pair_of
 from attack.path_files import Setting
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.clipped.clipped_variance import STEPS, centring
-from hexveil.publishing.carried_digits import round_to_intervals
+from hexveil.publishing.folder import round_to_intervals
 from publishing import measuring
 
 EVERY = ("mean", "variance", "sd")

@@ -13,7 +13,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.publishing import folder
-from hexveil.publishing.catalogue import dcat, metadata_files, stac
+from hexveil.publishing.catalogue import dcat, metadata_files
 from hexveil.publishing.catalogue.release_description import describe_release, find_coverage
 from hexveil.publishing.estimates.table import name_cells
 from hexveil.publishing.manifest import cell_sections
@@ -160,7 +160,7 @@ def test_the_box_holds_every_corner(lat, lon, crosses):
     assert min(y for _, y in inside) == pytest.approx(south, abs=slack)
     assert max(y for _, y in inside) == pytest.approx(north, abs=slack)
     assert width < 5
-    shape = stac.footprint(box)
+    shape = dcat.footprint(box)
     assert shape["type"] == ("MultiPolygon" if crosses else "Polygon")
     assert dcat.box_text(box).startswith("MULTIPOLYGON(((" if crosses else "POLYGON((")
 

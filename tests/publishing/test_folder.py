@@ -19,9 +19,9 @@ from hexveil.base import csv_safety
 from hexveil.base import hexagons as h3_door
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import check_writable, folder
-from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.places import with_places
 from publishing.setting import dataset_of, plan_of

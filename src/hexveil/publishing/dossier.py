@@ -27,7 +27,7 @@ from hexveil.publishing.distribution.distribution_manifest import KIND
 from hexveil.publishing.markup import DocumentSection, clean, clean_texts, document
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.verification.verify import FolderCheck, read_folder
-from hexveil.report import accuracy_text, clipping_text
+from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import (
     format_heading,
     format_rounded_up,
@@ -183,7 +183,7 @@ def _of_distribution(manifest: Json) -> Json:
     """Return the values of quantiles, shares and histograms, which state no planning error."""
     return {
         # A range of the means is one of their own steps, which the steps here hold together.
-        **clipping_text.template_values([], str),
+        **accuracy_text.clipping_values([], str),
         "errors": [],
         "posterior": True,
         "staged": False,
@@ -201,13 +201,13 @@ def _of_moments(manifest: Json) -> Json:
     unit, steps = manifest["dataset"]["value_unit"], manifest["plan"]["privacy_steps"]
     statistics = [statistic for cell in manifest["cells"] for statistic in cell["noised"]]
     biases = [statistic["bias"] for statistic in statistics if statistic["statistic"] == "mean"]
-    return clipping_text.template_values(steps, lambda number: with_unit(f"{number:.6g}", unit)) | {
+    return accuracy_text.clipping_values(steps, lambda number: with_unit(f"{number:.6g}", unit)) | {
         "errors": _planning_errors(manifest),
         "posterior": any(one["basis"] == "posterior" for one in manifest["accuracy"]),
         "staged": _has_cell_stages(manifest),
         "has_unproven_bias": _has_unproven_bias(manifest),
         "largest_bias": with_unit(format_rounded_up(max(biases, default=0.0)), unit),
-        "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], len(manifest["cells"])),
+        "cut_off": accuracy_text.describe_cut_off(manifest["cut_off"], len(manifest["cells"])),
     }
 
 
@@ -281,7 +281,7 @@ def _planning_errors(manifest: Json) -> list[dict[str, Any]]:
 
 def _has_cell_stages(manifest: Json) -> bool:
     """Return whether a mechanism of one cell published every cell, with predicted errors."""
-    return clipping_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages") is not None
+    return accuracy_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages") is not None
 
 
 def _has_unproven_bias(manifest: Json) -> bool:
@@ -297,7 +297,7 @@ def _error(name: str, mean: float, largest: float, manifest: Json) -> dict[str, 
     """Return one planning error, rounded up, with its unit of measure."""
     unit = manifest["dataset"]["value_unit"]
     unit = squared(unit) if name == "variance" else unit
-    strategy = clipping_text.get_strategy(manifest["plan"]["privacy_steps"])
+    strategy = accuracy_text.get_strategy(manifest["plan"]["privacy_steps"])
     return {
         "statistic": noun(name),
         # Under a private range and in stages of cells errors are predicted; else they are bounds.

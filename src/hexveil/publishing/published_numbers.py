@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.publishing import column_selection, geometry
+from hexveil.publishing import column_selection, places
 from hexveil.publishing import folder as folders
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.report.cell_differences import CellDifference
@@ -125,7 +125,7 @@ class Release:
             Without geopandas, or if the cells are labels, which have no outline.
         """
         require_package("geopandas", "geo")
-        mapped = geometry.with_geometry(self.table)
+        mapped = places.with_geometry(self.table)
         if mapped is self.table:
             raise InputError(f"{column_selection.NO_OUTLINES}; .to_pandas() has their numbers.")
         import geopandas  # noqa: PLC0415  an extra
@@ -160,7 +160,7 @@ class Release:
     @property
     def __geo_interface__(self) -> dict[str, Any]:
         """The cells as a GeoJSON FeatureCollection; AttributeError for labels."""
-        features = geometry.feature_collection(self.table)
+        features = places.feature_collection(self.table)
         if features is None:
             # Libraries ask with hasattr whether an object has places; worded by `__getattr__`.
             raise AttributeError(name="__geo_interface__", obj=self)
@@ -315,7 +315,7 @@ class Release:
 
     def _repr_html_(self) -> str:
         """Return the promise, a picture and the first rows for a notebook."""
-        from hexveil.report.notebook.release_summary import summarize  # noqa: PLC0415  as in plot
+        from hexveil.report.notebook.axes_drawing import summarize  # noqa: PLC0415  as in plot
 
         return summarize(self.table, self._view(), self._plotted(None))
 

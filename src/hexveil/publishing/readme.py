@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.markup import document
-from hexveil.report import accuracy_text, clipping_text
+from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import (
     common_unit,
     describe_repeats,
@@ -87,7 +87,7 @@ def render_readme(
 def _moment_values(table: pa.Table, manifest: dict[str, Any]) -> dict[str, Any]:
     """Return everything else that the text about averages and variances names."""
     guarantee, unit = manifest["guarantee"], manifest["dataset"]["value_unit"]
-    clipping = clipping_text.template_values(
+    clipping = accuracy_text.clipping_values(
         manifest["plan"]["privacy_steps"], lambda number: f"{number:.4g} {unit}".strip()
     )
     return clipping | {
@@ -95,7 +95,7 @@ def _moment_values(table: pa.Table, manifest: dict[str, Any]) -> dict[str, Any]:
         "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
         "posterior": "mean_estimate" in table.column_names,
         "contributing": _contributing_records(table, manifest),
-        "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], table.num_rows),
+        "cut_off": accuracy_text.describe_cut_off(manifest["cut_off"], table.num_rows),
         "smoothing": [_smoothing(statement) for statement in manifest["smoothing"]],
     }
 

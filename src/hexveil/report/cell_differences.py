@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from hexveil.base.arrays import Bools, Floats
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
 

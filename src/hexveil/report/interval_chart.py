@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.arrays import Floats
+from hexveil.report.accuracy_text import describe_known_end
 from hexveil.report.cell_differences import unknown_ends
-from hexveil.report.clipping_text import describe_known_end
 from hexveil.report.manifest_view import ManifestView
 
 MAX_CELLS = 40

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.model.public_metadata import UNITS
-from hexveil.report import clipping_text
+from hexveil.report import accuracy_text
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 from hexveil.report.manifest_view import (
     ManifestView,
@@ -134,15 +134,15 @@ def _qualities(
 ) -> list[dict[str, Any]]:
     """Return each quality grade that the legend explains, with its number of cells."""
     # Only ranges can cut cells off: otherwise the legend would explain a grade that no cell has.
-    has_range = clipping_text.get_strategy(steps) is not None or any(
-        clipping_text.CUT_OFF in column.grades(view)
+    has_range = accuracy_text.get_strategy(steps) is not None or any(
+        accuracy_text.CUT_OFF in column.grades(view)
         for column in page_columns
         for view in column.views
     )
     return [
         {"name": name, "number": number, "cells": grades.count(name)}
         for number, name in enumerate(QUALITIES)
-        if has_range or name != clipping_text.CUT_OFF
+        if has_range or name != accuracy_text.CUT_OFF
     ]
 
 
@@ -165,8 +165,8 @@ def moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "nothing_read": view.constant,
         "epsilon_spent": _epsilon(manifest["guarantee"].get("epsilon_spent")),
         "naive_epsilon": _epsilon(manifest["guarantee"].get("l0_epsilon")),
-        "cut_off_cells": grades.count(clipping_text.CUT_OFF),
-        "predicts_errors": clipping_text.get_step(view.steps, "cell_stages") is not None,
+        "cut_off_cells": grades.count(accuracy_text.CUT_OFF),
+        "predicts_errors": accuracy_text.get_step(view.steps, "cell_stages") is not None,
         "useful_cells": manifest["plan"].get("cells_better_than_constant"),
         "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
         "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
@@ -186,7 +186,7 @@ def _clipping(view: ManifestView) -> dict[str, Any]:
     def amount(number: float) -> str:
         return with_unit(f"{number:.6g}", view.value_unit) if squares else view.amount(number)
 
-    return clipping_text.template_values(view.steps, amount, squares=squares)
+    return accuracy_text.clipping_values(view.steps, amount, squares=squares)
 
 
 def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
@@ -194,9 +194,9 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     bound = view.half_widths(table)
     error, largest = view.planned_error, view.planned("max_error")
     baseline = view.manifest["plan"].get("baseline_error")
-    strategy = clipping_text.get_strategy(view.steps)
+    strategy = accuracy_text.get_strategy(view.steps)
     # A planned error is a bound where bias is worst-case; a prediction in ranges and in stages.
-    has_stages = clipping_text.get_step(view.steps, "cell_stages") is not None
+    has_stages = accuracy_text.get_step(view.steps, "cell_stages") is not None
     return {
         "planned_error": "" if error is None else view.amount_up(error),
         "largest_error": "" if largest is None else view.amount_up(largest),

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.background import background, encode
-from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.figure_style import palette
 from hexveil.report.geography import (
     Projection,

@@ -26,7 +26,6 @@ from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
 )
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.publishing.derived.cell_changes import find_changes, find_discoveries
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.derived.open_cell_averages import (
     add_units,
@@ -40,6 +39,7 @@ from hexveil.publishing.derived.open_cells import (
     empty_chances,
     unit_numbers,
 )
+from hexveil.publishing.derived.release_comparison import find_changes, find_discoveries
 from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest

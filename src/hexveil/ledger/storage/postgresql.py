@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from hexveil.ledger.storage.timeouts import Timeouts
+from hexveil.ledger.storage.tables import Timeouts
 
 
 def connection_parameters(patience: Timeouts) -> dict[str, str | int]:

@@ -38,9 +38,9 @@ from hexveil.publishing.archive.archive_listing import (
     ArchiveFiles,
     CurrentRelease,
     LedgerPosition,
+    list_damage,
     to_json,
 )
-from hexveil.publishing.archive.folder_damage import list_damage
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.folder import check_writable
 from hexveil.publishing.signing import SigningKey

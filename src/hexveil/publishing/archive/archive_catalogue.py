@@ -23,9 +23,8 @@ from hexveil.publishing.archive.archive_listing import (
     listed_days,
 )
 from hexveil.publishing.archive.index_pages import render_archive_page, render_calendar_page
-from hexveil.publishing.catalogue.dcat import HERE, context, text
+from hexveil.publishing.catalogue.dcat import HERE, VERSION, context, text
 from hexveil.publishing.catalogue.metadata_files import DCAT, to_bytes
-from hexveil.publishing.catalogue.stac import VERSION
 
 Json = dict[str, Any]
 

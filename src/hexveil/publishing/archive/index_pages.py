@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any
 
 from hexveil.publishing.archive.archive_listing import DatasetSummary, ListedDay
-from hexveil.publishing.catalogue.table_descriptions import SCHEMA_ORG_CONTEXT
+from hexveil.publishing.catalogue.metadata_files import SCHEMA_ORG_CONTEXT
 from hexveil.report.manifest_view import format_rounded_up
 from hexveil.report.templates import render_template
 

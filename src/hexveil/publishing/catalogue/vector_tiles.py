@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hexveil.base import hexagons
 from hexveil.base.optional_packages import is_installed, require_package
-from hexveil.publishing import geometry
+from hexveil.publishing import places
 
 LAYER = "cells"
 MIN_CELLS = 50_000
@@ -96,7 +96,7 @@ def zooms(hexagon: int) -> tuple[int, int]:
 
 def _as_features(table: pa.Table) -> pa.Table:
     """Return the table with outlines, and with instants as text, which tiles have no type for."""
-    features = geometry.with_geometry(table).replace_schema_metadata(None)
+    features = places.with_geometry(table).replace_schema_metadata(None)
     if "starts_at_utc" in features.column_names:
         index = features.column_names.index("starts_at_utc")
         texts = [f"{instant:%Y-%m-%dT%H:%M:%SZ}" for instant in table["starts_at_utc"].to_pylist()]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from hexveil import report
 from hexveil.base import atomic_files, csv_safety
 from hexveil.publishing import receipt, signing
-from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.columns.column_table import column_prefixes, join_columns
@@ -23,6 +22,7 @@ from hexveil.publishing.folder import (
     PageOptions,
     ReleaseFiles,
     new_folder,
+    round_to_intervals,
     with_statements,
     write_manifest,
 )

@@ -50,8 +50,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
     cut_off_error,
     noise_quantile95,
 )
-from hexveil.publishing.derived.cell_numbers import CellNumbers
-from hexveil.publishing.derived.laplace_sums import sum_bound
+from hexveil.publishing.derived.cell_numbers import CellNumbers, sum_bound
 from hexveil.publishing.derived.open_cells import CellSums, OpenCells
 
 MIDDLE_RATIO = 0.5

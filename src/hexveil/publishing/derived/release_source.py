@@ -23,7 +23,7 @@ from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.presence.presence_table import OPEN
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.loaded_release import load
-from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
 

@@ -19,7 +19,7 @@ from hexveil.publishing.estimates.table import described_table, name_columns
 from hexveil.publishing.presence import shape_table
 from hexveil.publishing.presence.map_accuracy import map_accuracy, mean_accuracy, stated_deviations
 from hexveil.publishing.presence.shape_table import GRADE
-from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ from hexveil.publishing.verification.moment_checks import (
     moment_columns,
 )
 from hexveil.publishing.verification.moment_numbers import is_same
-from hexveil.publishing.verification.release_statements import ReleaseStatements
+from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
     column,

@@ -24,13 +24,11 @@ from hexveil.publishing.verification.guarantee_checks import check_delta, check_
 from hexveil.publishing.verification.recomputed_losses import (
     CHOICES,
     TOLERANCE,
+    ReleaseStatements,
+    StatedStatistic,
     choices_cost,
     recompute_losses,
     share_of_noise,
-)
-from hexveil.publishing.verification.release_statements import (
-    ReleaseStatements,
-    StatedStatistic,
 )
 
 Json = dict[str, Any]

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hexveil.base import hexagons
 from hexveil.base.arrays import Floats
-from hexveil.publishing import geometry, places
+from hexveil.publishing import places
 from hexveil.publishing.places import with_places, without_places
 
 Json = dict[str, Any]
@@ -132,7 +132,7 @@ def _check_outlines(table: pa.Table, manifest: Json) -> Iterator[str]:
     if level is None or not all(hexagons.is_name(name, level) for name in hexagons_named):
         yield "cells.parquet has a hexagon that is none of the grid in manifest.json."
         return
-    outlines = geometry.with_geometry(without_geometry(table))["geometry"].to_pylist()
+    outlines = places.with_geometry(without_geometry(table))["geometry"].to_pylist()
     if not all(map(_is_same_outline, table["geometry"].to_pylist(), outlines)):
         yield "the outline of a hexagon is not its own."
     placed = with_places(

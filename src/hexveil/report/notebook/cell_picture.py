@@ -18,7 +18,7 @@ import pyarrow as pa
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.geography import centred_projection, unwrapped_rings
 from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes
 from hexveil.report.payload import colour_ends, slot_text

@@ -25,11 +25,10 @@ import pyarrow.csv
 
 from hexveil.base import csv_safety
 from hexveil.base.errors import HexveilError
-from hexveil.publishing import geometry
-from hexveil.publishing.carried_digits import round_to_intervals
+from hexveil.publishing import places
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.release_description import TILES
-from hexveil.publishing.folder import PAGE, render_page
+from hexveil.publishing.folder import PAGE, render_page, round_to_intervals
 from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification.files import untrusted_files
 from hexveil.publishing.verification.table_checks import (
@@ -37,8 +36,8 @@ from hexveil.publishing.verification.table_checks import (
     is_same_version,
     without_geometry,
 )
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.background import MAX_CONTEXT_BYTES
-from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.payload import QUALITIES, script_json
 
 Json = dict[str, Any]
@@ -87,7 +86,7 @@ def _has_rows(content: bytes, expected: pa.Table) -> bool:
 def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.geojson does not hold the table's cells, or is there for labels."""
     path = folder / "cells.geojson"
-    expected = geometry.geojson(round_to_intervals(without_geometry(table)))
+    expected = places.geojson(round_to_intervals(without_geometry(table)))
     if not path.exists():
         if expected is not None and len(expected) <= untrusted_files.LIMITS[path.name]:
             yield "cells.geojson is missing."

@@ -77,6 +77,7 @@ TABLE = {
             ("matplotlib", "published_numbers.py"),
             ("matplotlib", "columns/column_release.py"),
             ("jsonschema", "verification/files/checked_files.py"),
+            ("duckdb", "verification/files/untrusted_files.py"),
             ("cryptography", "signing.py"),
             ("pyogrio", "catalogue/vector_tiles.py"),
         ),

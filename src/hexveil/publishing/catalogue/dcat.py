@@ -242,8 +242,6 @@ def _if(condition: object, properties: Node) -> Node:
     return properties if condition else {}
 
 
-Node = dict[str, Any]
-
 VERSION = "1.1.0"
 TABLE_EXTENSION = "https://stac-extensions.github.io/table/v1.2.0/schema.json"
 

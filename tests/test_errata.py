@@ -18,8 +18,8 @@ from scipy.stats import gamma, norm
 
 import hexveil as hv
 from hexveil import theory
+from hexveil_research.papers.exponential_mechanism import middle_costs, rank_costs
 from hexveil_research.papers.iot.extremes import price
-from hexveil_research.papers.private_choices import middle_costs, rank_costs
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "understand" / "errata.md"

@@ -18,6 +18,7 @@ from hexveil.simulation.private_study_output import CellSelector
 from hexveil_research.papers import itms, study_data
 from hexveil_research.papers.comp import busiest_hour
 from hexveil_research.papers.comp_setting import comp_setting
+from hexveil_research.papers.running import Report
 from hexveil_research.papers.study import (
     PAPER_BOUNDS,
     Outcome,
@@ -29,7 +30,6 @@ from hexveil_research.papers.study import (
 
 if TYPE_CHECKING:
     from hexveil import Occupancy
-    from hexveil_research.papers.running import Report
 
     Counts = str | Path | NDArray[np.int64] | Occupancy
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -26,11 +26,9 @@ from hexveil.simulation import private_study_output, value_distributions
 from hexveil.simulation.private_study_output import select_cell_by_text
 from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
+from hexveil_research.papers.running import Report
 from hexveil_research.papers.study import Claim, Setting, Study, Verdict
 from hexveil_research.reproduce_command import ReproduceOptions
-
-if TYPE_CHECKING:
-    from hexveil_research.papers.running import Report
 
 FOLDERS = ("reproduced", "reproduced-own")
 """Default folders: of the papers' own settings, and of others."""

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hexveil.base.rational import to_fraction
-from hexveil.report.manifest_view import format_rounded_up, noun, unit_of_statistic, with_unit
-from hexveil.report.templates import render_sentence
+from hexveil.report.manifest_view import noun, unit_of_statistic
+from hexveil.report.templates import format_rounded_up, render_sentence, with_unit
 
 Step = Mapping[str, Any]
 
@@ -212,7 +212,7 @@ def describe_assumption(basis: str) -> str:
 def describe_accuracy(
     statements: Sequence[Statement], value_unit: str, amount: FormatAmount
 ) -> list[str]:
-    """Return the accuracy of each statistic, in sentences.
+    """Return the accuracy of each statistic, in sentences; bins of a histogram are too many.
 
     Parameters
     ----------
@@ -223,7 +223,11 @@ def describe_accuracy(
     amount : callable
         Formats a number with a unit.
     """
-    return [_describe(statement, value_unit, amount) for statement in statements]
+    return [
+        _describe(statement, value_unit, amount)
+        for statement in statements
+        if not statement["statistic"].startswith("histogram_")
+    ]
 
 
 def describe_one_number(manifest: Mapping[str, Any]) -> list[str]:

@@ -22,7 +22,7 @@ from hexveil.base.arrays import Floats
 from hexveil.model.cells import slot_seconds
 from hexveil.report.figure_style import palette
 from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars
-from hexveil.report.manifest_view import ManifestView, noun, unit_of_statistic, with_unit
+from hexveil.report.manifest_view import ManifestView, noun, unit_of_statistic
 from hexveil.report.page import frame_values, page_labels
 from hexveil.report.payload import (
     GRADES,
@@ -35,7 +35,7 @@ from hexveil.report.payload import (
     round_numbers,
     slot_text,
 )
-from hexveil.report.templates import render_sentence, render_template
+from hexveil.report.templates import render_sentence, render_template, with_unit
 
 Json = dict[str, Any]
 

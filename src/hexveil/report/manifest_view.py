@@ -15,7 +15,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, to_fraction
 from hexveil.model.public_metadata import ValueLattice, many_repeats
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, term_of
-from hexveil.report.templates import render_sentence
+from hexveil.report.templates import render_sentence, squared, with_unit
 
 RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
 """Range of a statistic for bounds of width 1: quality grades are relative to it."""
@@ -379,19 +379,6 @@ def format_heading(statistics: Sequence[str], value: str) -> str:
     )
 
 
-def squared(unit: str) -> str:
-    """Return the square of a unit of measure.
-
-    Examples
-    --------
-    >>> squared("km/h"), squared("m"), squared("")
-    ('(km/h)²', 'm²', '')
-    """
-    if not unit:
-        return ""
-    return f"{unit}\u00b2" if unit.isalpha() else f"({unit})\u00b2"
-
-
 def spoken_value(dataset: Mapping[str, Any]) -> str:
     """Return the name of a value column without its unit, which stands beside it.
 
@@ -407,29 +394,3 @@ def spoken_value(dataset: Mapping[str, Any]) -> str:
         if unit and name.endswith(ending):
             return name.removesuffix(ending).strip() or name
     return name
-
-
-def with_unit(number: str, unit: str) -> str:
-    """Return number and unit, kept on one line."""
-    return f"{number}\u00a0{unit}" if unit else number
-
-
-def format_roughly(number: float) -> str:
-    """Return a positive number with two significant digits, without exponent below a million.
-
-    Examples
-    --------
-    >>> format_roughly(0.9876), format_roughly(128.4)
-    ('0.99', '130')
-    """
-    return f"{float(f'{number:.2g}'):g}"
-
-
-def format_rounded_up(number: float, digits: int = 3) -> str:
-    """Return a positive number rounded up to significant digits, without exponent."""
-    if not math.isfinite(number) or number <= 0:
-        return "unlimited" if number > 0 else str(number)
-    # The digits after the point follow from the size: large numbers keep all of theirs.
-    places = max(0, digits - 1 - math.floor(math.log10(number)))
-    scale = 10.0 ** (digits - 1 - math.floor(math.log10(number)))
-    return f"{math.ceil(number * scale - 1e-9) / scale:,.{places}f}"

@@ -19,17 +19,11 @@ from hexveil.base.rational import to_fraction
 from hexveil.model.public_metadata import UNITS
 from hexveil.report import accuracy_text
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
-from hexveil.report.manifest_view import (
-    ManifestView,
-    format_heading,
-    format_roughly,
-    format_rounded_up,
-    noun,
-    with_unit,
-)
+from hexveil.report.manifest_view import ManifestView, format_heading, noun
 from hexveil.report.payload import QUALITIES
 from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common, presence
 from hexveil.report.shown_column import ShownColumn, heading_of
+from hexveil.report.templates import format_roughly, format_rounded_up, with_unit
 
 _SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
 _LOSSES = ("max", "p99", "p90", "median", "mean")

@@ -18,8 +18,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +62,12 @@ def environment(escape: Callable[[str], str] | None = None) -> jinja2.Environmen
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters["counted"] = _counted
+    templates.filters |= {
+        "counted": _counted,
+        "rounded_up": format_rounded_up,
+        "roughly": format_roughly,
+        "with_unit": with_unit,
+    }
     return templates
 
 
@@ -99,6 +106,46 @@ def _names() -> Iterator[None]:
 def _counted(number: int, singular: str, plural: str = "") -> str:
     """Return a number with its noun: "1 cell", "2,000 cells"."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def squared(unit: str) -> str:
+    """Return the square of a unit of measure.
+
+    Examples
+    --------
+    >>> squared("km/h"), squared("m"), squared("")
+    ('(km/h)²', 'm²', '')
+    """
+    if not unit:
+        return ""
+    return f"{unit}\u00b2" if unit.isalpha() else f"({unit})\u00b2"
+
+
+def with_unit(number: str, unit: str) -> str:
+    """Return number and unit, kept on one line."""
+    return f"{number}\u00a0{unit}" if unit else number
+
+
+def format_roughly(number: float) -> str:
+    """Return a positive number with two significant digits, without exponent below a million.
+
+    Examples
+    --------
+    >>> format_roughly(0.9876), format_roughly(128.4)
+    ('0.99', '130')
+    """
+    return f"{float(f'{number:.2g}'):g}"
+
+
+def format_rounded_up(number: float | str, digits: int = 3) -> str:
+    """Return a positive number rounded up to significant digits, without exponent."""
+    number = float(Fraction(number)) if isinstance(number, str) else number
+    if not math.isfinite(number) or number <= 0:
+        return "unlimited" if number > 0 else str(number)
+    # The digits after the point follow from the size: large numbers keep all of theirs.
+    places = max(0, digits - 1 - math.floor(math.log10(number)))
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(number)))
+    return f"{math.ceil(number * scale - 1e-9) / scale:,.{places}f}"
 
 
 def policy(scripts: Iterable[str], style: str) -> str:

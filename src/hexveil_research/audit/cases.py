@@ -38,8 +38,15 @@ from hexveil.mechanisms import (
     OptimizedQuantile,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
-from hexveil_research.audit.output_distributions import AuditedRelease, Event, Subject
-from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, Weakening
+from hexveil_research.audit.output_distributions import (
+    NOISE,
+    SCALES,
+    SCORES,
+    AuditedRelease,
+    Event,
+    Subject,
+    Weakening,
+)
 
 Pair = tuple[Floats, Floats]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hexveil_research.papers import beyond, city_statistics, comp, iot, rw, wc
+from hexveil_research.papers import beyond, comp, iot, rw, wc
 from hexveil_research.papers.study import Study
 
 STUDIES: tuple[Study, ...] = (
@@ -11,5 +11,4 @@ STUDIES: tuple[Study, ...] = (
     *comp.STUDIES,
     *wc.STUDIES,
     *beyond.STUDIES,
-    *city_statistics.STUDIES,
 )

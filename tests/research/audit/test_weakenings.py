@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil_research.audit.output_distributions import AuditedRelease
-from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, WeakenedSource
+from hexveil_research.audit.output_distributions import (
+    NOISE,
+    SCALES,
+    SCORES,
+    AuditedRelease,
+    WeakenedSource,
+)
 
 FACTS = {"counts": [40] * 30, "bounds": (0, 8), "epsilon": 2}
 WITH_CHOICES = [hv.Levy(), hv.FixedQuantile(), hv.OptimizedQuantile(), hv.AKMV()]

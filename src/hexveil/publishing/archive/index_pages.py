@@ -12,8 +12,7 @@ from typing import Any
 
 from hexveil.publishing.archive.archive_listing import DatasetSummary, ListedDay
 from hexveil.publishing.catalogue.metadata_files import SCHEMA_ORG_CONTEXT
-from hexveil.report.manifest_view import format_rounded_up
-from hexveil.report.templates import render_template
+from hexveil.report.templates import format_rounded_up, render_template
 
 Values = dict[str, Any]
 

@@ -10,11 +10,12 @@ Description of a release as an Item of the SpatioTemporal Asset Catalog (STAC 1.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.publishing.catalogue.holder_statements import THEMES
 from hexveil.publishing.catalogue.release_description import (
     Box,
+    Coverage,
     DataFile,
     PrivacyStatement,
     ReleaseDescription,
@@ -23,10 +24,7 @@ from hexveil.publishing.catalogue.release_description import (
 )
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    from hexveil.publishing.catalogue.release_description import Coverage
-
-    Node = dict[str, Any]
+Node = dict[str, Any]
 
 
 PREFIXES = {

@@ -13,7 +13,6 @@ from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.columns.column_table import column_prefixes, join_columns
 from hexveil.publishing.columns.column_texts import (
-    render_columns_readme,
     render_whole_metadata,
     statements_of_whole,
 )
@@ -26,6 +25,7 @@ from hexveil.publishing.folder import (
     with_statements,
     write_manifest,
 )
+from hexveil.publishing.readme import render_columns_readme
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

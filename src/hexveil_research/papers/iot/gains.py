@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,10 @@ from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.mechanisms.single_cell.levy import LevyMean
 from hexveil_research.papers import itms
 from hexveil_research.papers.comp import tiny_cells
-from hexveil_research.papers.iot.lemmas import (
+from hexveil_research.papers.iot.surrogate import (
     CLOSE,
+    CapRule,
+    Counts,
     caps_of,
     counts_text,
     few_caps,
@@ -30,9 +31,6 @@ from hexveil_research.papers.iot.lemmas import (
     largest_gain,
 )
 from hexveil_research.papers.study import Claim
-
-if TYPE_CHECKING:
-    from hexveil_research.papers.iot.lemmas import CapRule, Counts
 
 GAMMA = 0.2
 DELTAS = (0.5, 0.1, 0.01)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -25,10 +25,7 @@ from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers import itms
 from hexveil_research.papers.simultaneous_tests import Margins
 from hexveil_research.papers.study import Line, Setting, Whose, line
-
-if TYPE_CHECKING:
-    from hexveil_research.papers.study_data import Bounds
-
+from hexveil_research.papers.study_data import Bounds
 
 Scaling = Literal["none", "samples", "users"]
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from hexveil import theory
 from hexveil.accounting.pseudo_user_caps import NOISE_WEIGHT, Noise
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.lemmas import (
+from hexveil_research.papers.iot.surrogate import (
     CLOSE,
     Counts,
     caps_of,

@@ -21,7 +21,7 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.lemmas import CLOSE, CapRule, Counts, counts_text, kept_samples
+from hexveil_research.papers.iot.surrogate import CLOSE, CapRule, Counts, counts_text, kept_samples
 from hexveil_research.papers.study import Claim
 
 FACTORS = (2, 3, 10)

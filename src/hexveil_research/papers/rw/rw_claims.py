@@ -19,7 +19,7 @@ from hexveil import theory
 from hexveil.accounting.pseudo_user_caps import NOISE_WEIGHT, Noise
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot import choices, extremes, gains, lengths, scaling, surrogate
-from hexveil_research.papers.iot.lemmas import CLOSE, Counts, instances
+from hexveil_research.papers.iot.surrogate import CLOSE, Counts, instances
 from hexveil_research.papers.study import Claim, Outcome, Setting
 
 Cells = tuple[Counts, ...]

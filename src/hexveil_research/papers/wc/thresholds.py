@@ -22,7 +22,7 @@ from hexveil.mechanisms.private_quantile import selection_scale
 from hexveil.mechanisms.simulated_noise import law
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil_research.papers.comp import tiny_cells
-from hexveil_research.papers.private_choices import rank_costs
+from hexveil_research.papers.exponential_mechanism import rank_costs
 from hexveil_research.papers.simultaneous_tests import Evidence, everywhere, judge
 from hexveil_research.papers.study import Claim, Setting
 from hexveil_research.papers.wc.count_collections import (

@@ -20,7 +20,7 @@ import numpy as np
 import hexveil as hv
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS
 from hexveil.simulation import flights
-from hexveil.simulation.private_study_output import OwnCell, own_cell
+from hexveil.simulation.own_cells import OwnCell, own_cell
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from collection import BUSES

@@ -14,7 +14,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
 from hexveil.mechanisms.priors import ValueDistribution
 from hexveil.records.dataset import Dataset
-from hexveil.simulation.private_study_output import CellSelector
+from hexveil.simulation.own_cells import CellSelector
 from hexveil_research.papers import itms, study_data
 from hexveil_research.papers.comp import busiest_hour
 from hexveil_research.papers.comp_setting import comp_setting

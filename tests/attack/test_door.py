@@ -48,7 +48,7 @@ MEASURES = {
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
 STUDIES = {
-    "simulation/private_study_output.py", "hexveil_research/pictures/releases.py",
+    "simulation/own_cells.py", "hexveil_research/pictures/releases.py",
     "hexveil_research/pictures/car_map.py",
     "hexveil_research/mechanisms/foresight.py",
 }  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms import REGISTRY
 from hexveil.report import figure_style
-from hexveil.simulation.private_study_output import NOT_COVERED, STAMP
+from hexveil.simulation.own_cells import NOT_COVERED, STAMP
 from user_average import UserAverage
 
 SIMULATED = ("evaluate", "--counts", "counts.json", "--values", "normal:20,10", "--bounds", "0,65")

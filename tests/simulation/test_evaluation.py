@@ -11,7 +11,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms import priors
 from hexveil.simulation import evaluation as module
 from hexveil.simulation.evaluation import evaluate
-from hexveil.simulation.private_study_output import is_private
+from hexveil.simulation.own_cells import is_private
 
 COUNTS = [9, 3, 1]
 SIMULATED = {"counts": COUNTS, "values": hv.Normal(20, 10), "bounds": (0, 65), "epsilons": ["0.5"]}

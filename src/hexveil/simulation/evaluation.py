@@ -29,7 +29,7 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Dataset
-from hexveil.simulation.private_study_output import CellSelector, own_cell, stamped
+from hexveil.simulation.own_cells import CellSelector, own_cell, stamped
 
 Chunks = Iterator[tuple[Floats, int]]
 Progress = Callable[[float], None]

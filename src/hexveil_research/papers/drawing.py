@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.report import figure_style
 from hexveil.report.figure_style import RED
-from hexveil.simulation.private_study_output import STAMP
+from hexveil.simulation.own_cells import STAMP
 from hexveil_research.papers.study import Line, Outcome, Panel
 
 if TYPE_CHECKING:

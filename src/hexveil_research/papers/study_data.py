@@ -21,7 +21,7 @@ from hexveil import Occupancy
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.records.dataset import Dataset
-from hexveil.simulation.private_study_output import (
+from hexveil.simulation.own_cells import (
     CellSelector,
     pair_means,
     read_counts,
@@ -86,7 +86,7 @@ def of_counts(counts: str | Path | NDArray[np.int64] | Occupancy) -> StudyData:
     Parameters
     ----------
     counts : path, array_like of int or Occupancy
-        A file as `private_study_output.read_counts` reads it has one cell. A CSV or
+        A file as `own_cells.read_counts` reads it has one cell. A CSV or
         Parquet file with the columns cell, user and n has several.
 
     Examples

@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS
-from hexveil.simulation.private_study_output import own_cell
+from hexveil.simulation.own_cells import own_cell
 
 BOUNDS, EPSILONS = (0, 65), ("0.25", "0.5", "1", "2")
 COUNTS = np.random.default_rng(7).geometric(0.08, 60)

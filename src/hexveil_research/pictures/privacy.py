@@ -25,7 +25,7 @@ from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil.base.arrays import Floats
 from hexveil.mechanisms import ArrayAveraging, Baseline
 from hexveil.planning.api import plan
-from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.plan import Plan
 from hexveil.report import figure_style
 from hexveil_research.pictures.svg_files import save
 
@@ -285,6 +285,6 @@ def fleet() -> Occupancy:
 
 
 @functools.cache
-def planned() -> MomentPart:
+def planned() -> Plan:
     """Return the joint plan of the fleet at ε = 1."""
     return plan(fleet(), epsilon=1, bounds=(0, SPAN), advise=False)

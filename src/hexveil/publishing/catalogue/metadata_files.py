@@ -10,6 +10,7 @@ Descriptions of a release whose columns have types and units: CSVW, data package
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -26,12 +27,11 @@ from hexveil.publishing.catalogue.release_description import (
     stated_facts,
 )
 
+Node = dict[str, Any]
+
 DCAT, SCHEMA_ORG = "dcat.jsonld", "schema-org.jsonld"
 DATA_PACKAGE, CSVW = "datapackage.json", "cells.csv-metadata.json"
 ITEM = "stac-item.json"
-ALWAYS = (DCAT, SCHEMA_ORG, DATA_PACKAGE, CSVW)
-"""In every folder; the STAC Item is where the period of the release is known."""
-NAMES = (*ALWAYS, ITEM)
 
 
 def render_metadata(
@@ -52,13 +52,7 @@ def render_metadata(
 
 def render_descriptions(description: ReleaseDescription) -> dict[str, bytes]:
     """Return the files of a description, by name."""
-    documents = {
-        DCAT: dcat.dataset_document(description),
-        SCHEMA_ORG: schema_org_dataset(description),
-        DATA_PACKAGE: data_package(description),
-        CSVW: csvw_table(description),
-        ITEM: dcat.item(description),
-    }
+    documents = {name: make(description) for name, make in DOCUMENTS.items()}
     return {name: to_bytes(content) for name, content in documents.items() if content is not None}
 
 
@@ -66,8 +60,6 @@ def to_bytes(content: dict[str, Any]) -> bytes:
     """Return the bytes of a JSON file."""
     return (json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
-
-Node = dict[str, Any]
 
 SCHEMA_ORG_CONTEXT = "https://schema.org/"
 _MOST_LETTERS = 5000
@@ -298,3 +290,16 @@ def _period(description: ReleaseDescription) -> str:
     if coverage.start is not None and coverage.end is not None:
         return f"{instant_text(coverage.start)}/{instant_text(coverage.end)}"
     return "" if coverage.days is None else "/".join(coverage.days)
+
+
+DOCUMENTS: dict[str, Callable[[ReleaseDescription], Node | None]] = {
+    DCAT: dcat.dataset_document,
+    SCHEMA_ORG: schema_org_dataset,
+    DATA_PACKAGE: data_package,
+    CSVW: csvw_table,
+    ITEM: dcat.item,
+}
+"""What makes each file; None where it cannot be made."""
+NAMES = tuple(DOCUMENTS)
+ALWAYS = tuple(name for name in NAMES if name != ITEM)
+"""In every folder; the STAC Item is where the period of the release is known."""

@@ -23,10 +23,9 @@ from hexveil.report.manifest_view import ManifestView, format_heading, noun
 from hexveil.report.payload import QUALITIES
 from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common, presence
 from hexveil.report.shown_column import ShownColumn, heading_of
-from hexveil.report.templates import format_roughly, format_rounded_up, with_unit
+from hexveil.report.templates import format_rounded_up, with_unit
 
 _SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
-_LOSSES = ("max", "p99", "p90", "median", "mean")
 
 
 def template_values(
@@ -86,8 +85,7 @@ def template_values(
         "qualities": _qualities(
             page_columns, grades, (manifest.get("plan") or {}).get("privacy_steps") or ()
         ),
-        **_predictions(plan.get("prediction") or {}, view),
-        **_loss_values(manifest.get("losses") or {}),
+        "losses": manifest.get("losses") or {},
     }
 
 
@@ -107,20 +105,9 @@ def choice_values(
 def column_values(
     manifest: Mapping[str, Any], page_columns: Sequence[ShownColumn]
 ) -> list[dict[str, Any]]:
-    """Return the facts about each of several value columns, with their numbers formatted."""
-    return [
-        {
-            "name": stated["column"],
-            "unit": stated["value_unit"],
-            "folder": stated["folder"],
-            "cells": stated["cells"],
-            # Counted facts: declared ones have no such numbers.
-            **{name: f"{stated[name]:,}" for name in ("users", "records") if name in stated},
-            "epsilon": format_rounded_up(float(stated["epsilon"]), 4),
-            "bounds": column.manifest["bounds"],
-        }
-        for stated, column in zip(manifest["columns"], page_columns, strict=True)
-    ]
+    """Return the facts about each of several value columns."""
+    pairs = zip(manifest["columns"], page_columns, strict=True)
+    return [stated | {"bounds": column.manifest["bounds"]} for stated, column in pairs]
 
 
 def _qualities(
@@ -140,16 +127,6 @@ def _qualities(
     ]
 
 
-def _predictions(prediction: Mapping[str, float], view: ManifestView) -> dict[str, str]:
-    """Return the predicted errors of averages or medians, and of weights; "" without any."""
-    error = prediction.get("mean_error", prediction.get("quantile_error"))
-    weight = prediction.get("weight_error", prediction.get("count_error"))
-    return {
-        "expected_error": "" if error is None else with_unit(f"{error:.2g}", view.value_unit),
-        "weight_error": "" if weight is None else f"{weight:.3g}",
-    }
-
-
 def moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return everything else that the sentences about averages and variances name."""
     manifest = view.manifest
@@ -157,8 +134,6 @@ def moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     return {
         **{section: defaultdict(str, manifest[section]) for section in ("plan", "grid")},
         "nothing_read": view.constant,
-        "epsilon_spent": _epsilon(manifest["guarantee"].get("epsilon_spent")),
-        "naive_epsilon": _epsilon(manifest["guarantee"].get("l0_epsilon")),
         "cut_off_cells": grades.count(accuracy_text.CUT_OFF),
         "predicts_errors": accuracy_text.get_step(view.steps, "cell_stages") is not None,
         "useful_cells": manifest["plan"].get("cells_better_than_constant"),
@@ -258,41 +233,8 @@ def _optimality(view: ManifestView) -> dict[str, Any]:
     }
 
 
-def _smoothing(view: ManifestView) -> dict[str, Any]:
+def _smoothing(view: ManifestView) -> Mapping[str, Any]:
     """Return the quality of the smoothed map of the statistic shown; empty if there is none."""
     name = "variance" if view.statistic == "sd" else view.statistic
     statements = view.manifest.get("smoothing") or ()
-    statement = next((entry for entry in statements if entry["statistic"] == name), None)
-    if statement is None:
-        return {}
-    epsilon = statement.get("epsilon_half_distinguishable")
-    return {
-        "signal_share": f"{statement['signal_share']:.0%}",
-        "distinguishable": statement["distinguishable"],
-        "epsilon_for_half": "" if epsilon is None else format_roughly(epsilon),
-        "model": statement["model"],
-    }
-
-
-def _loss_values(losses: Mapping[str, Any]) -> dict[str, Any]:
-    """Return quantiles of the units' losses, rounded up, and the numbers of units."""
-    return {
-        "losses": {
-            key: format_rounded_up(float(to_fraction(losses[key], key)), 4)
-            for key in _LOSSES
-            if losses.get(key) is not None
-        },
-        "units": losses.get("units"),
-        "units_at_zero": losses.get("at_zero") or 0,
-    }
-
-
-def _epsilon(text: object) -> dict[str, Any]:
-    """Return a loss, rounded up to six digits if it has many; empty if it is not stated."""
-    if text is None:
-        return {}
-    # Long decimals and ratios help no reader; the manifest has the exact one.
-    if len(str(text)) <= 12:
-        return {"number": str(text), "rounded_up": False}
-    number = float(to_fraction(str(text), "epsilon"))
-    return {"number": format_rounded_up(number, 6), "rounded_up": True}
+    return next((entry for entry in statements if entry["statistic"] == name), {})

@@ -92,10 +92,7 @@ def overview(engine: Engine, dataset: str | None = None) -> Overview:
 
 
 def history(
-    engine: Engine,
-    dataset: str | None = None,
-    *,
-    limit: int | None = None,
+    engine: Engine, dataset: str | None = None, *, limit: int | None = None
 ) -> tuple[Event, ...]:
     """Return events, oldest first, without the losses of units; the last few, if limited.
 

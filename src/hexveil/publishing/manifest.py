@@ -83,11 +83,7 @@ def _resolved(node: Any, parts: Mapping[str, Any]) -> Any:  # noqa: ANN401  JSON
     return {key: _resolved(entry, parts) for key, entry in node.items()}
 
 
-def request_of(
-    dataset: str,
-    facts: PublicMetadata | ColumnFacts,
-    plan: Plan,
-) -> dict[str, str]:
+def request_of(dataset: str, facts: PublicMetadata | ColumnFacts, plan: Plan) -> dict[str, str]:
     """Return the public request in words: its goal, and the records it is about.
 
     Equal requests replay, so it holds no file name, and no number that a solver found.
@@ -211,10 +207,7 @@ def bounds_section(lattice: ValueLattice) -> dict[str, str]:
 
 def cell_sections(facts: PublicMetadata) -> dict[str, Any]:
     """Return the sections of a manifest about cells that are known before a release."""
-    return {
-        "grid": cell_grid(facts.cells.grid),
-        "selection": selection_section(facts),
-    }
+    return {"grid": cell_grid(facts.cells.grid), "selection": selection_section(facts)}
 
 
 def selection_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, str]:

@@ -373,11 +373,7 @@ def _origin(identities: Sequence[Mapping[str, Any]], roles: Sequence[str]) -> di
     publishers = dict.fromkeys(
         identity["publisher"] for identity in identities if identity["publisher"]
     )
-    return {
-        "period": "; ".join(periods),
-        "brief_period": "",
-        "publisher": "; ".join(publishers),
-    }
+    return {"period": "; ".join(periods), "brief_period": "", "publisher": "; ".join(publishers)}
 
 
 def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:

@@ -19,12 +19,7 @@ from numpy.typing import NDArray
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.background import background, encode
 from hexveil.report.figure_style import palette
-from hexveil.report.geography import (
-    Projection,
-    Ring,
-    centred_projection,
-    unwrapped_rings,
-)
+from hexveil.report.geography import Projection, Ring, centred_projection, unwrapped_rings
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
 

@@ -125,11 +125,7 @@ def not_protected(*, protect: Protect = "values") -> str:
 
 
 def assumptions(
-    unit: str,
-    dropped_values: str = "none",
-    *,
-    protect: Protect = "values",
-    delta: Fraction = PURE,
+    unit: str, dropped_values: str = "none", *, protect: Protect = "values", delta: Fraction = PURE
 ) -> list[str]:
     """Return the assumptions of the promise, a sentence or two each.
 

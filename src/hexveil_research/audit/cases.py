@@ -220,11 +220,7 @@ def _akmv() -> list[Case]:
 
 
 def _release_case(
-    name: str,
-    plan: CellPlan,
-    pair: Pair,
-    events: tuple[Event, ...],
-    catches: tuple[Weakening, ...],
+    name: str, plan: CellPlan, pair: Pair, events: tuple[Event, ...], catches: tuple[Weakening, ...]
 ) -> Case:
     """Return a whole release: it claims the ε of its plan."""
     return Case(name, round_up(plan.epsilon), AuditedRelease(plan), pair, events, catches)

@@ -139,12 +139,7 @@ def line(
 
 
 def band(
-    name: str,
-    x: ArrayLike,
-    draws: ArrayLike,
-    *,
-    whose: Whose = "paper",
-    look: Look = "line",
+    name: str, x: ArrayLike, draws: ArrayLike, *, whose: Whose = "paper", look: Look = "line"
 ) -> Line:
     """Return the mean over draws, with the smallest and largest draw as its ends.
 

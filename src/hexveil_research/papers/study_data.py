@@ -21,12 +21,7 @@ from hexveil import Occupancy
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.records.dataset import Dataset
-from hexveil.simulation.own_cells import (
-    CellSelector,
-    pair_means,
-    read_counts,
-    select_cell,
-)
+from hexveil.simulation.own_cells import CellSelector, pair_means, read_counts, select_cell
 
 Bounds = tuple[Fraction, Fraction]
 

@@ -141,9 +141,7 @@ def collection(days: list[ListedDay], folder: str) -> Json:
             "spatial": {"bbox": [_union([day.item.get("bbox") for day in days])]},
             "temporal": {"interval": [_interval(days)]},
         },
-        "summaries": {
-            "hexveil:privacy_unit": [properties["hexveil:privacy"]["privacy_unit"]],
-        },
+        "summaries": {"hexveil:privacy_unit": [properties["hexveil:privacy"]["privacy_unit"]]},
         "links": [
             *_self_link(base, f"{folder}/collection.json", _JSON),
             {"rel": "root", "href": "../catalog.json", **_JSON},

@@ -59,10 +59,7 @@ def context(base_url: str | None) -> Node:
 
 def dataset_document(description: ReleaseDescription) -> Node:
     """Return the JSON-LD document of a release."""
-    return {
-        "@context": context(description.stated.get("base_url")),
-        **_dataset(description),
-    }
+    return {"@context": context(description.stated.get("base_url")), **_dataset(description)}
 
 
 def _dataset(description: ReleaseDescription) -> Node:

@@ -151,10 +151,7 @@ _RULES = {
         re.compile(f"{'|'.join(THEMES)}|{_URL.pattern}"),
         'a code of the EU\'s data themes, such as "TRAN", or a URL',
     ),
-    "contact": (
-        re.compile(f"{_EMAIL.pattern}|{_URL.pattern}"),
-        "an e-mail address or a URL",
-    ),
+    "contact": (re.compile(f"{_EMAIL.pattern}|{_URL.pattern}"), "an e-mail address or a URL"),
     "license": (
         re.compile(f"{_SPDX.pattern}|{_URL.pattern}"),
         'an SPDX identifier, such as "CC-BY-4.0", or a URL',

@@ -140,9 +140,7 @@ def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     return CellNumbers(
         number,
         np.where(
-            ratio - down / radius <= -SATURATION,
-            np.maximum(number - lower_limit, 0.0),
-            span * down,
+            ratio - down / radius <= -SATURATION, np.maximum(number - lower_limit, 0.0), span * down
         ),
         np.where(ratio + up / radius >= SATURATION, np.maximum(largest - number, 0.0), span * up),
         _add(group, far_low + span * np.maximum(excess, 0.0)),

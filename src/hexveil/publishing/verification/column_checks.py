@@ -22,10 +22,7 @@ from hexveil.accounting.promise import of_amount, summed
 from hexveil.publishing.columns.column_folder import file_names, render_columns_page
 from hexveil.publishing.columns.column_manifest import together_section
 from hexveil.publishing.columns.column_table import column_prefixes, join_columns
-from hexveil.publishing.columns.column_texts import (
-    render_whole_metadata,
-    statements_of_whole,
-)
+from hexveil.publishing.columns.column_texts import render_whole_metadata, statements_of_whole
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.readme import render_columns_readme
 from hexveil.publishing.verification.files import file_comparison, untrusted_files

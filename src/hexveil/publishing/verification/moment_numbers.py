@@ -19,10 +19,7 @@ from hexveil.base.arrays import Floats
 from hexveil.publishing.estimates.accuracy import between_cells, count_grades, typical_error
 from hexveil.publishing.estimates.quality_grades import beats_constant, grade, grade_against_map
 from hexveil.publishing.estimates.table import cells_cut_off
-from hexveil.publishing.verification.recomputed_losses import (
-    ReleaseStatements,
-    StatedStatistic,
-)
+from hexveil.publishing.verification.recomputed_losses import ReleaseStatements, StatedStatistic
 from hexveil.publishing.verification.table_checks import TOLERANCE, column, is_close
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE

@@ -67,10 +67,7 @@ DROPPING = CappingMethod(
     "dropping",
     "paper",
     {"mean": theory.truncation_mean_bias, "variance": theory.truncation_variance_bias},
-    {
-        "mean": _of_kept(theory.mean_sensitivity),
-        "variance": _of_kept(theory.variance_sensitivity),
-    },
+    {"mean": _of_kept(theory.mean_sensitivity), "variance": _of_kept(theory.variance_sensitivity)},
 )
 REWEIGHTING = CappingMethod(
     "re-weighting",

@@ -15,12 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hexveil.base.arrays import Floats
-from hexveil_research.papers.comp.axes import (
-    CELL_LOSS,
-    ERROR_UNIT,
-    drawn_line,
-    ends_of,
-)
+from hexveil_research.papers.comp.axes import CELL_LOSS, ERROR_UNIT, drawn_line, ends_of
 from hexveil_research.papers.comp.runs import (
     GAMMAS,
     Run,

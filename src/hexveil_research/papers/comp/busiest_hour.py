@@ -20,12 +20,7 @@ import pyarrow as pa
 
 from hexveil.model.cells import Cells
 from hexveil.records import Dataset, Select, read
-from hexveil_research.papers.comp.axes import (
-    error_claims,
-    error_panel,
-    loss_claims,
-    loss_panel,
-)
+from hexveil_research.papers.comp.axes import error_claims, error_panel, loss_claims, loss_panel
 from hexveil_research.papers.comp.runs import (
     WIDER,
     Run,

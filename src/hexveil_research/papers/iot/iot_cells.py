@@ -73,11 +73,7 @@ def seeds(setting: Setting) -> range:
 def cells(setting: Setting, scaling: Scaling = "none") -> Callable[[int], Cell]:
     """Return the function that makes the cell of a seed, as it is or scaled by λ."""
     if setting.is_papers:
-        makers = {
-            "none": mixed_cell,
-            "samples": sample_scaled_cell,
-            "users": user_scaled_cell,
-        }
+        makers = {"none": mixed_cell, "samples": sample_scaled_cell, "users": user_scaled_cell}
         return makers[scaling]
     return partial(altered_cell, setting, scaling)
 

@@ -204,8 +204,7 @@ def _largest_least(counts: Counts, epsilon: Fraction) -> float:
 
 
 def counts_claim(
-    cells: Sequence[Counts],
-    rule: Callable[[Counts, Fraction], int] = theory.minimax_cap,
+    cells: Sequence[Counts], rule: Callable[[Counts, Fraction], int] = theory.minimax_cap
 ) -> Claim:
     """Return Lemma V.2, among real caps."""
     n_wrong = n_cases = 0
@@ -229,8 +228,7 @@ def counts_claim(
 
 
 def growing_claim(
-    cells: Sequence[Counts],
-    rule: Callable[[Counts, Fraction], int] = theory.minimax_cap,
+    cells: Sequence[Counts], rule: Callable[[Counts, Fraction], int] = theory.minimax_cap
 ) -> Claim:
     """Return Lemma V.3."""
     falls = sum(
@@ -246,8 +244,7 @@ def growing_claim(
 
 
 def ends_claim(
-    cells: Sequence[Counts],
-    rule: Callable[[Counts, Fraction], int] = theory.minimax_cap,
+    cells: Sequence[Counts], rule: Callable[[Counts, Fraction], int] = theory.minimax_cap
 ) -> Claim:
     """Return Lemma V.4 and Corollary V.1."""
     n_wrong = 0

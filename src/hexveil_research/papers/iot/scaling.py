@@ -33,8 +33,7 @@ GROUPS = (theory.wrap_around, theory.best_fit)
 
 
 def samples_claim(
-    cells: Sequence[Counts],
-    rules: Sequence[CapRule] = (theory.median_cap, theory.sqrt_cap),
+    cells: Sequence[Counts], rules: Sequence[CapRule] = (theory.median_cap, theory.sqrt_cap)
 ) -> Claim:
     """Return Lemma IV.1."""
     n_wrong = n_cases = 0

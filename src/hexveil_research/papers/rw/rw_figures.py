@@ -35,15 +35,7 @@ from hexveil_research.papers.iot.error_panels import (
     scaled,
     subject,
 )
-from hexveil_research.papers.iot.iot_cells import (
-    Cell,
-    Curve,
-    Curves,
-    X,
-    cells,
-    mixed_cell,
-    seeds,
-)
+from hexveil_research.papers.iot.iot_cells import Cell, Curve, Curves, X, cells, mixed_cell, seeds
 from hexveil_research.papers.rw.rw_claims import of_rw, stated
 from hexveil_research.papers.simultaneous_tests import everywhere, judge, opposite
 from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study
@@ -155,11 +147,7 @@ def scaling(setting: Setting) -> Outcome:
     setting.tell(0.3)
     clipping = {**CLIPPING, "ARRAY-AVERAGING": ArrayAveraging(cap="sqrt")}
     by_users = compared(
-        setting,
-        f"RW figure 2b: {shown[1]}",
-        users,
-        clipping,
-        {"Foresight": OURS["Foresight"]},
+        setting, f"RW figure 2b: {shown[1]}", users, clipping, {"Foresight": OURS["Foresight"]}
     )
     panels = (
         by_samples[0],

@@ -27,11 +27,7 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil_research.mechanisms.foresight import Foresight
-from hexveil_research.papers.exponential_mechanism import (
-    PRINTED,
-    ExponentialNoise,
-    PrintedChoice,
-)
+from hexveil_research.papers.exponential_mechanism import PRINTED, ExponentialNoise, PrintedChoice
 from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Setting, Study, line
 from hexveil_research.papers.wc import clipping_claims, curve_claims, linear_program, thresholds
 from hexveil_research.papers.wc.count_collections import (
@@ -171,13 +167,7 @@ def average_panel(title: str, setting: Setting, curves: Curves, optimal: Floats)
     return Panel(title, CELL_LOSS, f"mean |error|, {setting.unit}", lines, log_y=True, ends=ENDS)
 
 
-def average(
-    setting: Setting,
-    *,
-    number: int,
-    collection: str,
-    cells: Usual,
-) -> Outcome:
+def average(setting: Setting, *, number: int, collection: str, cells: Usual) -> Outcome:
     """Return WC figure 2 or 3: errors on simulated samples, a panel for each kind of them."""
     own = setting.data
     counts = own.counts if own is not None else geometric() if number == 2 else extreme()

@@ -295,17 +295,13 @@ class Release:
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        page = folders.PageOptions(title or "", subtitle or "", not hide_geography)
-        return folders.write(
-            self.table,
-            self.manifest,
-            folder,
-            context=context,
-            sign=sign,
-            catalogue=catalogue,
-            tiles=tiles,
-            page=page,
-        )
+        names = (title or "", subtitle or "", not hide_geography)
+        options = folders.FolderOptions(context, sign, catalogue, tiles, *names)
+        return self._write(folder, options)
+
+    def _write(self, folder: str | Path, options: folders.FolderOptions) -> Path:
+        """Write the release folder; see `write`."""
+        return folders.write(self.table, self.manifest, folder, options)
 
     def __repr__(self) -> str:
         return (

@@ -20,7 +20,7 @@ from hexveil.mechanisms import REGISTRY
 from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.method_comparison import Comparison, ComparisonRow
-from hexveil.planning.part import BookedStages, public_json
+from hexveil.planning.part import PlainPart, public_json
 from hexveil.planning.serialization import codec, plan_codec
 from hexveil.publishing import part_kinds
 from hexveil.publishing.manifest import cell_sections, guarantee_section, release_manifest
@@ -100,7 +100,7 @@ class TotalStages:
 
 
 @dataclass(frozen=True, eq=False)
-class TotalPart(BookedStages):
+class TotalPart(PlainPart):
     """The total of each cell, within an ε."""
 
     facts: PublicMetadata
@@ -108,12 +108,7 @@ class TotalPart(BookedStages):
     edition: str | None = None
     kind: ClassVar[str] = "totals"
     saved_as: ClassVar[str] = "TotalPart"
-    reads_bins: ClassVar[bool] = False
-    searches_grids: ClassVar[bool] = False
-    missing_range: ClassVar[None] = None
     statistics: ClassVar[tuple[str, ...]] = ("total",)
-    targets: ClassVar[list[Any]] = []
-    refusal: ClassVar[None] = None
     smoothing_trouble: ClassVar[str] = "totals are not smoothed."
     delta: ClassVar[Fraction] = Fraction(0)
 
@@ -143,10 +138,6 @@ class TotalPart(BookedStages):
         """The plan in a line."""
         return f"total, epsilon={float(self.requested_epsilon)}"
 
-    def advice(self, *, search):  # noqa: ARG002  see Part
-        """Return no refusal."""
-        return self.refusal
-
     def goal(self):
         """Return the request as text."""
         return {"statistics": "total", "epsilon": str(self.requested_epsilon)}
@@ -158,12 +149,6 @@ class TotalPart(BookedStages):
     def stages(self):
         """Return the stages of a release."""
         return TotalStages(self.facts, self.scale)
-
-    def check_release(self, *, has_squares):
-        """Refuse nothing."""
-
-    def refuse_undrawable(self):
-        """Refuse nothing."""
 
     def alternative(self, *, epsilon):
         """Return the same request at another ε."""

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
     from hexveil.model.occupancy import Pairs
+    from hexveil.model.pair_bins import PairSums
 
     Column = NDArray[Any]
     PlanWork = Callable[[Iterator[CellAllocation], Sequence[str]], tuple[Column, ...]]
@@ -93,16 +94,18 @@ class CellRecipe:
         self, pairs: Pairs, choices: NDArray[np.str_]
     ) -> Iterator[tuple[slice, CellAllocation]]:
         """Yield each cell's pairs and plan, one at a time."""
-        for (rows, cell), choice in zip(self.cells(pairs), choices.tolist(), strict=True):
+        for (rows, cell), choice in zip(
+            self.cells(pairs), pairs.own(choices).tolist(), strict=True
+        ):
             yield rows, self.mechanism.allocate_chosen(cell, self.epsilon, choice)
 
 
 def with_refusal(
-    pairs: Pairs, *given: Column, work: Callable[..., tuple[Column, ...]], n_columns: int
+    pairs: Pairs, *, work: Callable[[Pairs], tuple[Column, ...]], n_columns: int
 ) -> tuple[Column, ...]:
     """Return a public refusal, or none, and the columns that the work returns."""
     try:
-        return NO_REFUSAL, *work(pairs, *given)
+        return NO_REFUSAL, *work(pairs)
     except InputError as error:
         return np.array([str(error)]), *[np.zeros(0)] * n_columns
 
@@ -123,10 +126,10 @@ def choose_cells(pairs: Pairs, *, recipe: CellRecipe) -> tuple[NDArray[np.str_]]
 
 
 def map_plans(
-    pairs: Pairs, choices: NDArray[np.str_], *, recipe: CellRecipe, work: PlanWork
+    pairs: Pairs, *, choices: NDArray[np.str_], recipe: CellRecipe, work: PlanWork
 ) -> tuple[Column, ...]:
     """Return the columns that a function makes of the plans of all cells."""
-    return work((plan for _, plan in recipe.plans(pairs, choices)), choices.tolist())
+    return work((plan for _, plan in recipe.plans(pairs, choices)), pairs.own(choices).tolist())
 
 
 def pair_losses(plan: CellAllocation, kind: str) -> Floats:
@@ -145,8 +148,8 @@ def pair_losses(plan: CellAllocation, kind: str) -> Floats:
 
 def sum_losses(
     pairs: Pairs,
-    choices: NDArray[np.str_],
     *,
+    choices: NDArray[np.str_],
     recipe: CellRecipe,
     kinds: tuple[str, ...],
     parts: LossParts,
@@ -182,7 +185,12 @@ def stage_name(number: int) -> str:
 
 
 def stage_requests(
-    pairs: Pairs, choices: NDArray[np.str_], *tables: Ints, recipe: CellRecipe, number: int
+    pairs: Pairs,
+    *,
+    choices: NDArray[np.str_],
+    tables: tuple[Ints, ...],
+    recipe: CellRecipe,
+    number: int,
 ) -> tuple[NDArray[np.bool_], Floats]:
     """Return the noise of a stage of all cells: whether each is a private choice, and its scale.
 
@@ -190,7 +198,7 @@ def stage_requests(
     ----------
     pairs : Pairs
     choices : ndarray of str, shape (n_cells,)
-    *tables : ndarray of int64, shape (n_cells, most entries)
+    tables : tuple of ndarray of int64, shape (n_cells, most entries)
         Outputs of each earlier stage.
     recipe : CellRecipe
     number : int
@@ -217,12 +225,13 @@ def single_request(selects: bool, scale: float) -> NoiseRequest:
     return NoisyMax(scale) if selects else LaplaceNoise(np.array([scale]))
 
 
-def sum_moves(  # noqa: PLR0913  what blocks are given stands in arguments of the function
+def sum_moves(  # noqa: PLR0913  what blocks are given, by name
     pairs: Pairs,
+    *,
     choices: NDArray[np.str_],
     selects: NDArray[np.bool_],
     scales: Floats,
-    *tables: Ints,
+    tables: tuple[Ints, ...],
     recipe: CellRecipe,
     number: int,
     parts: LossParts,
@@ -234,7 +243,6 @@ def sum_moves(  # noqa: PLR0913  what blocks are given stands in arguments of th
     """
     terms = np.zeros((1, pairs.user.size), dtype=np.int64)
     for rows, plan, outputs in _with_outputs(pairs, choices, tables, recipe, number):
-        # Cells of a block count from 0, as rows of the tables do.
         cell = int(pairs.cell[rows.start])
         for entry, report in enumerate(plan.stages[number].sensitivity(outputs)):
             request = single_request(bool(selects[cell, entry]), float(scales[cell, entry]))
@@ -245,10 +253,10 @@ def sum_moves(  # noqa: PLR0913  what blocks are given stands in arguments of th
 
 def measured_integers(
     pairs: Pairs,
-    sums: Ints,
-    _squares: Ints | None,
+    sums: PairSums,
+    *,
     choices: NDArray[np.str_],
-    *tables: Ints,
+    tables: tuple[Ints, ...],
     recipe: CellRecipe,
     number: int,
 ) -> Ints:
@@ -259,7 +267,7 @@ def measured_integers(
     """
     integers: list[Ints] = []
     for rows, plan, outputs in _with_outputs(pairs, choices, tables, recipe, number):
-        for measured in plan.stages[number].measure(PrivateSums(sums[rows]), outputs):
+        for measured in plan.stages[number].measure(PrivateSums(sums.total[rows]), outputs):
             integers += _encoded(measured)
     return np.concatenate(integers) if integers else np.zeros(0, dtype=np.int64)
 
@@ -274,7 +282,11 @@ def _encoded(measured: Values | Scores) -> list[Ints]:
 
 
 def estimated_cells(
-    pairs: Pairs, choices: NDArray[np.str_], *tables: Ints, recipe: CellRecipe
+    pairs: Pairs,
+    *,
+    choices: NDArray[np.str_],
+    tables: tuple[Ints, ...],
+    recipe: CellRecipe,
 ) -> tuple[Column, ...]:
     """Return estimates in quanta, and released choices: quantity, both ends and scale.
 
@@ -309,7 +321,7 @@ def _with_outputs(
             continue
         outputs = Outputs()
         for stage, table in zip(plan.stages, tables, strict=False):
-            own_row = table[cell : cell + 1, : stage.entries]
+            own_row = table[pairs.first + cell, : stage.entries][None]
             outputs = outputs.extended(stage.name, stage.entries, own_row)
         yield rows, plan, outputs
 

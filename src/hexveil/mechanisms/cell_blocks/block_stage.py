@@ -45,7 +45,7 @@ from hexveil.mechanisms.contract import (
     Values,
 )
 from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
-from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
+from hexveil.model.distributed_occupancy import partition_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,28 +107,30 @@ class DistributedCells:
         )
 
     def ask_plans(
-        self, work: Callable[..., tuple[Column, ...]], cells: tuple[Column, ...], n_columns: int
+        self, work: Callable[..., tuple[Column, ...]], n_columns: int
     ) -> tuple[Column, ...]:
         """Return the columns of a function of `block_plans`, of the blocks in order."""
-        asked = partial(work, recipe=self.recipe)
-        return ask_blocks(self.problem, asked, (self.choice_array, *cells), n_columns)
+        asked = partial(work, recipe=self.recipe, choices=self.choice_array)
+        return ask_blocks(self.problem, asked, n_columns)
 
     def map_plans(self, work: PlanWork, n_columns: int) -> tuple[Column, ...]:
         """Return the columns that a function of a module makes of the plans of all cells."""
-        return self.ask_plans(partial(block_plans.map_plans, work=work), (), n_columns)
+        return self.ask_plans(partial(block_plans.map_plans, work=work), n_columns)
 
     def sum_over_users(
-        self, work: Callable[..., tuple[Ints, ...]], cells: tuple[Column, ...], n_columns: int
+        self, work: Callable[..., tuple[Ints, ...]], n_columns: int
     ) -> tuple[Ints, ...]:
         """Return sums of parts of each user, for runs of users one after another."""
         occupancy = self.problem.occupancy
-        assert isinstance(occupancy, DistributedOccupancy)  # noqa: S101  the pairs are elsewhere
         totals = tuple(np.zeros(occupancy.n_users, dtype=np.int64) for _ in range(n_columns))
         for begin, end in pairwise(self._user_runs):
-            asked = partial(work, recipe=self.recipe, parts=self.parts, users=(begin, end))
+            asked = partial(
+                work, recipe=self.recipe, choices=self.choice_array, parts=self.parts,
+                users=(begin, end),
+            )  # fmt: skip
             told = partial(block_plans.with_refusal, work=asked, n_columns=n_columns + 1)
             # Block by block: where blocks are on disk, one answer is in memory at a time.
-            for answer in occupancy.iterate_cells(told, (self.choice_array, *cells)):
+            for answer in occupancy.each("cells", told):
                 users, *sums = accepted_columns(answer)
                 for total, column in zip(totals, sums, strict=True):
                     np.add.at(total, users, column)
@@ -207,7 +209,7 @@ class DistributedCells:
 
     def _sum_kinds(self, kinds: tuple[str, ...]) -> tuple[Floats, ...]:
         work = partial(block_plans.sum_losses, kinds=kinds)
-        sums = self.sum_over_users(work, (), len(kinds))
+        sums = self.sum_over_users(work, len(kinds))
         return tuple(read_only(self.parts.upper_bounds(parts)) for parts in sums)
 
     # ---- stages ----
@@ -237,7 +239,9 @@ class DistributedCells:
         key = tuple(outputs[name].tobytes() for name in outputs)
         if key not in self._known:
             tables = self.output_tables(outputs, len(self.stages))
-            self._known[key] = self.ask_plans(block_plans.estimated_cells, tables, 5)
+            self._known[key] = self.ask_plans(
+                partial(block_plans.estimated_cells, tables=tables), 5
+            )
         return self._known[key]
 
     @cached_property
@@ -259,15 +263,12 @@ def choose_in_blocks(
 ) -> tuple[str, ...]:
     """Return the choice of each cell: see `CellMechanism.choose`."""
     recipe = block_recipe(problem, mechanism, cell_epsilon)
-    (choices,) = ask_blocks(problem, partial(block_plans.choose_cells, recipe=recipe), (), 1)
+    (choices,) = ask_blocks(problem, partial(block_plans.choose_cells, recipe=recipe), 1)
     return tuple(choices.tolist())
 
 
 def ask_blocks(
-    problem: MapProblem,
-    work: Callable[..., tuple[Column, ...]],
-    cells: tuple[Column, ...],
-    n_columns: int,
+    problem: MapProblem, work: Callable[[Pairs], tuple[Column, ...]], n_columns: int
 ) -> tuple[Column, ...]:
     """Return the columns of a public question to blocks of cells.
 
@@ -277,7 +278,7 @@ def ask_blocks(
         If a block refuses it.
     """
     asked = partial(block_plans.with_refusal, work=work, n_columns=n_columns)
-    return accepted_columns(problem.occupancy.map_cells(asked, cells))
+    return accepted_columns(problem.occupancy.map_cells(asked))
 
 
 def accepted_columns(answer: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -353,10 +354,14 @@ class BlockStage(DrawnRow):
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
         """Return the losses of users by all numbers of the row, with the first request."""
         selects, scales = self._requests(earlier)
-        arrays = (self.blocks.table(self.number, selects), self.blocks.table(self.number, scales))
-        work = partial(block_plans.sum_moves, number=self.number)
-        tables = self.blocks.output_tables(earlier, self.number)
-        (parts,) = self.blocks.sum_over_users(work, (*arrays, *tables), 1)
+        work = partial(
+            block_plans.sum_moves,
+            number=self.number,
+            selects=self.blocks.table(self.number, selects),
+            scales=self.blocks.table(self.number, scales),
+            tables=self.blocks.output_tables(earlier, self.number),
+        )
+        (parts,) = self.blocks.sum_over_users(work, 1)
         losses = self.blocks.parts.lower_bounds(parts)
         return tuple(
             BlockMoves(bool(selects[begin]), scales[begin:end], NOTHING if position else losses)
@@ -366,10 +371,14 @@ class BlockStage(DrawnRow):
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:
         """Return each cell's integers. PRIVATE."""
         selects, _ = self._requests(earlier)
-        work = partial(block_plans.measured_integers, recipe=self.blocks.recipe, number=self.number)
-        tables = self.blocks.output_tables(earlier, self.number)
-        arrays = (self.blocks.choice_array, *tables)
-        row = sums.map_cells(self.blocks.problem.occupancy, work, arrays)[0]
+        work = partial(
+            block_plans.measured_integers,
+            recipe=self.blocks.recipe,
+            choices=self.blocks.choice_array,
+            tables=self.blocks.output_tables(earlier, self.number),
+            number=self.number,
+        )
+        row = sums.map_cells(self.blocks.problem.occupancy, work)[0]
         return tuple(_measured(row, selects))
 
     def _requests(self, earlier: Outputs) -> tuple[NDArray[np.bool_], Floats]:
@@ -377,9 +386,9 @@ class BlockStage(DrawnRow):
         key = tuple(earlier[name].tobytes() for name in earlier)
         # Noise, sensitivity and integers of a stage need them: blocks are asked once.
         if key not in self._known:
-            work = partial(block_plans.stage_requests, number=self.number)
             tables = self.blocks.output_tables(earlier, self.number)
-            selects, scales = self.blocks.ask_plans(work, tables, 2)
+            work = partial(block_plans.stage_requests, number=self.number, tables=tables)
+            selects, scales = self.blocks.ask_plans(work, 2)
             self._known[key] = read_only(selects), read_only(scales)
         return self._known[key]
 

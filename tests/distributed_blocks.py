@@ -7,7 +7,7 @@ import numpy as np
 
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
 from hexveil.model.occupancy import Partition
-from hexveil.model.pair_bins import PairBins
+from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.records.dataset import Dataset, DistributedSums
 
 
@@ -29,36 +29,28 @@ class Blocks:
     asked: list = field(default_factory=list)
     received: list = field(default_factory=list)
 
-    def map(self, whole, work, cells, users):
+    def map(self, whole, work):
         """Return the answers of all blocks of a kind."""
         self.asked.append((whole, getattr(work, "func", work).__name__))
         blocks, work = self.by_cell if whole == "cells" else self.by_user, sent(work)
-        return self.noted([block.map(work, cells, users) for block in blocks])
+        return self.noted([work(block) for block in blocks])
 
-    def map_sums(self, work, cells, users):
+    def map_sums(self, work):
         """Return the answers of blocks of cells with their sums."""
         self.asked.append(("sums", getattr(work, "func", work).__name__))
         both, work = zip(self.by_cell, self.sums, strict=True), sent(work)
+        return self.noted([work(block, sums) for block, sums in both])
 
-        def privately(sums):
-            return lambda pairs, *given: work(pairs, *sums, *given)
-
-        return self.noted([block.map(privately(sums), cells, users) for block, sums in both])
-
-    def map_bins(self, whole, work, cells, users):
+    def map_bins(self, whole, work):
         """Return the answers of blocks of a kind with their counts by bin."""
         self.asked.append(("bins", getattr(work, "func", work).__name__))
         blocks, work = self.by_cell if whole == "cells" else self.by_user, sent(work)
-
-        def privately(bins):
-            return lambda pairs, *given: work(pairs, bins, *given)
-
-        both = zip(blocks, self.bins[whole], strict=True)
-        return self.noted([block.map(privately(bins), cells, users) for block, bins in both])
+        return self.noted([work(*both) for both in zip(blocks, self.bins[whole], strict=True)])
 
     def noted(self, answers):
         """Return the answers of all blocks; note how many bytes came, beside who asked."""
-        size = sum(array.nbytes for answer in answers for array in answer)
+        columns = (one if isinstance(one, tuple) else (one,) for one in answers)
+        size = sum(array.nbytes for answer in columns for array in answer)
         self.received.append((self.asked[-1][1], size))
         return answers
 
@@ -74,9 +66,9 @@ def blocks_of(occupancy, room, total=None, squares=None, bins=None):
         cell, user, n = (a[rows] for a in (occupancy.cell, occupancy.user, occupancy.n))
         first, last = int(cell[0]), int(cell[-1])
         by_cell.append(
-            Partition("cells", first, cell - first, user, n, last - first + 1, occupancy.n_users)
+            Partition("cells", first, cell, user, n, last - first + 1, occupancy.n_users)
         )
-        sums.append(tuple(None if one is None else one[rows] for one in (total, squares)))
+        sums.append(PairSums(*(None if one is None else one[rows] for one in (total, squares))))
         if bins is not None:
             binned["cells"].append(bins.of_pairs(of_cell == number))
     for number in np.unique(of_user):
@@ -84,7 +76,7 @@ def blocks_of(occupancy, room, total=None, squares=None, bins=None):
         cell, user, n = (a[rows] for a in (occupancy.cell, occupancy.user, occupancy.n))
         first, last = int(user[0]), int(user[-1])
         by_user.append(
-            Partition("users", first, cell, user - first, n, occupancy.n_cells, last - first + 1)
+            Partition("users", first, cell, user, n, occupancy.n_cells, last - first + 1)
         )
         if bins is not None:
             own = np.flatnonzero(

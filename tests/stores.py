@@ -11,6 +11,7 @@ import pytest
 from distributed_blocks import distributed, distributed_dataset
 from hexveil.base.column_file import ColumnFile
 from hexveil.model.distributed_occupancy import DistributedOccupancy
+from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.duckdb import spilled_pairs as block_files
 
@@ -18,6 +19,14 @@ STORES = "memory", "runs", "blocks", "disk"
 """One block in memory, several small ones, blocks that functions are sent to, files."""
 ROOM = 7
 """Pairs of a block, about."""
+
+
+def suppressed_where(occupancy, marked):
+    """Return the marked pairs at hand as a plan has them; nothing where none are asked for."""
+    if marked is None:
+        return None
+    rows = np.flatnonzero(marked)
+    return SuppressedPairs.of_rows(occupancy, occupancy.cell[rows], occupancy.user[rows])
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, SPREAD_POINTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
-from hexveil.model.pair_columns import SuppressedPairs, suppressed_column
+from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.cell_ranges import PerCellRange
@@ -108,9 +108,6 @@ def at_hand(plan, whole):
             weight = replace(ranged.weight, occupancy=whole.occupancy)
             ranged = replace(ranged, weight=weight)
             allocation = replace(allocation, clipping=PerCellRange(ranged))
-    if allocation.suppressed:
-        suppressed = suppressed_column(allocation.suppressed_pairs, whole.occupancy)
-        allocation = replace(allocation, suppressed_pairs=suppressed)
     return replace(plan, occupancy=whole.occupancy, facts=whole.public, allocation=allocation)
 
 
@@ -501,15 +498,6 @@ def test_sums_elsewhere_need_counts_elsewhere():
     there = distributed_dataset(whole, 30)
     with pytest.raises(HexveilError, match="do not belong together"):
         Dataset(whole.public, there.sums, whole.units)
-
-
-def test_an_array_of_suppressed_pairs_is_refused():
-    """A plan with an array as large as the pairs cannot be asked of blocks."""
-    whole = records()
-    made = hv.plan(whole, advise=False, epsilon=2, method="clip-user")
-    there = distributed_dataset(whole, 30)
-    with pytest.raises(InputError, match="in one machine's memory"):
-        replace(made, occupancy=there.occupancy, facts=there.public)
 
 
 @pytest.mark.parametrize(

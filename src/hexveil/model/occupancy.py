@@ -41,8 +41,8 @@ class PairList:
         How many are whole, and how many others there are anywhere.
     has_whole_cells : bool
         Whether all pairs of each cell are here, in a row.
-    rows : slice
-        Which pairs these are of those in memory, or in their block elsewhere.
+    begin : int
+        Position of the first pair among those in memory.
     """
 
     cell: Ints
@@ -52,7 +52,12 @@ class PairList:
     n_users: int
     has_whole_cells: bool
     first: int
-    rows: slice
+    begin: int
+
+    @property
+    def rows(self) -> slice:
+        """Which pairs these are of those in memory."""
+        return slice(self.begin, self.begin + self.n.size)
 
     @cached_property
     def start(self) -> Ints:
@@ -101,10 +106,9 @@ class PairList:
     def parts(self, room: int) -> "Iterator[Partition]":
         """Yield runs of so many pairs, of which neither cells nor users are whole."""
         for begin in range(0, max(self.n.size, 1), room):
-            run, at = slice(begin, begin + room), (self.rows.start or 0) + begin
+            run, at = slice(begin, begin + room), self.begin + begin
             cell, user, n = self.cell[run], self.user[run], self.n[run]
-            rows = slice(at, at + n.size)
-            yield Partition("users", 0, cell, user, n, self.n_cells, self.n_users, rows)
+            yield Partition("users", 0, cell, user, n, self.n_cells, self.n_users, at)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +122,7 @@ class Partition(PairList):
     n: Ints
     n_cells: int
     n_users: int
-    rows: slice = slice(None)
+    begin: int = 0
 
     @property
     def has_whole_cells(self) -> bool:  # type: ignore[override]  # follows from `whole`
@@ -257,7 +261,7 @@ class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
     n_cells: int
     n_users: int
     has_whole_cells = True
-    first = 0
+    first = begin = 0
     is_local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -316,11 +320,6 @@ class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
         """Return the pairs themselves."""
         return self
 
-    @property
-    def rows(self) -> slice:  # type: ignore[override]  # a field of blocks
-        """All pairs."""
-        return slice(0, self.n_pairs)
-
     def each(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterable[T]:
         """Return the answers of blocks: see `Occupancy.each`."""
         # One block: slices would cost more than the work of a small map.
@@ -333,9 +332,9 @@ class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
         # A cell of more pairs than that is the edge of several blocks: named once, it stays whole.
         edges = np.searchsorted(self.start, np.arange(0, self.n_pairs, room)).tolist()
         for begin, end in pairwise(dict.fromkeys([*edges, self.n_cells])):
-            rows = slice(*self.start[[begin, end]].tolist())
-            cell, user, n = self.cell[rows], self.user[rows], self.n[rows]
-            yield Partition("cells", begin, cell, user, n, end - begin, self.n_users, rows)
+            at, after = self.start[[begin, end]].tolist()
+            cell, user, n = self.cell[at:after], self.user[at:after], self.n[at:after]
+            yield Partition("cells", begin, cell, user, n, end - begin, self.n_users, at)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -283,9 +283,7 @@ def _variances(total: Ints, differs: Floats) -> tuple[Floats, Floats]:
     return np.maximum(total, 1.0) / PARTS, BETWEEN_USERS * differs
 
 
-def _totals_and_differences(
-    pairs: Pairs, *, weights: Sequence[PricedColumn]
-) -> tuple[Any, ...]:
+def _totals_and_differences(pairs: Pairs, *, weights: Sequence[PricedColumn]) -> tuple[Any, ...]:
     """Return the weight of each cell, and Σ (share by weight - share by records)², of each."""
     begin, own = pairs.start[:-1], pairs.cell - pairs.first
     records = np.add.reduceat(pairs.n, begin)

@@ -119,7 +119,7 @@ class TableArrays(dict[str, Any]):
                 return numbers(table, name)
             marked, _, column = name.rpartition(".")
             if marked in table.column_names:  # of all pairs: which are suppressed
-                return numbers(table, column)[numbers(table, marked).astype(np.bool_)]
+                return np.asarray(numbers(table, column)[numbers(table, marked).astype(bool)])
         raise InputError(f"its tables have no column {name}.")
 
 

@@ -70,11 +70,6 @@ class PrivateSums:
         sums = (PairSums(*row) for row in rows)
         return np.stack([occupancy.map_cells(partial(_beside, work, one)) for one in sums])
 
-    def of_pairs(self, rows: slice) -> PrivateSums:
-        """Return the sums of a run of pairs, such as those of one cell."""
-        squares = None if self.squares is None else self.squares[:, rows]
-        return PrivateSums(self.total[:, rows], squares)
-
     def __repr__(self) -> str:
         return f"PrivateSums(shape={self.total.shape})"
 

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from distributed_blocks import blocks_of, distributed
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.errors import InputError
-from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
+from hexveil.model.distributed_occupancy import partition_numbers
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.clipping_range import user_weights
 from hexveil.planning.clipping_range.user_weights import (
@@ -27,7 +26,7 @@ from hexveil.planning.optimizers.user_factors import (
     GaussianClippingProblem,
     InverseScales,
 )
-from stores import STORES, stored
+from stores import STORES, distributed, stored
 from strategies import occupancies
 
 FIGURES = (
@@ -237,9 +236,8 @@ def test_both_implementations_have_the_protocol(wherever):
 def test_a_figure_of_cells_is_asked_once():
     """Counts are asked of the blocks once, however often they are looked at."""
     whole = hv.Occupancy.from_dense([[3, 1], [2, 2]])
-    store = blocks_of(whole, 1)
-    apart = DistributedOccupancy(store, 2, 2, 4)
+    apart = distributed(whole, 1)
     for _ in range(2):
         assert apart.users_per_cell.tolist() == [2, 2]
         assert apart.records_per_cell.tolist() == [5, 3]
-    assert len(store.asked) == 1
+    assert len(apart.store.asked) == 1

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, StorageError
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Labels
@@ -23,6 +22,7 @@ from hexveil.records.duckdb import fast_path, refusals, spilled_pairs
 from hexveil.records.duckdb.spilled_pairs import ColumnFile, write_bins, write_pairs
 from hexveil.records.read import read
 from hexveil.records.select import Select
+from stores import distributed_dataset
 
 ROWS, USERS, ROOM = 3000, 60, 100
 

@@ -29,10 +29,8 @@ from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.optimizers import pair_sums
-from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.private_sums import private_sums, sums_of
 from hexveil.publishing.verification.verify import find_problems
@@ -137,27 +135,30 @@ class Exactly:
 
 def at_hand(plan, whole):
     """Return the same plan for the same pairs at hand."""
-    if isinstance(plan, DistributionPlan):
-        component, moments = plan.component, plan.moment_plan
-        if plan.score_plan is not None:
-            scores = replace(at_hand(plan.score_plan, whole), facts=score_metadata(whole.public))
-            component = replace(component, plan=scores)
-        moments = None if moments is None else at_hand(moments, whole)
-        return replace(plan, facts=whole.public, component=component, moment_plan=moments)
-    allocation = plan.allocation
+    return hv.Plan.of(_part_at_hand(plan.single, whole))
+
+
+def _part_at_hand(part, whole):
+    if part.reads_bins:
+        component, moments = part.component, part.moment_plan
+        if part.score_plan is not None:
+            scores = _part_at_hand(part.score_plan, whole)
+            component = replace(component, plan=replace(scores, facts=score_metadata(whole.public)))
+        moments = None if moments is None else _part_at_hand(moments, whole)
+        return replace(part, facts=whole.public, component=component, moment_plan=moments)
+    allocation = part.allocation
     field = {PrivateRange: "range", PerCellRange: "plan"}.get(type(allocation.clipping))
     if field is not None:
         ranged = getattr(allocation.clipping, field)
         ranged = replace(ranged, weight=replace(ranged.weight, occupancy=whole.occupancy))
         clipping = replace(allocation.clipping, **{field: ranged})
         allocation = replace(allocation, clipping=clipping)
-    return replace(plan, occupancy=whole.occupancy, facts=whole.public, allocation=allocation)
+    return replace(part, occupancy=whole.occupancy, facts=whole.public, allocation=allocation)
 
 
 def run(dataset, plan):
     """Return what a plan gives the noise source, with the scales, its outputs and estimates."""
-    is_moments = isinstance(plan, hv.Plan)
-    allocation = allocation_of(plan, dataset.public.lattice) if is_moments else plan.allocation()
+    allocation = plan.stages()
     meter, source = partial(Meter, squared=bool(plan.delta)), Exactly()
     sums, booked = sums_of(dataset, plan), allocation.losses()
     outputs = execute(allocation, sums, source, MemoryJournal(), meter(booked))
@@ -165,7 +166,7 @@ def run(dataset, plan):
         # What blocks say of each user adds up to the booking, not to less.
         with pytest.raises(HexveilError, match="more than was booked"):
             execute(allocation, sums, Exactly(), MemoryJournal(), meter(booked * 0.999))
-    return source.given, outputs, allocation.decode(outputs) if is_moments else ()
+    return source.given, outputs, () if plan.single.reads_bins else allocation.decode(outputs)
 
 
 def assert_same_numbers(ran, again):
@@ -210,7 +211,7 @@ def test_counts_by_bin_are_apportioned_alike(counted, estimator, room, delta):
         prices = (one.component.priced.prices for one in (made, planned_here))
         np.testing.assert_array_equal(*prices)
         assert made.expected_error == planned_here.expected_error
-    losses = (one.allocation().losses() for one in (made, here))
+    losses = (one.stages().losses() for one in (made, here))
     np.testing.assert_allclose(*losses, rtol=1e-14)
     assert made.epsilon <= 8
     assert_same_numbers(run(there, made), run(counted, here))
@@ -232,8 +233,7 @@ def test_cells_planned_apart_are_those_of_one_machine(mechanism):
             assert there.users.equals(here.users)
             assert (there.cell_epsilon, there.l0_epsilon) == (here.cell_epsilon, here.l0_epsilon)
             numbers, rows, (same,) = run(data, there)
-            allocations = (allocation_of(p, whole.public.lattice) for p in (there, here))
-            ranges = [one.released_ranges(outputs) for one in allocations]
+            ranges = [one.stages().released_ranges(outputs) for one in (there, here)]
         for pair, other in zip(numbers, given, strict=True):
             for one, also in zip(pair, other, strict=True):
                 np.testing.assert_array_equal(one, also, strict=True)
@@ -271,7 +271,7 @@ def test_a_release_books_and_shows_the_same(name, counted, tmp_path, monkeypatch
     there, asked = distributed_dataset(whole, 30), RELEASED[name]
     made = planned(there, **asked)
     given_back = there if "bins" in name else there.occupancy
-    loaded = type(made).load(made.save(tmp_path / "plan"), given_back)
+    loaded = hv.Plan.load(made.save(tmp_path / "plan"), given_back)
     assert plan_codec.encode(loaded) == plan_codec.encode(made)
     here = planned(whole, **asked) if name == "cells" else at_hand(made, whole)
     books = [ledger(tmp_path, one, asked.get("delta")) for one in ("there", "here")]
@@ -285,7 +285,7 @@ def test_a_release_books_and_shows_the_same(name, counted, tmp_path, monkeypatch
     assert hv.release(there, made, ledger=books[0], accept_noise=True).replayed
     assert find_problems(shown.write(tmp_path / "out")) == ()
     if "bins" in name:
-        store, n_bins = there.occupancy.store, made.allocation().components[0].plan.n_bins
+        store, n_bins = there.occupancy.store, made.stages().components[0].plan.n_bins
         counts = n_bins * there.occupancy.n_cells, 5 * there.occupancy.n_users
         assert max(size for _, size in store.received) <= 8 * max(*counts, 40 * store.blocks)
 
@@ -333,7 +333,7 @@ def test_answers_about_cells_planned_apart_are_bounded(monkeypatch):
     again, store = planned(there, **asked), there.occupancy.store
     np.testing.assert_array_equal(again.losses(), made.losses())
     store.received.clear()
-    assert_same_numbers(run(there, replace(again)), run(whole, planned(whole, **asked)))
+    assert_same_numbers(run(there, again.anew()), run(whole, planned(whole, **asked)))
     largest = max(size for _, size in store.received)
     # A user and a sum in each block; of cells two choices with their scores.
     expected = 8 * max(2 * (sums + store.blocks), 12 * 2 * (17 + 1))
@@ -347,7 +347,7 @@ def test_constants_read_no_block(tmp_path):
     rows = replace(
         made.allocation, contribution_cap=nothing.astype(np.int64), noise_scale_records=nothing
     )
-    made = replace(made, allocation=rows)
+    made = made.changed(allocation=rows)
     shown = hv.release(there, made, ledger=ledger(tmp_path, "none"), accept_noise=True)
     assert shown.table["mean_raw"].to_pylist() == [5.0] * 8
     assert "sums" not in {about for about, _ in there.occupancy.store.asked}
@@ -448,11 +448,9 @@ def test_stages_in_blocks_that_cost_more_than_was_booked_are_not_drawn(
     """The meter refuses the shape or choice, or what follows once that was drawn."""
     there = distributed_dataset(fleet() if "mechanism" in asked else counted, 30)
     plan, journal = planned(there, **asked), MemoryJournal()
-    is_moments = isinstance(plan, hv.Plan)
-    allocation = allocation_of(plan, there.public.lattice) if is_moments else plan.allocation()
-    meter = Meter(part * allocation.losses())
+    meter = Meter(part * plan.stages().losses())
     with pytest.raises(HexveilError, match="more than was booked"):
-        execute(allocation, sums_of(there, plan), Exactly(), journal, meter)
+        execute(plan.stages(), sums_of(there, plan), Exactly(), journal, meter)
     assert len(journal.rows) == stages
 
 
@@ -460,7 +458,7 @@ def test_a_request_that_blocks_were_not_asked_about_has_no_bound():
     """Less noise than the losses were computed for, or noise of another kind, is refused."""
     there = distributed_dataset(fleet(), 30)
     plan = planned(there, mechanism="AKMV(candidates=32)", method="per-cell")
-    stage = allocation_of(plan, there.public.lattice).next_stage({})
+    stage = plan.stages().next_stage({})
     (request, *_), (report, *others) = stage.noise({}), stage.sensitivity({})
     loss = partial(report.loss_lower_bound, n_users=there.occupancy.n_users)
     assert (loss(request) > 0).any()
@@ -502,9 +500,9 @@ def test_weights_that_fit_no_plan_are_refused(name):
     ):  # fmt: skip
         other = replace(ranged, weight=replace(weights, **wrong))
         clipping = replace(made.allocation.clipping, **{field: other})
-        forged = replace(made, allocation=replace(made.allocation, clipping=clipping))
+        forged = made.changed(allocation=replace(made.allocation, clipping=clipping))
         with pytest.raises(InputError, match="without weights or noise"):
-            allocation_of(forged, there.public.lattice)
+            forged.stages()
 
 
 def test_sums_show_nothing_and_are_not_fetched(counted):
@@ -525,7 +523,7 @@ def test_sums_show_nothing_and_are_not_fetched(counted):
         Dataset(there.public, plain, there.units)
     plan = planned(there, statistics="p50", estimator="bins")
     with pytest.raises(HexveilError, match="by bin, which these sums lack"):
-        plan.allocation().next_stage(Outputs()).measure(private_sums(counted), Outputs())
+        plan.stages().next_stage(Outputs()).measure(private_sums(counted), Outputs())
     with pytest.raises(HexveilError, match="not counted by bin"):
         sums_of(Dataset(replace(there.public, bins=None), plain, there.units), plan)
     assert repr(sums_of(there, plan)) == "BinnedBlockSums(blocks)"

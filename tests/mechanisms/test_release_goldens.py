@@ -15,7 +15,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise
-from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights, SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.clipping_range.private_range import PrivateClippingRange
@@ -61,7 +61,9 @@ def whole(dataset):
 
 def dropped(dataset):
     """Return a plan without some pairs, as user suppression makes."""
-    rows = variances(suppressed_pairs=np.arange(9) % 4 == 1)
+    counts, gone = dataset.occupancy, np.arange(9) % 4 == 1
+    pairs = SuppressedPairs.of_rows(counts, counts.cell[gone], counts.user[gone])
+    rows = variances(suppressed_pairs=pairs)
     return clipped(dataset, rows=rows, method="clip-user", statistics=("mean", "variance"))
 
 

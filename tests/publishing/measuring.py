@@ -7,6 +7,7 @@ import numpy as np
 
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS, ClippedAllocation
 from hexveil.mechanisms.contract import Outputs, PrivateSums
+from hexveil.model.pair_bins import PairSums
 from hexveil.planning import release_allocation
 from hexveil.publishing.private_sums import private_sums
 
@@ -25,9 +26,9 @@ class WatchedSums(PrivateSums):
     def __init__(self, total, squares=None):
         self.arrays = total, squares
 
-    def map_cells(self, occupancy, work, cells=(), users=(), pairs=()):
+    def map_cells(self, occupancy, work):
         """Return what the work makes of all pairs."""
-        return work(occupancy, *self.arrays, *cells, *users, *pairs)[None]
+        return work(occupancy, PairSums(*self.arrays))[None]
 
 
 # ---- clipped statistics ----

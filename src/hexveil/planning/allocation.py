@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from hexveil.accounting.contributions import contributed_totals
+from hexveil.accounting.contributions import KeptRecords, contributed_totals
 from hexveil.accounting.error_model import ErrorModel, has_single_record
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.clipping import ClippingKind, misfit
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows, full_factors, refuse_rows
@@ -79,19 +79,17 @@ class PlanAllocation(PlanRows):
         per_cell = [self.contribution_cap, self.noise_scale_records, self.variance_cap]
         sizes = [(array.size, cells) for array in (*per_cell, self.variance_noise)]
         sizes += [(self.contribution_factor.size, users)]
-        match self.suppressed_pairs:
-            case SuppressedPairs(n_cells=n_cells, n_users=n_users):
-                sizes += [(n_cells, cells), (n_users, users)]
-            case np.ndarray() as dropped:
-                sizes += [(dropped.size, occupancy.n_pairs)]
+        if (gone := self.suppressed_pairs) is not None:
+            sizes += [(gone.n_cells, cells), (gone.n_users, users)]
         sizes += [(int(self.clipping.fits(occupancy)), 1)]
         if any(size != needed for size, needed in sizes):
             raise InputError("it was made for other cells or users: an array has another length.")
 
     def _check_contributions(self, occupancy: Occupancy) -> None:
         """Refuse sums divided by contributing samples where these are none, or not whole."""
-        cap = self.contribution_cap
-        filled = occupancy.map_cells(contributed_totals, (cap,), (), self.suppressed) > 0
+        cap, factor, gone = self.contribution_cap, self.contribution_factor, self.suppressed_pairs
+        kept = KeptRecords(cap, factor, np.zeros(cap.size), gone)
+        filled = occupancy.map_cells(partial(contributed_totals, kept=kept)) > 0
         is_plain = self.clipping == WITHIN_BOUNDS
         same = np.array_equal(cap, self.variance_cap)
         if not (filled.all() and is_plain and same and (self.contribution_factor == 1).all()):

@@ -20,11 +20,11 @@ cell costs at most Γ / r. Rounding moves the mean by at most a quarter of a qua
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hexveil.accounting.contributions import whole_records
+from hexveil.accounting.contributions import KeptRecords
 from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.moves import StatisticMoves
 from hexveil.base.arrays import Floats, Ints
@@ -34,7 +34,7 @@ from hexveil.mechanisms.clipped.clipped_mean import ROOM, CellLattice, mean_move
 from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.stage_data import TAIL
 from hexveil.model.occupancy import Occupancy, Pairs
-from hexveil.model.pair_columns import Suppressed
+from hexveil.model.pair_bins import PairSums
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,8 @@ class RenormalisedMean(ReadOnlyArrays):
     lattice : CellLattice
     noise : ndarray of float, shape (n_cells,)
         R: noise scale in half quanta, rounded up.
-    cap : ndarray of int64, shape (n_cells,)
-        Largest Γ in each cell: at most so many records of a user count.
-    suppressed : tuple of ndarray of bool, shape (n_pairs,), or of SuppressedPairs
-        Pairs of which Γ is 0; some of each cell remain.
+    kept : KeptRecords
+        Γ of each pair, whole: factors are 1. Some of each cell remain.
     totals : ndarray of int64, shape (n_cells,)
         Samples that contribute to each cell: n.
     error : ErrorModel
@@ -59,8 +57,7 @@ class RenormalisedMean(ReadOnlyArrays):
     occupancy: Occupancy
     lattice: CellLattice
     noise: Floats
-    cap: Ints
-    suppressed: tuple[Suppressed, ...]
+    kept: KeptRecords
     totals: Ints
     error: ErrorModel
     name: str = "mean"
@@ -83,7 +80,7 @@ class RenormalisedMean(ReadOnlyArrays):
     @property
     def moves(self) -> StatisticMoves:
         """By how many half quanta each pair moves its cell's number: 2 Γ S."""
-        return mean_moves(self.lattice.width, self.cap, np.zeros(self.noise.size), self.noise)
+        return mean_moves(self.lattice.width, self.kept, self.noise)
 
     def measure(self, sums: PrivateSums) -> Ints:
         """Return y of every cell, in half quanta, shape (batch, n_cells). PRIVATE.
@@ -93,8 +90,8 @@ class RenormalisedMean(ReadOnlyArrays):
         It leaves only through the noise door. One user moves entry g by at most 2 Γ S (module
         head).
         """
-        cells = self.lattice.lower, self.lattice.width, self.cap
-        return sums.map_cells(self.occupancy, _measure, cells, (), self.suppressed)
+        work = partial(_measure, kept=self.kept, lower=self.lattice.lower, width=self.lattice.width)
+        return sums.map_cells(self.occupancy, work)
 
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published mean of each cell from its noisy integer, in value units."""
@@ -129,17 +126,9 @@ class RenormalisedMean(ReadOnlyArrays):
             )
 
 
-def _measure(
-    pairs: Pairs,
-    total: Ints,
-    _squares: object,
-    lower: Ints,
-    width: Ints,
-    cap: Ints,
-    *suppressed: NDArray[np.bool_],
-) -> Ints:
-    m, contributions = pairs.n, whole_records(pairs, cap, *suppressed)
-    within = np.clip(total - lower[pairs.cell] * m, 0, width[pairs.cell] * m)
+def _measure(pairs: Pairs, sums: PairSums, *, kept: KeptRecords, lower: Ints, width: Ints) -> Ints:
+    m, contributions = pairs.n, kept.whole(pairs)
+    within = np.clip(sums.total - lower[pairs.cell] * m, 0, width[pairs.cell] * m)
     # In two parts, since Γ s' need not fit 64 bits; half of m rounds to the nearest.
     quotient, remainder = np.divmod(within, m)
     rounded = (4 * contributions * remainder + m) // (2 * m)

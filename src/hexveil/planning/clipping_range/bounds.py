@@ -8,6 +8,7 @@ kept or left out instead. Proofs: mechanisms/clipped/.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -66,7 +67,7 @@ class WithinBounds(ClippingKind):
         if rows.normaliser == "contributions":
             records = occupancy.records_per_cell
             max_bias = np.where(
-                rows.map_contributions(problem, contributes_wholly),
+                _contributes_wholly(problem, rows),
                 variance_share(records - rows.divisors(problem), records),
                 variance_sensitivity_bound(_lost(problem, rows)),
             )
@@ -85,10 +86,9 @@ class WithinBounds(ClippingKind):
         if "mean" in problem.request.noised:
             statistics.append(_mean_moves(problem, rows))
         if "variance" in problem.request.noised:
-            cells = rows.divisors(problem), rows.variance_cap, rows.variance_noise
-            statistics.append(variance_moves(*cells, _unclipped(problem, rows, variance)))
-        factors = (rows.contribution_factor,)
-        moves = PairMoves(problem.occupancy, tuple(statistics), factors, rows.suppressed)
+            given = rows.divisors(problem), rows.kept(problem, "variance"), rows.variance_noise
+            statistics.append(variance_moves(*given, _unclipped(problem, rows, variance)))
+        moves = PairMoves(problem.occupancy, tuple(statistics))
         return StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
 
     def stages(self, plan: Decisions, scale: ValueLattice) -> ClippedAllocation:
@@ -106,9 +106,7 @@ class WithinBounds(ClippingKind):
                 plan.problem.occupancy,
                 lattice,
                 rows.variance_noise,
-                rows.variance_cap,
-                rows.contribution_factor,
-                rows.suppressed,
+                rows.kept(plan.problem, "variance"),
                 models["variance"],
                 rows.divisors(plan.problem),
                 _unclipped(plan.problem, rows, models["variance"]),
@@ -116,9 +114,7 @@ class WithinBounds(ClippingKind):
             statistics.append(variance)
         # The meter adds the losses up again from the integers of these very statistics.
         moves = tuple(statistic.moves for statistic in statistics)
-        report = MappedMoves(
-            PairMoves(plan.problem.occupancy, moves, (rows.contribution_factor,), rows.suppressed)
-        )
+        report = MappedMoves(PairMoves(plan.problem.occupancy, moves))
         stage = ClippedStage(tuple(statistics), report, law=plan.problem.request.law)
         return ClippedAllocation(stage, plan.booked)
 
@@ -129,18 +125,18 @@ def _mean(plan: Decisions, lattice: CellLattice) -> ClippedMean | RenormalisedMe
     # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
     noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
     if rows.normaliser == "contributions":
-        kept = rows.contribution_cap, rows.suppressed, rows.divisors(plan.problem)
-        return RenormalisedMean(plan.problem.occupancy, lattice, noise, *kept, error)
-    caps = rows.caps_and_quanta(plan.problem, "mean")
-    users = rows.contribution_factor, rows.suppressed
-    return ClippedMean(plan.problem.occupancy, lattice, noise, *caps, *users, error)
+        kept, totals = rows.kept(plan.problem), rows.divisors(plan.problem)
+        return RenormalisedMean(plan.problem.occupancy, lattice, noise, kept, totals, error)
+    kept = rows.kept(plan.problem, "mean")
+    return ClippedMean(plan.problem.occupancy, lattice, noise, kept, error)
 
 
 def _lost(problem: PlanningProblem, rows: PlanRows) -> Floats:
     """Return the share of each cell that those who are left out can move."""
-    cells = problem.occupancy.records_per_cell, rows.divisors(problem)
-    lost: Floats = rows.map_contributions(problem, lost_shares, cells)
-    return lost
+    work = partial(
+        lost_shares, total=problem.occupancy.records_per_cell, contributed=rows.divisors(problem)
+    )
+    return problem.occupancy.map_cells(partial(work, kept=rows.kept(problem)))
 
 
 def _renormalised(
@@ -151,21 +147,24 @@ def _renormalised(
     return RenormalisedErrorModel(statistic, unit, noise, nothing, nothing, max_bias=max_bias)
 
 
+def _contributes_wholly(problem: PlanningProblem, rows: PlanRows) -> Bools:
+    """Return in which cells each user contributes all of its records or none."""
+    return problem.occupancy.map_cells(partial(contributes_wholly, kept=rows.kept(problem)))
+
+
 def _mean_moves(problem: PlanningProblem, rows: PlanRows) -> StatisticMoves:
     """Return how far each pair moves its cell's mean."""
-    cap, quanta = rows.caps_and_quanta(problem, "mean")
-    noise = rows.noise_scale_records
+    kept, noise = rows.kept(problem, "mean"), rows.noise_scale_records
     if problem.facts is None:
-        return clipped_mean.unrounded_mean_moves(cap, noise)
-    width = np.maximum(quanta, 1.0).astype(np.int64)
-    return clipped_mean.mean_moves(width, cap, quanta, clipped_mean.laplace_scales(width, noise))
+        return clipped_mean.unrounded_mean_moves(kept, noise)
+    width = np.maximum(kept.span_quanta, 1.0).astype(np.int64)
+    return clipped_mean.mean_moves(width, kept, clipped_mean.laplace_scales(width, noise))
 
 
 def _unclipped(problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None) -> Bools:
     """Return in which cells each user contributes all of its samples, or none and is left out."""
     if rows.normaliser == "contributions":
-        wholly: Bools = rows.map_contributions(problem, contributes_wholly)
-        return wholly
+        return _contributes_wholly(problem, rows)
     known = rows.clipped_share(problem, "variance") if variance is None else variance.clipped_share
     return np.equal(known, 0.0)
 

@@ -39,7 +39,7 @@ from hexveil.accounting.error_model import (
 )
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.arrays import Floats, Ints
-from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
+from hexveil.model.occupancy import LocalOccupancy, Occupancy, PairColumn, Pairs
 from hexveil.planning.clipping_range.fast_prediction import RangeSearch
 from hexveil.planning.clipping_range.private_range import (
     WEIGHT_CONFOUNDING,
@@ -232,18 +232,18 @@ def _without_noise(intervals: Sequence[PrivateClippingRange]) -> list[Floats]:
         expected_bias(weights, prior)
         for prior in (UserMeanPrior(1.0, 0.0), UserMeanPrior(0.0, WEIGHT_CONFOUNDING))
     )
-    work = partial(_excess, radii=radii)
-    cut = weights.once(f"excess {radii!r}", lambda: weights.map_cells(work, (weights.totals,)))
+    work = partial(_excess, weights=weights.column, totals=weights.totals, radii=radii)
+    cut = weights.once(f"excess {radii!r}", lambda: weights.occupancy.map_cells(work))
     return [
         _expected_without_noise(k, of_spread, of_drift, cut[:, column])
         for column, k in enumerate(radii)
     ]
 
 
-def _excess(pairs: Pairs, weight: Ints, totals: Ints, radii: tuple[float, ...]) -> Floats:
+def _excess(pairs: Pairs, *, weights: PairColumn, totals: Ints, radii: tuple[float, ...]) -> Floats:
     """Return the clipping error of each radius per cell, in squared deviations of user means."""
     counts, which = np.unique(pairs.n, return_inverse=True)
-    share, begin = weight / pairs.spread(totals), pairs.start[:-1]
+    share, begin = weights.of(pairs) / pairs.spread(totals), pairs.start[:-1]
     excess = (expected_excess(k, counts.astype(np.float64))[which] for k in radii)
     return np.stack([np.add.reduceat(share * one, begin) for one in excess], axis=1)
 

@@ -117,7 +117,7 @@ def test_a_cache_keeps_counts_by_bin(days, expected, tmp_path, monkeypatch, way)
     monkeypatch.setattr(
         cached_reading._CachedReading,
         "_scanned",
-        lambda self, paths, given: scanned.append(len(paths)) or scan(self, paths, given),
+        lambda self, paths, **more: scanned.append(len(paths)) or scan(self, paths, **more),
     )
     for _ in range(2):
         assert told(read(days, **VALUES, **cached)) == expected["values", "drop"]

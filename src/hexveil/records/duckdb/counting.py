@@ -36,6 +36,11 @@ class PairCounts:
     left_out: dict[int, int]
     repeats: int
 
+    def with_malformed(self, n: int) -> PairCounts:
+        """Return the counts with malformed lines, which are known only once they were scanned."""
+        malformed = {UNPARSABLE: self.left_out.get(UNPARSABLE, 0) + n}
+        return replace(self, left_out=self.left_out | malformed)
+
 
 @dataclass(frozen=True)
 class CountResult:
@@ -63,10 +68,7 @@ def count_source(session: Session, relation: Relation, request: ReadRequest) -> 
         records, rules = validate_records(session, relation, request, parse=True), request.rules
     keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
     counts = count_records(session, records, keys, request)
-    # Malformed lines are known only once they were scanned.
-    malformed = counts.left_out.get(UNPARSABLE, 0) + relation.skipped()
-    left_out = counts.left_out | {UNPARSABLE: malformed}
-    return CountResult(request, records, replace(counts, left_out=left_out))
+    return CountResult(request, records, counts.with_malformed(relation.skipped()))
 
 
 def check_offsets(session: Session, records: ValidatedRecords, request: ReadRequest) -> ReadRequest:

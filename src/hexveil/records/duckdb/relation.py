@@ -73,9 +73,10 @@ class Relation:
         The files of delimited text, whose malformed lines are missing from the rows.
     select_files : function, or None
         The SELECT of the rows of some of the files, by their paths; None for a table.
-    pack_file : function, or None
-        How a file is packed for a task of Spark that opens it (see `unpack_file`), where Spark's
-        own reader fails on types of the files; None elsewhere.
+    pack_files : function, or None
+        How Parquet files are packed for a task of Spark that opens them (see `unpack_files`).
+    is_foreign : bool
+        Whether Spark's own reader of Parquet fails on types of the files.
     respelled : frozenset of str
         Columns of text that hold numbers in some of the files, which the engine writes in its own
         way: no ids can be read from them.
@@ -94,7 +95,8 @@ class Relation:
     documents: bool = False
     text: TextSource | None = None
     select_files: Callable[[Sequence[str]], str] | None = None
-    pack_file: Callable[[str], str] | None = None
+    pack_files: Callable[[Sequence[str]], str] | None = None
+    is_foreign: bool = False
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
     one_schema: bool = False

@@ -29,17 +29,15 @@ def local_parquet(
     source: Files,
     relation: Relation,
     session: Session,
-    *,
-    by_file: bool = False,
 ) -> DataFrame:
-    """Return local files, with the columns that their folders' names make; perhaps with `PATH`."""
+    """Return local files, with the columns that their folders' names make."""
     frame = _read(spark, list(map(local_address, source.paths)), source.label)
     folders = [name for name in relation.schema if name not in frame.columns]
     by_path = _folders(session, relation, source.paths, folders)
-    if by_file or by_path:
-        frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
-    frame = _with_folders(spark, frame, by_path, folders)
-    return frame if by_file else frame.drop(PATH)
+    if not by_path:
+        return frame
+    frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
+    return _with_folders(spark, frame, by_path, folders).drop(PATH)
 
 
 def local_address(path: str) -> str:
@@ -53,8 +51,8 @@ def decoded_path(address: str) -> str:
     return unquote(urlsplit(address).path)
 
 
-def remote_parquet(spark: SparkSession, source: Remote, *, by_file: bool = False) -> DataFrame:
-    """Return files that Spark finds by their addresses; perhaps with `PATH`."""
+def remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
+    """Return files that Spark finds by their addresses."""
     for path in source.paths:
         if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(TEXT_FORMATS):
             raise InputError(
@@ -66,8 +64,7 @@ def remote_parquet(spark: SparkSession, source: Remote, *, by_file: bool = False
                 f"source: {path!r} is a Delta table; pass "
                 f'spark.read.format("delta").load({path!r}) instead.'
             )
-    frame = _read(spark, source.paths, source.label)
-    return frame.withColumn(PATH, F.col("_metadata.file_path")) if by_file else frame
+    return _read(spark, source.paths, source.label)
 
 
 def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
@@ -136,8 +133,6 @@ def _with_folders(
     names: Sequence[str],
 ) -> DataFrame:
     """Join the files' rows with the columns of their folders."""
-    if not folders:
-        return frame
     by_absolute_path = {str(Path(path).absolute()): values for path, values in folders.items()}
     by_address = {}
     for row in frame.select(column(PATH)).distinct().collect():

@@ -41,7 +41,7 @@ from hexveil.records.spark.blocks import (
     to_bytes,
     to_pieces,
 )
-from hexveil.records.spark.caching.cached_counting import count_cached
+from hexveil.records.spark.cached_counting import count_cached
 from hexveil.records.spark.counting import count_all, persisted, reason_counts
 from hexveil.records.spark.frames import collect, from_arrow, map_batches, stored
 from hexveil.records.spark.session import sent_to_tasks

@@ -18,7 +18,7 @@ from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark.blocks import BINS, ROOM_OF_BINS
-from hexveil.records.spark.caching.cached_counting import count_cached
+from hexveil.records.spark.cached_counting import count_cached
 from hexveil.records.spark.counting import count_all, count_records
 from hexveil.records.spark.distributed_dataset import CountedRecords, distribute
 from hexveil.records.spark.frames import collect

@@ -6,6 +6,7 @@ DuckDB engine: it is shown an empty table with the columns of a frame, or the fi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -20,7 +21,6 @@ from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
-from hexveil.records.spark.caching.file_rows import ColumnRows, FileRows, ScanRows
 from hexveil.records.spark.frames import (
     collect,
     from_arrow,
@@ -28,7 +28,7 @@ from hexveil.records.spark.frames import (
     to_stream_rows,
     with_arrow_types,
 )
-from hexveil.records.spark.parquet import PATH, local_parquet, remote_parquet
+from hexveil.records.spark.parquet import local_parquet, remote_parquet
 from hexveil.records.spark.session import n_cores, n_partitions, task_memory
 from hexveil.records.spark.tasks import RECORDS, Feed, TaskInput
 
@@ -50,8 +50,6 @@ class TaskRecords:
         for a session that does not say.
     relation : Relation
         The columns.
-    by_file : FileRows or None
-        Rows of single files, where there is a cache.
     files : Relation or None
         The files as the driver reads them itself; None where it does not.
     """
@@ -61,7 +59,6 @@ class TaskRecords:
     records: ValidatedRecords
     n_tasks: int | None
     relation: Relation
-    by_file: FileRows | None = None
     files: Relation | None = None
 
     def __repr__(self) -> str:
@@ -90,11 +87,10 @@ def open_records(
     files = _open_local(session, source, request) if isinstance(source, Files) else None
     if isinstance(source, Files) and files is not None and _is_for_tasks(source, files):
         return _open_files(spark, session, source, files, request, memory)
-    frame = _frame(spark, session, source, files, request)
+    frame = _frame(spark, session, source, files)
     frame = with_arrow_types(frame)
-    columns = frame if request.cache is None else frame.drop(PATH)
     # Nothing runs: Spark's optimizer puts an empty relation in place of what makes the columns.
-    empty = collect(columns.where(F.lit(False)))  # noqa: FBT003  a column of it
+    empty = collect(frame.where(F.lit(False)))  # noqa: FBT003  a column of it
     relation = open_source(session, MemoryTable(empty), request.column_names, request.format)
     records = validate_records(session, relation, request)
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
@@ -103,8 +99,7 @@ def open_records(
     task_input = TaskInput("columns", memory)
     if isinstance(source, Frame):
         return TaskRecords(rows, task_input, records, None, relation)
-    by_file = None if request.cache is None else ColumnRows(frame, tuple(used))
-    return TaskRecords(rows, task_input, records, n_partitions(rows), relation, by_file, files)
+    return TaskRecords(rows, task_input, records, n_partitions(rows), relation, files)
 
 
 def _open_local(session: Session, source: Files, request: ReadRequest) -> Relation:
@@ -119,7 +114,7 @@ def _open_local(session: Session, source: Files, request: ReadRequest) -> Relati
 
 def _is_for_tasks(source: Files, files: Relation) -> bool:
     """Return whether tasks open the files themselves, since Spark's own reader cannot."""
-    return source.kind != "parquet" or files.pack_file is not None
+    return source.kind != "parquet" or files.is_foreign
 
 
 def _frame(
@@ -127,17 +122,15 @@ def _frame(
     session: Session,
     source: Files | Frame | Remote,
     files: Relation | None,
-    request: ReadRequest,
 ) -> DataFrame:
     """Return the records as a frame."""
     if isinstance(source, Frame):
         frame: DataFrame = source.data
         return frame
-    by_file = request.cache is not None
     if isinstance(source, Remote):
-        return remote_parquet(spark, source, by_file=by_file)
+        return remote_parquet(spark, source)
     assert files is not None  # noqa: S101  local files were opened
-    return local_parquet(spark, source, files, session, by_file=by_file)
+    return local_parquet(spark, source, files, session)
 
 
 def _open_files(
@@ -155,20 +148,18 @@ def _open_files(
     records = validate_records(
         session, replace(relation, query=f"SELECT * FROM {RECORDS}"), request
     )
-    scans = [_scan(relation, path) for path in source.paths]
-    rows = from_arrow(spark, pa.table({"scan": pa.array(scans, pa.string())}))
+    scans = [scan_of(relation, [path]) for path in source.paths]
+    rows = from_arrow(spark, pa.table({"scan": pa.array([scan for _, scan in scans], pa.string())}))
     rows = rows.repartition(len(scans))
-    feeds: dict[str, Feed] = {"csv": "text", "parquet": "parquet"}
-    task_input = TaskInput(feeds.get(source.kind, "files"), memory)
-    by_file = ScanRows(rows, dict(zip(source.paths, scans, strict=True)))
-    return TaskRecords(rows, task_input, records, len(scans), relation, by_file, relation)
+    task_input = TaskInput(scans[0][0], memory)
+    return TaskRecords(rows, task_input, records, len(scans), relation, relation)
 
 
-def _scan(relation: Relation, path: str) -> str:
-    """Return the query of a file of documents, or how one of text or Parquet is read."""
+def scan_of(relation: Relation, paths: Sequence[str]) -> tuple[Feed, str]:
+    """Return how tasks read files, and the query of documents, or how text or Parquet is read."""
     if relation.text is not None:
-        return relation.text.stream([path]).pack()
-    if relation.pack_file is not None:
-        return relation.pack_file(path)
+        return "text", relation.text.stream(paths).pack()
+    if relation.pack_files is not None:
+        return "parquet", relation.pack_files(paths)
     assert relation.select_files is not None  # noqa: S101  every relation of files has parts
-    return relation.select_files([path])
+    return "files", relation.select_files(paths)

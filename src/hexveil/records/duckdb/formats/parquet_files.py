@@ -79,14 +79,21 @@ def open_parquet(
 
     kinds = {name: str(kind) for name, kind in session.types(query).items()}
 
-    def pack_file(path: str) -> str:
-        return json.dumps([path, select_files([path], {}), kinds, timed.get(path, {})])
+    def pack_files(paths: Sequence[str]) -> str:
+        packed = []
+        for path in paths:
+            # Tasks have a folder of their own.
+            absolute = str(Path(path).absolute())
+            scan = select_files([path], {path: absolute})
+            packed.append((absolute, scan, kinds, timed.get(path, {})))
+        return json.dumps(packed)
 
     return Relation(
         query,
         typed,
         select_files=select_files,
-        pack_file=pack_file if timed or declared.is_foreign else None,
+        pack_files=pack_files,
+        is_foreign=bool(timed) or declared.is_foreign,
         respelled=_respelled(typed, file_schemas),
         one_schema=one_schema,
     )
@@ -140,9 +147,18 @@ def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredCo
     return _DeclaredColumns(columns, timed, is_foreign)
 
 
-def unpack_file(session: Session, packed: str) -> str:
-    """Return the query of a file that `Relation.pack_file` packed, in the types of all files."""
-    path, query, kinds, timed = json.loads(packed)
+def unpack_files(session: Session, packed: str) -> str:
+    """Return the query of files that `Relation.pack_files` packed, in the types of all files."""
+    return " UNION ALL ".join(_unpacked(session, *file) for file in json.loads(packed))
+
+
+def _unpacked(
+    session: Session,
+    path: str,
+    query: str,
+    kinds: Mapping[str, str],
+    timed: Mapping[str, tuple[int, int]],
+) -> str:
     ends = {int(i): (first, last) for i, (first, last) in timed.items()}
     copies = _near_copies(session, {path: ends}) if ends else {}
     query = query.replace(file_list([path]), file_list([copies.get(path, path)]))

@@ -6,7 +6,7 @@ scan gives the sums and the public counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,13 +25,11 @@ from hexveil.records.duckdb.validation import ValidatedRecords
 from hexveil.records.select import Select
 from hexveil.records.units import Units, first_days
 
-PAIRS, ALL_CELLS, SELECTED_CELLS = "pairs", "all_cells", "selected_cells"
-NUMBERED_PAIRS = "numbered_pairs"
-"""Pairs of the selected cells, by numbers of cells and units."""
-"""Temporary tables: counts and sums per (cell, privacy unit), all cells, those that are used."""
-PAIR_BINS = "pair_bins"
-NUMBERED_BINS = "numbered_bins"
-"""Temporary table: counts and sums per pair and fine bin of the value, where these are needed."""
+ALL_CELLS, UNITS, PAIRS, PAIR_BINS = "all_cells", "units", "pairs", "pair_bins"
+"""Relations of all pairs: see `hexveil.records.duckdb.pair_store`."""
+SELECTED_CELLS, NUMBERED_PAIRS, NUMBERED_BINS = "selected_cells", "numbered_pairs", "numbered_bins"
+"""Relations of the cells that are used, and of their pairs by numbers of cells and units."""
+_KEYED, _CELLS = "keyed_pairs", "numbered_cells"
 FINE_BIN = "fine_bin"
 """Column of the number of a fine bin."""
 TOTAL, SQUARES = "total", "total_sq"
@@ -97,59 +95,90 @@ def create_pairs(
     *,
     squares: bool,
     bins: FineBins | None = None,
-) -> None:
-    """Create the table of pairs of validated records: keys, n, sum and perhaps sum of squares.
+) -> dict[int, int]:
+    """Create the relations of the pairs of validated records; return records per reason.
 
     Records that are left out have no cell, and the reason in place of the user: as wide a key as
-    is needed and no wider, since this table is the largest thing in memory. With bins, the table
-    of pairs and bins is created first, in the same pass, and pairs are added up from it.
+    is needed and no wider, since the grouped table is the largest thing in memory.
     """
-    keys = ", ".join(grouping.all)
-    columns = _null_if_rejected(grouping.all)
+    columns = {
+        name: f"CASE WHEN reject_reason = 0 THEN {expression} END"
+        for name, expression in grouping.all.items()
+    }
     # The reason takes the place of the user, which a rejected record does not need.
     columns["user_id"] = (
         "CASE WHEN reject_reason = 0 THEN user_id ELSE CAST(reject_reason AS VARCHAR) END"
     )
     select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
+    keys = ", ".join([*grouping.all, *[FINE_BIN] * (bins is not None)])
+    binned = "" if bins is None else f", {bin_number('quanta', bins.edges.tolist())} AS {FINE_BIN}"
     # No square can overflow where any is asked for, nor can a sum of them: it has 128 bits.
     squared = f", sum(CAST(quanta AS BIGINT) * quanta) AS {SQUARES}" if squares else ""
-    records = (
-        f"(SELECT {select_list}, CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
-        f"FROM ({query}))"
-    )
-    sums = f"count(*) AS n, sum(quanta) AS {TOTAL}{squared}"
-    if bins is None:
-        session.run(
-            f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {keys}, {sums} FROM {records} "
-            f"GROUP BY {keys}"
-        )
-        return
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE {PAIR_BINS} AS SELECT {keys}, "
-        f"{bin_number('quanta', bins.edges.tolist())} AS fine_bin, {sums} FROM {records} "
-        f"GROUP BY {keys}, fine_bin"
+        f"CREATE OR REPLACE TEMP TABLE {_KEYED} AS SELECT {keys}, count(*) AS n, "
+        f"sum(quanta) AS {TOTAL}{squared} FROM (SELECT *{binned} FROM (SELECT {select_list}, "
+        f"CASE WHEN reject_reason = 0 THEN quanta END AS quanta FROM ({query}))) GROUP BY {keys}"
     )
-    create_sums(session, PAIRS, grouping.all, PAIR_BINS, (TOTAL, SQUARES) if squares else (TOTAL,))
+    is_kept = f"{next(iter(grouping.cell))} IS NOT NULL"
+    rows = session.rows(
+        f"SELECT CASE WHEN {is_kept} THEN 0 ELSE CAST(user_id AS TINYINT) END, "
+        f"CAST(sum(n) AS BIGINT) FROM {_KEYED} GROUP BY ALL"
+    )
+    sums = (TOTAL, SQUARES) if squares else (TOTAL,)
+    number_pairs(session, f"{_KEYED} WHERE {is_kept}", grouping, sums, by_bin=bins is not None)
+    session.forget(_KEYED)
+    return {int(str(reason)): int(str(n)) for reason, n in rows}
 
 
-def create_sums(
-    session: Session, table: str, keys: Iterable[str], rows: str, sums: Sequence[str]
+def number_pairs(
+    session: Session, rows: str, grouping: GroupKeys, sums: Sequence[str], *, by_bin: bool
 ) -> None:
-    """Create a table of counts and sums by keys from rows of counts and sums."""
-    names, summed = ", ".join(keys), "".join(f", sum({name}) AS {name}" for name in sums)
+    """Create the relations of pairs from rows of counts and sums, which may share their keys.
+
+    Parameters
+    ----------
+    session : Session
+    rows : str
+        What stands after FROM; columns are named as keys.
+    grouping : GroupKeys
+    sums : sequence of str
+        Names of the sums.
+    by_bin : bool
+        Whether rows are of one fine bin each.
+    """
+    forget_pairs(session)
+    cells, units = ", ".join(grouping.cell), ", ".join(grouping.unit)
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {names}, "
-        f"CAST(sum(n) AS BIGINT) AS n{summed} FROM {rows} GROUP BY {names}"
+        f"CREATE OR REPLACE TEMP TABLE {_CELLS} AS SELECT {cells}, row_number() OVER (ORDER BY "
+        f"{cells}) - 1 AS place FROM (SELECT DISTINCT {cells} FROM {rows})"
     )
+    number_units(session, f"SELECT DISTINCT {units} FROM {rows}", grouping)
+    summed = "CAST(sum(n) AS BIGINT) AS n" + "".join(f", sum({name}) AS {name}" for name in sums)
+    numbered = f"(SELECT * FROM {rows}) JOIN {_CELLS} USING ({cells}) JOIN {UNITS} USING ({units})"
+    keys = "CAST(place AS INTEGER) AS place, CAST(unit AS INTEGER) AS unit"
+    for table, name in ((PAIR_BINS, f", {FINE_BIN}"), (PAIRS, ""))[not by_bin :]:
+        session.run(
+            f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {keys}{name}, {summed} "
+            f"FROM {numbered} GROUP BY place, unit{name}"
+        )
+        # Pairs add up from their bins.
+        numbered = table
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {ALL_CELLS} AS SELECT * FROM {_CELLS} JOIN (SELECT place, "
+        f"count(*) AS users, CAST(sum(n) AS BIGINT) AS records FROM {PAIRS} GROUP BY place) "
+        "USING (place)"
+    )
+
+
+def forget_pairs(session: Session) -> None:
+    """Remove the relations of pairs."""
+    for name in (ALL_CELLS, UNITS, PAIRS, PAIR_BINS):
+        session.forget(name)
 
 
 def count_raw(session: Session, source: ValidatedRecords) -> int:
     """Return the number of records before any check."""
     return int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
-
-
-def _null_if_rejected(columns: dict[str, str]) -> dict[str, str]:
-    return {name: f"CASE WHEN reject_reason = 0 THEN {e} END" for name, e in columns.items()}
 
 
 def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple[int, int, int]:
@@ -203,14 +232,9 @@ def number_units(session: Session, query: str, grouping: GroupKeys) -> None:
     """Create the table of units from a query of distinct units, numbered in their order."""
     names = ", ".join(grouping.unit)
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY {names}) - 1 "
-        f"AS unit FROM ({query})"
+        f"CREATE OR REPLACE TEMP TABLE {UNITS} AS SELECT *, row_number() OVER (ORDER BY {names}) "
+        f"- 1 AS unit FROM ({query})"
     )
-
-
-def numbered_units(session: Session) -> pa.Table:
-    """Return the keys of the units that `number_units` numbered, in order. PRIVATE."""
-    return session.arrow("SELECT * EXCLUDE (unit) FROM units ORDER BY unit")
 
 
 def to_units(table: pa.Table, unit: Unit) -> Units:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hexveil.base.work_share import QUERY, READING, steps_of_work
 from hexveil.records.duckdb import aggregation, fast_path, record_repeats
-from hexveil.records.duckdb.pair_store import PairStore, PairTable
+from hexveil.records.duckdb.pair_store import PairStore
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import squares_fit
 
@@ -97,15 +97,17 @@ def count_records(
         query, repeats = record_repeats.deduplicate(session, records, n_records)
     rules = request.rules
     records = replace(records, query=query)
-    pairs: PairStore | None = fast_path.pack(session, records, keys, rules, n_records)
+    pairs = fast_path.pack(session, records, keys, rules, n_records)
     if pairs is None:
         # If not even one square fits, no sum of squares will: it is not computed at all.
+        squares = squares_fit(1, rules.scale)
         with steps_of_work(READING, 0.5, 0.95, QUERY):
-            aggregation.create_pairs(
-                session, query, keys, squares=squares_fit(1, rules.scale), bins=rules.bins
+            left_out = aggregation.create_pairs(
+                session, query, keys, squares=squares, bins=rules.bins
             )
-        pairs = PairTable(session, keys)
-    return _pair_counts(pairs, repeats)
+        pairs = PairStore(session, keys, left_out)
+    kept = {0: pairs.left_out.get(0, 0) + repeats}
+    return PairCounts(pairs, {**pairs.left_out, **kept}, repeats)
 
 
 def add_up(
@@ -133,15 +135,6 @@ def add_up(
     found = fast_path.add_up(session, rows, keys, rules, sums, left_out)
     if found is not None:
         return found
-    if rules.bins is not None:
-        binned = (*keys.all, aggregation.FINE_BIN)
-        aggregation.create_sums(session, aggregation.PAIR_BINS, binned, rows, sums)
-        rows = aggregation.PAIR_BINS
-    aggregation.create_sums(session, aggregation.PAIRS, keys.all, rows, sums)
-    return PairTable(session, keys)
-
-
-def _pair_counts(pairs: PairStore, repeats: int) -> PairCounts:
-    left_out = pairs.reject_counts()
-    left_out[0] = left_out.get(0, 0) + repeats
-    return PairCounts(pairs, left_out, repeats)
+    by_bin = rules.bins is not None
+    aggregation.number_pairs(session, rows, keys, sums, by_bin=by_bin)
+    return PairStore(session, keys, left_out)

@@ -158,7 +158,6 @@ def _select_pairs(
     squares: bool = True,
 ) -> _Chosen:
     """Select cells and fetch their pairs; on disk if memory may not hold those of the records."""
-    stored.create_cells()
     everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
     refuse_no_cell(everything, enough, rules.select.min_users)
     cells = aggregation.cell_table(session, rules.cells, stored.keys)
@@ -227,7 +226,6 @@ def _declared_pairs(
     """Return cell, unit, records and sum of the pairs on the declared grid; None without any."""
     keys = ", ".join(stored.keys.cell)
     session.register(DECLARED_CELLS, declared_table(facts.cells))
-    stored.create_cells()
     # Both stores number the selected cells from 0, in the order of this table.
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {aggregation.SELECTED_CELLS} AS SELECT {keys}, {NUMBER}, "

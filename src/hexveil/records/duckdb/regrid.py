@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 KEEPING_SHARE = 0.8
 """Share of the first grid's counting that reading the records again takes, about."""
 _KEPT = "kept_records"
-_UNIT = {"unit": "unit"}
+_UNIT = {"kept_unit": "kept_unit"}
 """Key of a kept record's unit: its number in the order of ids, then days."""
 FINE = "fine_counts"
 LEAST_ENGINE = 10**9
@@ -116,11 +116,11 @@ class DuckDBRegridder:
         keys = ", ".join(f"{expression} AS {name}" for name, expression in unit.items())
         session.run(
             f"CREATE OR REPLACE TEMP TABLE kept_units AS SELECT *, CAST(row_number() OVER (ORDER "
-            f"BY {', '.join(unit)}) - 1 AS INTEGER) AS unit "
+            f"BY {', '.join(unit)}) - 1 AS INTEGER) AS kept_unit "
             f"FROM (SELECT DISTINCT {keys} FROM {_KEPT})"
         )
         session.run(
-            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT unit, {', '.join(places)} FROM "
+            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT kept_unit, {', '.join(places)} FROM "
             f"(SELECT {keys}, {', '.join(places)} FROM {_KEPT}) JOIN kept_units "
             f"USING ({', '.join(unit)})"
         )
@@ -205,7 +205,7 @@ def _counts_on(
     rules = replace(request.rules, cells=grid, terms=())
     pairs = add_up(session, f"(SELECT {columns}, n FROM {FINE})", keys, rules, (), {})
     counts = _selected_counts(session, request, own, grid, pairs)
-    session.run(f"DROP TABLE IF EXISTS {aggregation.PAIRS}")
+    session.forget(aggregation.PAIRS)
     return counts
 
 
@@ -217,7 +217,6 @@ def _selected_counts(
     pairs: PairStore,
 ) -> GridCounts | None:
     """Return the counts of pairs in the selected cells; None without one."""
-    pairs.create_cells()
     everything, _, used = aggregation.select_cells(session, pairs.keys, request.rules.select)
     if not used:
         return None

@@ -16,6 +16,7 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.records.bin_number import COUNT_BITS
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.counting import check_offsets
+from hexveil.records.duckdb.pair_store import PairStore
 from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS
@@ -342,7 +343,8 @@ def _number_units(
     """Make the table of units in the order of their ids' bytes, then days; return them."""
     session.register("units_of_tasks", collect(of_units.select(*grouping.unit)))
     aggregation.number_units(session, "SELECT * FROM units_of_tasks", grouping)
-    units = aggregation.to_units(aggregation.numbered_units(session), request.rules.privacy_unit)
+    table = PairStore(session, grouping, {}).fetch_units()
+    units = aggregation.to_units(table, request.rules.privacy_unit)
     warn_of_similar_ids(units.users, request.columns.user)
     return units
 

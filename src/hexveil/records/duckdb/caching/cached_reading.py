@@ -28,7 +28,7 @@ from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.caching.file_groups import CacheState, EnteredFiles, GroupedFiles
 from hexveil.records.duckdb.counting import CountResult, PairCounts, add_up, count_records
 from hexveil.records.duckdb.expressions import file_list, literal
-from hexveil.records.duckdb.pair_store import PairStore, PairTable
+from hexveil.records.duckdb.pair_store import PairStore
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
@@ -290,7 +290,7 @@ class _CachedReading:
         query, keys = self.query, self.query.keys(self._session)
         with _refuse_changes():
             if not entered.tables:
-                return PairTable(self._session, keys)
+                return PairStore(self._session, keys, entered.left_out)
             rows = f"read_parquet({file_list(entered.tables)}, hive_partitioning=false)"
             sums = [aggregation.TOTAL, *[aggregation.SQUARES] * query.squares]
             rules = query.request.rules

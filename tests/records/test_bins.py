@@ -12,8 +12,8 @@ from hexveil.model import pair_bins
 from hexveil.model.cells import Labels
 from hexveil.model.pair_bins import PairBins
 from hexveil.records import Select, from_sums, read
-from hexveil.records.bin_number import bin_number
 from hexveil.records.duckdb import fast_path, session
+from hexveil.records.feasible_sums import bin_number
 from hexveil.records.sql import sums_query
 
 ASKED = ("mean", "p50", "share<10", "share>30.5", "histogram")

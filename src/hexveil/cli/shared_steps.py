@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.publishing.privacy_models import ReleasableDataset, ReleasablePlan
     from hexveil.records import Dataset
-    from hexveil.records.columns.column_datasets import ColumnDatasets
+    from hexveil.records.column_datasets import ColumnDatasets
 
 
 def resolve_path(run: Run, path: Path) -> Path:

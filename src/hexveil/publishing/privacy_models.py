@@ -38,9 +38,12 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.clipping_range.clipping import ReleaseAllocation
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
+    from hexveil.records.column_datasets import (
+        ColumnDatasets,
+        PrivateColumns,
+        PrivateDataset,
+    )
     from hexveil.records.dataset import Dataset
-    from hexveil.records.private_presence.private_dataset import PrivateDataset
 
     ReleasableStages: TypeAlias = ReleaseAllocation | CombinedStages
     ReleasablePlan: TypeAlias = Plan | DistributionPlan | ColumnPlans

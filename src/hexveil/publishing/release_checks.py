@@ -21,9 +21,8 @@ from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 from hexveil.publishing.estimates.table import check_labels
 from hexveil.publishing.presence.presence_table import check_label_names
 from hexveil.publishing.privacy_models import DeclaredPlan
-from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
+from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
 from hexveil.records.dataset import Dataset
-from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import StagedPlan

@@ -33,10 +33,10 @@ from hexveil.records.duckdb.aggregation import (
     TOTAL,
     UNITS,
     GroupKeys,
+    PairStore,
     forget_pairs,
 )
 from hexveil.records.duckdb.hexagon_table import HexagonTable
-from hexveil.records.duckdb.pair_store import PairStore
 from hexveil.records.feasible_sums import squares_fit
 from hexveil.records.utc_offsets import END_OF_TIMES
 

@@ -26,11 +26,12 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import REPEATS, PublicMetadata
+from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
+from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.caching.cached_reading import count_cached
 from hexveil.records.duckdb.counting import CountResult, add_up, check_offsets, count_source
-from hexveil.records.duckdb.pair_store import PairStore
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
@@ -46,7 +47,6 @@ from hexveil.records.duckdb.validation import (
     scan_once,
 )
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
-from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest, Rules
 from hexveil.records.select import refuse_no_cell, selection_counts

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, QUERY, share_of_work
 from hexveil.model.cells import Cells, CellTable, Labels
-from hexveil.records.duckdb import aggregation, record_repeats
-from hexveil.records.duckdb.counting import add_up
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.counting import add_up, deduplicate
 from hexveil.records.duckdb.expressions import local_second
 from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.records.duckdb.pair_store import PairStore
+    from hexveil.records.duckdb.aggregation import PairStore
     from hexveil.records.sources.source_files import Files, MemoryTable
 
 KEEPING_SHARE = 0.8
@@ -105,7 +105,7 @@ class DuckDBRegridder:
         relation.load_files()
         source = validate_records(session, relation, request, parse=drop)
         if drop:
-            query, _ = record_repeats.deduplicate(session, source)
+            query, _ = deduplicate(session, source)
             source = replace(source, query=query)
         places = [*source.places, *["time_us"] * source.timed, *["local_s"] * source.local]
         session.run(

@@ -61,9 +61,14 @@ from hexveil.records.spark.counting import (
     tally_keys,
     tally_schema,
 )
-from hexveil.records.spark.frames import collect, column, ddl_type, from_arrow, map_batches
-from hexveil.records.spark.parquet import local_address, refused_parquet
-from hexveil.records.spark.source_rows import TaskRecords, open_records, scan_of
+from hexveil.records.spark.session import collect, column, ddl_type, from_arrow, map_batches
+from hexveil.records.spark.source_rows import (
+    TaskRecords,
+    local_address,
+    open_records,
+    refused_parquet,
+    scan_of,
+)
 
 ENTRY = "number of the entry"
 """Column of the number of each row's entry in a cache."""

@@ -23,10 +23,10 @@ from hexveil.base.arrays import Ints
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
-from hexveil.records.bin_number import bins_of_lists
+from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.duckdb.reading import NUMBER, declared_table, rule_counts
 from hexveil.records.duckdb.session import Session
-from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
+from hexveil.records.feasible_sums import bins_of_lists
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
@@ -43,8 +43,7 @@ from hexveil.records.spark.blocks import (
 )
 from hexveil.records.spark.cached_counting import count_cached
 from hexveil.records.spark.counting import count_all, persisted, reason_counts
-from hexveil.records.spark.frames import collect, from_arrow, map_batches, stored
-from hexveil.records.spark.session import sent_to_tasks
+from hexveil.records.spark.session import collect, from_arrow, map_batches, sent_to_tasks, stored
 
 if TYPE_CHECKING:
     from hexveil.records.duckdb import aggregation

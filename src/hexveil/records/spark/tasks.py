@@ -25,13 +25,14 @@ import pyarrow.compute as pc
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import Unit
-from hexveil.records.bin_number import bin_number
-from hexveil.records.duckdb import aggregation, record_repeats
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.counting import deduplicate
 from hexveil.records.duckdb.formats.delimited_text import TextStream
 from hexveil.records.duckdb.formats.parquet_files import unpack_files
 from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
+from hexveil.records.feasible_sums import bin_number
 from hexveil.records.sources.memory_tables import readable_batch
 
 Batches = Iterator[pa.RecordBatch]
@@ -223,7 +224,7 @@ def deduplicate_task(
                 return
             # A stream of batches can be read once, and repeats are looked for twice.
             session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {column_list} FROM {RECORDS}")
-            query, repeats = record_repeats.deduplicate(session, source)
+            query, repeats = deduplicate(session, source)
             if grouping is not None:
                 keys = grouping.keys(session)
                 query = select_counts(query, keys, squares=grouping.squares, edges=grouping.edges)

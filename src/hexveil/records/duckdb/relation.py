@@ -75,8 +75,6 @@ class Relation:
         The SELECT of the rows of some of the files, by their paths; None for a table.
     pack_files : function, or None
         How Parquet files are packed for a task of Spark that opens them (see `unpack_files`).
-    is_foreign : bool
-        Whether Spark's own reader of Parquet fails on types of the files.
     respelled : frozenset of str
         Columns of text that hold numbers in some of the files, which the engine writes in its own
         way: no ids can be read from them.
@@ -96,7 +94,6 @@ class Relation:
     text: TextSource | None = None
     select_files: Callable[[Sequence[str]], str] | None = None
     pack_files: Callable[[Sequence[str]], str] | None = None
-    is_foreign: bool = False
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
     one_schema: bool = False

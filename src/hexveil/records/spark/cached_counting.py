@@ -121,8 +121,6 @@ def count_cached(
     relation, terms = records.relation, ()
     mixed = files.is_twice
     if isinstance(source, Files):
-        assert records.files is not None  # noqa: S101  local files were opened
-        relation = records.files
         mixed = has_mixed_columns(session, source, relation, files.stamps)
     else:
         # Spark alone reads these files, and gives each column one type for all of them.
@@ -207,11 +205,10 @@ class _AskedTasks:
         """Return what tasks answer for groups of files, by number; none for one without a row."""
         if not groups:
             return {}
-        relation = self.records.files
-        if relation is None:
-            feed, parts = "columns", self._columns(groups, only)
+        if isinstance(self.source, Files):
+            feed, parts = _scans(self.spark, self.records.relation, groups)
         else:
-            feed, parts = _scans(self.spark, relation, groups)
+            feed, parts = "columns", self._columns(groups, only)
         task_input = tasks.TaskInput(feed, self.records.task_input.memory)
         work = partial(tasks.catch_errors, partial(_answers, task_input, answer), _ANSWERS)
         answers = [map_batches(part, work, _ANSWERS) for part in parts]

@@ -3,7 +3,8 @@
 Columns are found, and everything about a source is refused, on the driver by the code of the
 DuckDB engine: it is shown an empty table with the columns of a frame, or the files themselves.
 
-Parquet through Spark's own reader, by the rules of the DuckDB engine on columns and folders.
+Local files are opened by tasks, just as the driver opens them; Parquet at addresses by Spark's own
+reader.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -29,7 +29,6 @@ from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
 from hexveil.records.spark.session import (
     collect,
-    column,
     from_arrow,
     n_cores,
     n_partitions,
@@ -58,8 +57,6 @@ class TaskRecords:
         for a session that does not say.
     relation : Relation
         The columns.
-    files : Relation or None
-        The files as the driver reads them itself; None where it does not.
     """
 
     rows: DataFrame
@@ -67,7 +64,6 @@ class TaskRecords:
     records: ValidatedRecords
     n_tasks: int | None
     relation: Relation
-    files: Relation | None = None
 
     def __repr__(self) -> str:
         return f"TaskRecords(feed={self.task_input.feed!r}, private)"
@@ -92,10 +88,9 @@ def open_records(
         records = validate_records(session, relation, request)
         streams = to_stream_rows(spark, source.data)
         return TaskRecords(streams, TaskInput("tables", memory), records, n_cores(spark), relation)
-    files = _open_local(session, source, request) if isinstance(source, Files) else None
-    if isinstance(source, Files) and files is not None and _is_for_tasks(source, files):
-        return _open_files(spark, session, source, files, request, memory)
-    frame = _frame(spark, session, source, files)
+    if isinstance(source, Files):
+        return _open_files(spark, session, source, request, memory)
+    frame = source.data if isinstance(source, Frame) else remote_parquet(spark, source)
     frame = with_arrow_types(frame)
     # Nothing runs: Spark's optimizer puts an empty relation in place of what makes the columns.
     empty = collect(frame.where(F.lit(False)))  # noqa: FBT003  a column of it
@@ -105,62 +100,29 @@ def open_records(
     used = [name for name in empty.column_names if identifier(name) in records.query]
     rows = select_columns(frame, used)
     task_input = TaskInput("columns", memory)
-    if isinstance(source, Frame):
-        return TaskRecords(rows, task_input, records, None, relation)
-    return TaskRecords(rows, task_input, records, n_partitions(rows), relation, files)
+    n_tasks = None if isinstance(source, Frame) else n_partitions(rows)
+    return TaskRecords(rows, task_input, records, n_tasks, relation)
 
 
-def _open_local(session: Session, source: Files, request: ReadRequest) -> Relation:
-    """Return local files as the driver reads them."""
+def _open_files(
+    spark: SparkSession, session: Session, source: Files, request: ReadRequest, memory: str
+) -> TaskRecords:
+    """Return local files, one for each task, which opens it just as the driver does."""
     if source.kind == "gtfs-realtime":
         # Executors would need the bindings, and snapshots are small: one machine reads a month.
         raise InputError(
             "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does."
         )
-    return open_source(session, source, request.column_names, request.format)
-
-
-def _is_for_tasks(source: Files, files: Relation) -> bool:
-    """Return whether tasks open the files themselves, since Spark's own reader cannot."""
-    return source.kind != "parquet" or files.is_foreign
-
-
-def _frame(
-    spark: SparkSession,
-    session: Session,
-    source: Files | Frame | Remote,
-    files: Relation | None,
-) -> DataFrame:
-    """Return the records as a frame."""
-    if isinstance(source, Frame):
-        frame: DataFrame = source.data
-        return frame
-    if isinstance(source, Remote):
-        return remote_parquet(spark, source)
-    assert files is not None  # noqa: S101  local files were opened
-    return local_parquet(spark, source, files, session)
-
-
-def _open_files(
-    spark: SparkSession,
-    session: Session,
-    source: Files,
-    relation: Relation,
-    request: ReadRequest,
-    memory: str,
-) -> TaskRecords:
-    """Return files, one for each task, which opens it just as the driver does."""
-    if relation.documents and request.cache is None:
+    relation = open_source(session, source, request.column_names, request.format)
+    if request.cache is None:
         relation.load_files()
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
-    records = validate_records(
-        session, replace(relation, query=f"SELECT * FROM {RECORDS}"), request
-    )
+    viewed = replace(relation, query=f"SELECT * FROM {RECORDS}")
+    records = validate_records(session, viewed, request)
     scans = [scan_of(relation, [path]) for path in source.paths]
     rows = from_arrow(spark, pa.table({"scan": pa.array([scan for _, scan in scans], pa.string())}))
-    rows = rows.repartition(len(scans))
     task_input = TaskInput(scans[0][0], memory)
-    return TaskRecords(rows, task_input, records, len(scans), relation, relation)
+    return TaskRecords(rows.repartition(len(scans)), task_input, records, len(scans), relation)
 
 
 def scan_of(relation: Relation, paths: Sequence[str]) -> tuple[Feed, str]:
@@ -173,36 +135,13 @@ def scan_of(relation: Relation, paths: Sequence[str]) -> tuple[Feed, str]:
     return "files", relation.select_files(paths)
 
 
-PATH = "path of the file"
-"""Column of the address of each row's file."""
 TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
-
-
-def local_parquet(
-    spark: SparkSession,
-    source: Files,
-    relation: Relation,
-    session: Session,
-) -> DataFrame:
-    """Return local files, with the columns that their folders' names make."""
-    frame = _read(spark, list(map(local_address, source.paths)), source.label)
-    folders = [name for name in relation.schema if name not in frame.columns]
-    by_path = _folders(session, relation, source.paths, folders)
-    if not by_path:
-        return frame
-    frame = frame.withColumn(PATH, F.col("_metadata.file_path"))
-    return _with_folders(spark, frame, by_path, folders).drop(PATH)
 
 
 def local_address(path: str) -> str:
     """Return a local path as Spark finds it."""
     # Without a scheme Spark looks in its default file system, which on a cluster is not this disk.
     return f"file:{_literally(str(Path(path).absolute()))}"
-
-
-def decoded_path(address: str) -> str:
-    """Return the path of a percent-encoded address, as Spark reports files."""
-    return unquote(urlsplit(address).path)
 
 
 def remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
@@ -264,34 +203,3 @@ def _exists(spark: SparkSession, path: str) -> bool:
     except (PySparkException, Py4JError):
         return False
     return True
-
-
-def _folders(
-    session: Session, relation: Relation, paths: Sequence[str], names: Sequence[str]
-) -> dict[str, tuple[object, ...]]:
-    """Return the key=value columns of each file's folders, as DuckDB reads them."""
-    if not names or relation.select_files is None:
-        return {}
-    columns = ", ".join(map(identifier, names))
-    by_path = {}
-    for path in paths:
-        rows = session.rows(f"SELECT {columns} FROM ({relation.select_files([path])}) LIMIT 1")
-        by_path[path] = rows[0] if rows else (None,) * len(names)
-    return by_path
-
-
-def _with_folders(
-    spark: SparkSession,
-    frame: DataFrame,
-    folders: dict[str, tuple[object, ...]],
-    names: Sequence[str],
-) -> DataFrame:
-    """Join the files' rows with the columns of their folders."""
-    by_absolute_path = {str(Path(path).absolute()): values for path, values in folders.items()}
-    by_address = {}
-    for row in frame.select(column(PATH)).distinct().collect():
-        by_address[row[0]] = by_absolute_path[decoded_path(row[0])]
-    columns = {PATH: pa.array(list(by_address), pa.string())}
-    for i, name in enumerate(names):
-        columns[name] = pa.array([values[i] for values in by_address.values()], pa.string())
-    return frame.join(F.broadcast(from_arrow(spark, pa.table(columns))), PATH, "left")

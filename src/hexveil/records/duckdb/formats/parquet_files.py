@@ -82,8 +82,10 @@ def open_parquet(
     def pack_files(paths: Sequence[str]) -> str:
         packed = []
         for path in paths:
-            # Tasks have a folder of their own.
-            absolute = str(Path(path).absolute())
+            # Tasks have a folder of their own; a folder above it that is named key=value is none of
+            # the source.
+            named = any("=" in folder for folder in Path.cwd().parts)
+            absolute = path if named else str(Path(path).absolute())
             scan = select_files([path], {path: absolute})
             packed.append((absolute, scan, kinds, timed.get(path, {})))
         return json.dumps(packed)
@@ -93,7 +95,6 @@ def open_parquet(
         typed,
         select_files=select_files,
         pack_files=pack_files,
-        is_foreign=bool(timed) or declared.is_foreign,
         respelled=_respelled(typed, file_schemas),
         one_schema=one_schema,
     )
@@ -118,7 +119,6 @@ class _DeclaredColumns:
 
     columns: Sequence[dict[str, str]]
     timed: Mapping[str, dict[int, tuple[int, int]]]
-    is_foreign: bool
 
 
 def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredColumns:
@@ -126,7 +126,6 @@ def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredCo
     first_schema: pq.ParquetSchema | None = None
     columns: list[dict[str, str]] = []
     timed: dict[str, dict[int, tuple[int, int]]] = {}
-    is_foreign = False
     for path in source.paths:
         read = _parquet_schema(path, first_schema)
         if read is None:
@@ -141,10 +140,9 @@ def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredCo
         if fields is None:
             columns.append(columns[0])
             continue
-        is_foreign |= any(map(_is_foreign, _logical_types(schema)))
         check_names(partial(safe_path, path, source.paths), fields.names)
         columns.append({f.name: str(f.type) for f in fields})
-    return _DeclaredColumns(columns, timed, is_foreign)
+    return _DeclaredColumns(columns, timed)
 
 
 def unpack_files(session: Session, packed: str) -> str:
@@ -191,11 +189,6 @@ def _logical_types(schema: pq.ParquetSchema) -> Iterator[tuple[str, str]]:
     for i in range(len(schema)):
         stated = json.loads(schema.column(i).logical_type.to_json())
         yield stated["Type"], stated.get("timeUnit", "")
-
-
-def _is_foreign(stated: tuple[str, str]) -> bool:
-    """Return whether Spark's reader refuses files with a column of a type, used or not."""
-    return stated[0] == "Time" or stated == ("Timestamp", "nanoseconds")
 
 
 def _near_copies(

@@ -95,44 +95,48 @@ def slot(wall: str, grid: Cells) -> str:
     return f"({start}) % {DAY}" if grid.slot == "pooled" else f"{start} - {DAY}"
 
 
-def create_pairs(
-    session: Session,
-    query: str,
-    grouping: GroupKeys,
-    *,
-    squares: bool,
-    bins: FineBins | None = None,
-) -> dict[int, int]:
-    """Create the relations of the pairs of validated records; return records per reason.
+def grouped(query: str, keys: GroupKeys, *, squares: bool, edges: Sequence[int] = ()) -> str:
+    """Return the query of counts and sums of validated records; rejects are counted by reason.
 
-    Records that are left out have no cell, and the reason in place of the user: as wide a key as
-    is needed and no wider, since the grouped table is the largest thing in memory.
+    Parameters
+    ----------
+    query : str
+        Of validated records.
+    keys : GroupKeys
+        Null for records that are left out: a row for each reason, and no user or place of theirs.
+    squares : bool
+        Whether sums of squares are made, which have 128 bits, as sums do.
+    edges : sequence of int
+        Of fine bins, of which a row then is one, too.
     """
-    columns = {
-        name: f"CASE WHEN reject_reason = 0 THEN {expression} END"
-        for name, expression in grouping.all.items()
-    }
-    # The reason takes the place of the user, which a rejected record does not need.
-    columns["user_id"] = (
-        "CASE WHEN reject_reason = 0 THEN user_id ELSE CAST(reject_reason AS VARCHAR) END"
+    columns = "".join(
+        f"CASE WHEN reject_reason = 0 THEN {expression} END AS {name}, "
+        for name, expression in keys.all.items()
     )
-    select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
-    keys = ", ".join([*grouping.all, *[FINE_BIN] * (bins is not None)])
-    binned = "" if bins is None else f", {bin_number('quanta', bins.edges.tolist())} AS {FINE_BIN}"
-    # No square can overflow where any is asked for, nor can a sum of them: it has 128 bits.
+    if edges:
+        columns += f"{bin_number('quanta', edges)} AS {FINE_BIN}, "
+    names = ", ".join(("reject_reason", *keys.all, *[FINE_BIN] * bool(edges)))
     squared = f", sum(CAST(quanta AS BIGINT) * quanta) AS {SQUARES}" if squares else ""
-    session.run(
-        f"CREATE OR REPLACE TEMP TABLE {_KEYED} AS SELECT {keys}, count(*) AS n, "
-        f"sum(quanta) AS {TOTAL}{squared} FROM (SELECT *{binned} FROM (SELECT {select_list}, "
-        f"CASE WHEN reject_reason = 0 THEN quanta END AS quanta FROM ({query}))) GROUP BY {keys}"
+    return (
+        f"SELECT {names}, count(*) AS n, sum(quanta) AS {TOTAL}{squared} FROM (SELECT "
+        f"reject_reason, {columns}CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
+        f"FROM ({query})) "
+        f"GROUP BY {names}"
     )
-    is_kept = f"{next(iter(grouping.cell))} IS NOT NULL"
-    rows = session.rows(
-        f"SELECT CASE WHEN {is_kept} THEN 0 ELSE CAST(user_id AS TINYINT) END, "
-        f"CAST(sum(n) AS BIGINT) FROM {_KEYED} GROUP BY ALL"
-    )
+
+
+def create_pairs(
+    session: Session, query: str, keys: GroupKeys, *, squares: bool, bins: FineBins | None = None
+) -> dict[int, int]:
+    """Create the relations of the pairs of validated records; return records per reason."""
+    edges = [] if bins is None else bins.edges.tolist()
+    # If not even one square fits, no sum of squares will: it is not computed at all.
+    statement = grouped(query, keys, squares=squares, edges=edges)
+    session.run(f"CREATE OR REPLACE TEMP TABLE {_KEYED} AS {statement}")
+    rows = session.rows(f"SELECT reject_reason, sum(n)::BIGINT FROM {_KEYED} GROUP BY ALL")
     sums = (TOTAL, SQUARES) if squares else (TOTAL,)
-    number_pairs(session, f"{_KEYED} WHERE {is_kept}", grouping, sums, by_bin=bins is not None)
+    kept = f"{_KEYED} WHERE reject_reason = 0"
+    number_pairs(session, kept, keys, sums, by_bin=bins is not None)
     session.forget(_KEYED)
     return {int(str(reason)): int(str(n)) for reason, n in rows}
 

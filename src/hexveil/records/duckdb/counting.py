@@ -132,7 +132,6 @@ def count_records(
     records = replace(records, query=query)
     pairs = fast_path.pack(session, records, keys, rules, n_records)
     if pairs is None:
-        # If not even one square fits, no sum of squares will: it is not computed at all.
         squares = squares_fit(1, rules.scale)
         with steps_of_work(READING, 0.5, 0.95, QUERY):
             left_out = aggregation.create_pairs(

@@ -32,7 +32,6 @@ from hexveil.records.duckdb.formats.parquet_files import unpack_files
 from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
-from hexveil.records.feasible_sums import bin_number
 from hexveil.records.sources.memory_tables import readable_batch
 
 Batches = Iterator[pa.RecordBatch]
@@ -122,25 +121,16 @@ def select_counts(
     A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at all.
     With edges a row is of one fine bin, too.
     """
-    # Null keys for rejected records: a row for each reason, and no user or place of theirs.
-    key_columns = "".join(
-        f"CASE WHEN reject_reason = 0 THEN CAST({expression} AS "
-        f"{'VARCHAR' if is_text(name) else 'BIGINT'}) END AS {name}, "
-        for name, expression in keys.all.items()
+    columns = ", ".join(
+        f"CAST({name} AS {'VARCHAR' if is_text(name) else 'BIGINT'}) AS {name}"
+        for name in (*keys.all, *[aggregation.FINE_BIN] * bool(edges))
     )
-    squared = (
-        ", TRY_CAST(sum(CAST(quanta AS BIGINT) * quanta) AS BIGINT) AS total_sq" if squares else ""
-    )
-    names = ", ".join((*keys.all, *[aggregation.FINE_BIN] * bool(edges)))
-    if edges:
-        key_columns += f"CAST({bin_number('quanta', edges)} AS BIGINT) AS {aggregation.FINE_BIN}, "
+    sums = (aggregation.TOTAL, *[aggregation.SQUARES] * squares)
+    summed = ", ".join(f"TRY_CAST({name} AS BIGINT) AS {name}" for name in sums)
     return (
-        f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason, {names}, "
-        "CAST(count(*) AS BIGINT) AS n, "
-        f"TRY_CAST(sum(quanta) AS BIGINT) AS total{squared}, CAST(NULL AS VARCHAR) AS note FROM ("
-        f"SELECT reject_reason, {key_columns}CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
-        f"FROM ({query})) "
-        f"GROUP BY reject_reason, {names}"
+        f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason, {columns}, n, {summed}, "
+        "CAST(NULL AS VARCHAR) AS note FROM "
+        f"({aggregation.grouped(query, keys, squares=squares, edges=edges)})"
     )
 
 

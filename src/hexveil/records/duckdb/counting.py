@@ -30,26 +30,21 @@ enumerate all small instances.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base.arrow_numbers import to_table
 from hexveil.base.work_share import QUERY, READING, steps_of_work
 from hexveil.records.duckdb import aggregation, fast_path
 from hexveil.records.duckdb.aggregation import PairStore
+from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import squares_fit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.records.duckdb.relation import Relation
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.read_request import ReadRequest, Rules
+from hexveil.records.read_request import ReadRequest, Rules
 
 
 @dataclass(frozen=True)

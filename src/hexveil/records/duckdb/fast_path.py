@@ -15,11 +15,15 @@ up in the same way: their rows have counts and sums in place of a value.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Ints
 from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING, tell_share
@@ -37,21 +41,13 @@ from hexveil.records.duckdb.aggregation import (
     forget_pairs,
 )
 from hexveil.records.duckdb.hexagon_table import HexagonTable
+from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.validation import ValidatedRecords
 from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.read_request import Rules
 from hexveil.records.utc_offsets import END_OF_TIMES
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Ints
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import ValidatedRecords
-    from hexveil.records.read_request import Rules
-
-    Numbers = NDArray[np.uint64]
+Numbers = NDArray[np.uint64]
 
 MIN_RECORDS = 100_000
 """Records below which the engine's own grouping is as quick."""

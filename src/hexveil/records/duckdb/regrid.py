@@ -11,14 +11,18 @@ meanwhile.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, QUERY, share_of_work
 from hexveil.model.cells import Cells, CellTable, Labels
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.counting import add_up, deduplicate
 from hexveil.records.duckdb.expressions import local_second
 from hexveil.records.duckdb.refusals import pairs_exceed
@@ -29,14 +33,7 @@ from hexveil.records.duckdb.validation import validate_records
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest, memory_size
 from hexveil.records.select import selection_counts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.records.duckdb.aggregation import PairStore
-    from hexveil.records.sources.source_files import Files, MemoryTable
+from hexveil.records.sources.source_files import Files, MemoryTable
 
 KEEPING_SHARE = 0.8
 """Share of the first grid's counting that reading the records again takes, about."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from duckdb.sqltypes import DuckDBPyType
 
@@ -34,9 +34,8 @@ from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import Files, safe_path
 from hexveil.records.sources.vocabulary import is_envelope
 
-if TYPE_CHECKING:
-    Columns = Mapping[str, str]
-    """Type of each column, by name."""
+Columns = Mapping[str, str]
+"""Type of each column, by name."""
 
 T = TypeVar("T")
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
+from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.reading import NUMBER, declared_table, rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.feasible_sums import bins_of_lists
@@ -45,10 +45,7 @@ from hexveil.records.spark.cached_counting import count_cached
 from hexveil.records.spark.counting import count_all, persisted, reason_counts
 from hexveil.records.spark.session import collect, from_arrow, map_batches, sent_to_tasks, stored
 
-if TYPE_CHECKING:
-    from hexveil.records.duckdb import aggregation
-
-    Batches = Iterator[pa.RecordBatch]
+Batches = Iterator[pa.RecordBatch]
 
 BLOCK_PAIRS = 2**19
 """Pairs of a block, about: some tens of megabytes, which Java holds for each task."""

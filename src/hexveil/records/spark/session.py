@@ -17,7 +17,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -30,9 +30,7 @@ from pyspark.storagelevel import StorageLevel
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.records.read_request import check_memory
 from hexveil.records.sources.source_files import is_spark
-
-if TYPE_CHECKING:
-    from hexveil.records.spark.tasks import Work
+from hexveil.records.spark.tasks import Work
 
 
 def session_of(engine: object, source: Any) -> SparkSession:  # noqa: ANN401  whatever a caller gave

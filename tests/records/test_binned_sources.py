@@ -8,8 +8,7 @@ import pytest
 
 from hexveil.model.cells import Labels
 from hexveil.records import Select, from_sums, read
-from hexveil.records.duckdb import fast_path, session
-from hexveil.records.duckdb.caching import cached_reading
+from hexveil.records.duckdb import cached_reading, fast_path, session
 from hexveil.records.sql import sums_query
 from records.engines import PANDAS
 

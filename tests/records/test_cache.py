@@ -20,8 +20,7 @@ from examples import examples
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import fast_path
-from hexveil.records.duckdb.caching import cached_reading, file_groups
+from hexveil.records.duckdb import cached_reading, fast_path, file_groups
 from hexveil.records.duckdb.formats import parquet_files
 from hexveil.records.read import read
 from hexveil.records.select import Select

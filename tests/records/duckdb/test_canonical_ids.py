@@ -19,7 +19,7 @@ from hexveil.base.errors import InputError
 from hexveil.ledger.unit_losses import NORMALISATION
 from hexveil.model.cells import Cells, Labels
 from hexveil.records import from_sums, units
-from hexveil.records.duckdb.caching import cached_reading
+from hexveil.records.duckdb import cached_reading
 from hexveil.records.read import read
 from hexveil.records.select import Select
 from hexveil.records.sources import cache

@@ -12,7 +12,7 @@ import pytest
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb.caching import cached_reading
+from hexveil.records.duckdb import cached_reading
 from hexveil.records.select import Select
 from hexveil.records.spark import cached_counting
 from records.engines import PANDAS

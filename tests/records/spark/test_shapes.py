@@ -11,6 +11,8 @@ from records.engines import PANDAS, agree
 from records.test_odd_records import COLUMNS, SECONDS, with_odd
 
 pytestmark = [pytest.mark.filterwarnings(PANDAS)]
+
+
 @pytest.mark.parametrize(
     "odd", [name for name in COLUMNS if "UTF-8" in name or "calendars" in name or "NUL" in name]
 )

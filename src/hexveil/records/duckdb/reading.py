@@ -30,7 +30,7 @@ from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
 from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.caching.cached_reading import count_cached
+from hexveil.records.duckdb.cached_reading import count_cached
 from hexveil.records.duckdb.counting import CountResult, add_up, check_offsets, count_source
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.relation import Relation

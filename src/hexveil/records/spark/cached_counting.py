@@ -1,6 +1,6 @@
 """PRIVATE. Counts of many files from a cache, by Spark: only files that are new are read.
 
-Rules and entries are those of the DuckDB engine (`hexveil.records.duckdb.caching`): which files are
+Rules and entries are those of the DuckDB engine (`hexveil.records.duckdb`): which files are
 cached as one, which entry holds, what is refused. A task reads the files of an entry by that
 engine's own code, and writes the table; of files at addresses, which that engine does not find,
 Spark brings the task the records. Spark adds the tables up; the driver compares their digests and
@@ -34,8 +34,8 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.records.duckdb.aggregation import GroupKeys
-from hexveil.records.duckdb.caching.cached_reading import VIEW, CacheQuery, has_mixed_columns
-from hexveil.records.duckdb.caching.file_groups import CacheState, EnteredFiles, GroupedFiles
+from hexveil.records.duckdb.cached_reading import VIEW, CacheQuery, has_mixed_columns
+from hexveil.records.duckdb.file_groups import CacheState, EnteredFiles, GroupedFiles
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import used_columns

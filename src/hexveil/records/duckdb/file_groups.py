@@ -31,7 +31,7 @@ from hexveil.records.sources.cache import (
 from hexveil.records.sources.versions import Versions
 
 if TYPE_CHECKING:
-    from hexveil.records.duckdb.caching.cached_reading import CacheQuery
+    from hexveil.records.duckdb.cached_reading import CacheQuery
 
 Fill = Callable[[CacheFolder, Sequence[tuple[CacheEntry, Sequence[str]]]], list[CacheEntry]]
 """Reads the files of entries without counts and tables, and returns the entries."""

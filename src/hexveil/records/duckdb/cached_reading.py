@@ -26,9 +26,9 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import READING, part_of_work
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.caching.file_groups import CacheState, EnteredFiles, GroupedFiles
 from hexveil.records.duckdb.counting import CountResult, PairCounts, add_up, count_records
 from hexveil.records.duckdb.expressions import file_list, literal
+from hexveil.records.duckdb.file_groups import CacheState, EnteredFiles, GroupedFiles
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import ValidatedRecords, validate_records

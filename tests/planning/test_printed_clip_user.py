@@ -248,7 +248,7 @@ def test_it_is_saved_loaded_and_kept_by_a_ledger(tmp_path):
     loaded = Plan.load(plan.save(tmp_path / "plan"))
     for other in (loaded, decode(encode(plan), plan)):
         assert goal(other) == goal(plan)
-        assert other.allocation.normaliser == "contributions"
+        assert other.allocation.clipping == plan.allocation.clipping
         assert other.epsilon == plan.epsilon
         assert other.l0_epsilon == plan.l0_epsilon
         assert other.request.cell_epsilon == Fraction(1, 2)

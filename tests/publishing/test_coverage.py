@@ -142,7 +142,7 @@ def held(dataset, intervals, draws, epsilon=1):
         clamped = np.clip(values["mean"], shown.lower, shown.upper)
         done = smooth_release(shown, facts, values)["mean"]
         effects = groupings_of(facts.cells)
-        posterior = estimate_outputs(shown, allocation, outputs, values, effects)
+        posterior = estimate_outputs(allocation, outputs, effects)
         if posterior is not None:
             done = adopt_intervals(done, posterior, shown.allocation.clipping)
         off = np.abs(clamped - projected(dataset, shown))

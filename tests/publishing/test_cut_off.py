@@ -16,11 +16,11 @@ import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.mechanisms import noise
+from hexveil.mechanisms.estimates import CutOff
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement
-from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff, find_cut_off
 from hexveil.publishing.estimates.quality_grades import grade_against_map
 from hexveil.publishing.estimates.surplus import PosteriorEstimates
 from hexveil.publishing.estimates.table import build_table, cells_cut_off
@@ -165,7 +165,7 @@ def test_without_a_private_range_nothing_is_cut_off(tmp_path):
     assert made.manifest["cut_off"] == []
     assert "cut off" not in (folder / "README.txt").read_text("utf-8").lower()
     assert 'class="swatch steps cut-off"' not in (folder / "report.html").read_text("utf-8")
-    assert find_cut_off(plan, {"mean": np.zeros(CELLS, dtype=np.int64)}) == {}
+    assert plan.allocation.clipping.cut_off(plan, {"mean": np.zeros(CELLS, dtype=np.int64)}) == {}
 
 
 def interval_plan(ends, steps=100):
@@ -181,16 +181,18 @@ def interval_plan(ends, steps=100):
 @pytest.mark.parametrize("away", [-1, 1])
 def test_the_margin_is_the_noise_of_the_bound(away):
     """A number is cut off up to the noise of s_bound95 from an end: 39 of 40 that lie there."""
-    assert math.exp(-QUANTILE) / 2 == pytest.approx(1 / 40)
+    assert math.exp(-LN20) / 2 == pytest.approx(1 / 40)
     plan, total = interval_plan((20, 60))
-    noise = QUANTILE * plan.mean_noise * 40
+    noise = LN20 * plan.mean_noise * 40
     assert plan.error_models["mean"].bound95 - plan.error_models["mean"].bias == pytest.approx(
         noise
     )
     assert noise.max() < 15
     top = np.rint((60 - noise) * total - 4 * away).astype(np.int64)
     bottom = np.rint((20 + noise) * total + 4 * away).astype(np.int64)
-    above, below = (find_cut_off(plan, {"mean": one})["mean"] for one in (top, bottom))
+    above, below = (
+        plan.allocation.clipping.cut_off(plan, {"mean": one})["mean"] for one in (top, bottom)
+    )
     cut = away < 0
     assert above.above.tolist() == below.below.tolist() == [cut, cut]
     assert not above.below.any()
@@ -201,8 +203,8 @@ def test_an_end_at_a_bound_cuts_nothing_off():
     """No value lies beyond the bounds of the records."""
     for ends, below, above in (((0, 60), False, True), ((20, 100), True, False)):
         plan, total = interval_plan(ends)
-        low = find_cut_off(plan, {"mean": ends[0] * total})["mean"]
-        high = find_cut_off(plan, {"mean": ends[1] * total})["mean"]
+        low = plan.allocation.clipping.cut_off(plan, {"mean": ends[0] * total})["mean"]
+        high = plan.allocation.clipping.cut_off(plan, {"mean": ends[1] * total})["mean"]
         assert low.below.all() == below
         assert high.above.all() == above
 
@@ -224,7 +226,7 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
         "mean": np.array([60, 50]) * total,
         "variance": np.array([2**18, 2**20]) * total,
     }
-    made = find_cut_off(plan, noisy)
+    made = plan.allocation.clipping.cut_off(plan, noisy)
     assert made["mean"].above.tolist() == [True, False]
     assert made["variance"].below.tolist() == [True, False]
     assert made["variance"].above.tolist() == [True, True]

@@ -15,7 +15,6 @@ from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.optimizers.mean_error_bound import with_lower_bound
 from hexveil.planning.plan_data import PlanData
 from hexveil.planning.plan_rows import PlanningProblem, refuse_rows
@@ -49,9 +48,8 @@ class Plan(PlanData):
         if request.delta:
             # What a δ goes with may be less than what the words of a plan say.
             check_delta_request(request)
-        if isinstance(allocation.clipping, SavedStages):
-            problem = PlanningProblem(occupancy, upper - lower, request, fields.get("facts"))
-            allocation = allocation.clipping.allocate(problem, allocation.cell_epsilon)
+        problem = PlanningProblem(occupancy, upper - lower, request, fields.get("facts"))
+        allocation = allocation.clipping.restored(problem, allocation)
         allocation.check_against(occupancy, request)
         return cls(**fields | {"allocation": allocation})
 

@@ -297,6 +297,12 @@ class PlanData(ReadOnlyArrays):
         )
 
     @property
+    def cell_mechanisms(self) -> list[str]:
+        """Name of each cell's mechanism; of `Auto`, that of the one it selected."""
+        named = self.allocation.clipping.names(self.request.mechanism)
+        return named or [self.mechanism] * self.occupancy.n_cells
+
+    @property
     def names(self) -> tuple[str, ...]:
         """One readable name per cell."""
         if self.facts is not None:

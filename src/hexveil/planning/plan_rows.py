@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.contributions import (
     clipped_by_caps,
     contributed_records,
-    contributed_totals,
 )
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, span_in_quanta
 from hexveil.base.arrays import Bools, Floats, Ints
@@ -25,7 +24,6 @@ from hexveil.planning.request import Request
 
 MAX_ERROR = 1e6
 """Predicted errors are below this, in spans."""
-Normaliser = Literal["records", "contributions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +90,6 @@ class PlanRows(ReadOnlyArrays):
         Pairs of which nothing is kept: a list of them where pairs are distributed.
     cell_epsilon : Fraction or None
         The loss of one cell, where every cell has the same.
-    normaliser : "records" or "contributions"
-        What a cell's sums are divided by: all its records, of which some are put at the middle, or
-        those that contribute, of users who are left out otherwise (COMP's estimator).
     lower_bound : float or None
         What no plan of the class can go below, rounded down.
     bound_kind : str or None
@@ -109,7 +104,6 @@ class PlanRows(ReadOnlyArrays):
     contribution_factor: Floats
     suppressed_pairs: Suppressed | None = None
     cell_epsilon: Fraction | None = None
-    normaliser: Normaliser = "records"
     lower_bound: float | None = None
     bound_kind: str | None = None
 
@@ -120,9 +114,7 @@ class PlanRows(ReadOnlyArrays):
 
     def divisors(self, problem: PlanningProblem) -> Ints:
         """Return the samples by which each cell's sums are divided."""
-        if self.normaliser == "records":
-            return np.asarray(problem.occupancy.records_per_cell)
-        return np.asarray(self.map_contributions(problem, contributed_totals))
+        return np.asarray(problem.occupancy.records_per_cell)
 
     def mean_noise(self, problem: PlanningProblem) -> Floats:
         """Return the Laplace scale of each cell's mean, for bounds or a range of width 1."""

@@ -9,7 +9,6 @@ from hexveil.base.items import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
 from hexveil.model.column_facts import DeclaredColumns
-from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
 from hexveil.planning.distribution.distribution_components import MOMENTS, SCORE_LATTICE, SCORES
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
@@ -171,12 +170,11 @@ def _check_smoothing(estimates: tuple[str, ...] | str, plan: ReleasablePlan) -> 
         )
     if SMOOTHED not in estimates or not isinstance(plan, Plan):
         return
-    match plan.allocation.clipping:
-        case CellMechanisms():
-            raise InputError(
-                f"smoothed needs noise of a scale known beforehand, which {plan.mechanism} does "
-                "not have in general; request raw alone, or another mechanism."
-            )
+    if plan.allocation.clipping.has_stages:
+        raise InputError(
+            f"smoothed needs noise of a scale known beforehand, which {plan.mechanism} does not "
+            "have in general; request raw alone, or another mechanism."
+        )
 
 
 def check_units(dataset: Dataset) -> None:

@@ -73,7 +73,7 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, Stage
-from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, check_room
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.smoothing.clipped_posterior import fit
@@ -255,10 +255,6 @@ class CellRangeAllocation(ReadOnlyArrays):
         """Return the law of user means that these votes show, in value units."""
         return self.pooled_means.units_law(self.votes(outputs), self.bounds[0], self._quantum)
 
-    def cell_shares(self) -> Floats:
-        """Return each cell's part of the votes."""
-        return cell_shares(self.mean.weight)
-
     def pooled(self, outputs: Outputs) -> PooledChoice:
         """Return the first range, and the spread of all user means; in quanta."""
         return PooledChoice(*outputs[HISTOGRAM][0][-N_DECIDED:].tolist())
@@ -327,6 +323,17 @@ class CellRangeAllocation(ReadOnlyArrays):
         last = self.numbers(outputs)["mean"]
         released = self.released(outputs)
         return first, self.clipped_look(last, released.lower, released.upper, scale)
+
+    def view(self, outputs: Outputs) -> MeanView:
+        """Return all looks at the cells."""
+        return MeanView(
+            self.looks(outputs),
+            CellDesign.of(self.mean.weight),
+            self.user_mean_spread(outputs),
+            self.bounds,
+            cell_shares(self.mean.weight),
+            self.law(outputs),
+        )
 
     def clipped_look(self, number: Ints, lower: Ints, upper: Ints, scale: Floats) -> ClippedLook:
         """Return noisy numbers of cells, their ranges in quanta, and their scales, in value units.

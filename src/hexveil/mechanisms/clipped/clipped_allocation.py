@@ -103,6 +103,9 @@ class ClippedAllocation(ReadOnlyArrays):
         """Return where published numbers can lie, by statistic."""
         return {statistic.name: statistic.grid() for statistic in self.stage.statistics}
 
+    def view(self, outputs: Outputs) -> None:
+        """Return nothing: means within the bounds have no posterior."""
+
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
         """Return each statistic's integer of every cell: noisy, or constant."""
         sizes = [statistic.noised_cells.size for statistic in self.stage.statistics]

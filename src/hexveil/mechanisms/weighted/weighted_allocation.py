@@ -18,12 +18,12 @@ from functools import cached_property
 import numpy as np
 
 from hexveil.accounting.error_model import ErrorModel
-from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.cell_ranges.first_range import to_bounds, wider_range
-from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM, PooledMeans
+from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM, PooledMeans, cell_shares
 from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import (
@@ -38,13 +38,13 @@ from hexveil.mechanisms.contract import (
     Stage,
     Values,
 )
-from hexveil.mechanisms.estimates import widened
-from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.estimates import STANDARD_NORMAL, to_value_units, widened
+from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
 from hexveil.mechanisms.sensitivity_report import noise_of_law
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.smoothing.user_mean_law import CellDesign
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +187,33 @@ class WeightedAllocation(ReadOnlyArrays):
         """Return the law of user means that these votes show, in value units."""
         lower, quantum = float(self.lattice.lower_value[0]), self.lattice.quantum
         return self.pooled_means.units_law(self.votes(outputs), lower, quantum)
+
+    def view(self, outputs: Outputs) -> MeanView | None:
+        """Return one look at every cell in the range, if means are published."""
+        if "mean" not in self.published:
+            return None
+        ends, noisy = self.released_range(outputs), self.numbers(outputs)["mean"]
+        lower, quantum = float(self.lattice.lower_value[0]), self.lattice.quantum
+        span = quantum * self.lattice_steps
+        low, high = (to_value_units(end, self.lattice_steps, lower, span) for end in ends)
+        look = ClippedLook(
+            self.lattice.in_units(self.mean.averages(noisy)),
+            *(np.full(noisy.size, end) for end in (low, high)),
+            self.mean.noise * (high - low),
+            is_gaussian=self.law == GAUSSIAN,
+        )
+        below, above = self.released_quantiles(outputs)
+        deviations = STANDARD_NORMAL.inv_cdf(1.0 - float(self.quantiles[0]))
+        deviation = span * (above - below) / (2.0 * deviations * self.lattice_steps)
+        centre = lower + span * (below + above) / (2.0 * self.lattice_steps)
+        return MeanView(
+            (look,),
+            CellDesign.of(self.mean.weight),
+            UserMeanSpread(centre, deviation, deviation, None),
+            (lower, lower + span),
+            cell_shares(self.mean.weight),
+            self.law_of_means(outputs),
+        )
 
     def _decide(self, noisy: Ints) -> Ints:
         """Return the quantiles and the range, in whole quanta, that are stored with the votes."""

@@ -1,26 +1,31 @@
 """Values clipped to the public bounds alone: caps and factors, or whole contributions.
 
 Of a (cell, user) pair with m records f min(m, t) are kept; the rest is put at the middle of the
-bounds. In a plan whose sums are divided by contributing samples (CLIP-USER as printed) users are
-kept or left out instead. Proofs: mechanisms/clipped/.
+bounds. In CLIP-USER as printed users are kept or left out instead, and sums are divided by
+contributing samples. Proofs: mechanisms/clipped/.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hexveil.accounting.contributions import contributes_wholly, lost_shares
+from hexveil.accounting.contributions import (
+    contributed_totals,
+    contributes_wholly,
+    lost_shares,
+)
 from hexveil.accounting.error_model import (
     ErrorModel,
     RenormalisedErrorModel,
     constant_error,
+    has_single_record,
 )
 from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
-from hexveil.base.arrays import Bools, Floats
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.clipped import clipped_mean
 from hexveil.mechanisms.clipped.clipped_allocation import (
@@ -32,14 +37,17 @@ from hexveil.mechanisms.clipped.clipped_mean import GRAIN, CellLattice, ClippedM
 from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
 from hexveil.mechanisms.sensitivity_report import MappedMoves
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.clipping_range.clipping import (
     ClippingKind,
     Decisions,
+    Planned,
     StatedLosses,
     lattice_of,
 )
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.request import Request
 
 
 @dataclass(frozen=True)
@@ -47,13 +55,11 @@ class WithinBounds(ClippingKind):
     """Values are clipped to the public bounds alone."""
 
     mode: ClassVar[Literal["bounds"]] = "bounds"
+    basis: ClassVar[str] = "worst case"
 
     def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the means."""
         span, noise = problem.span, rows.mean_noise(problem)
-        if rows.normaliser == "contributions":
-            moved = _lost(problem, rows)
-            return _renormalised("mean", span, noise, moved)
         share, constant = (
             rows.clipped_share(problem, "mean"),
             constant_error("mean", problem.occupancy),
@@ -63,14 +69,6 @@ class WithinBounds(ClippingKind):
     def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the variances."""
         unit, noise, occupancy = problem.span**2, rows.variance_noise, problem.occupancy
-        if rows.normaliser == "contributions":
-            records = occupancy.records_per_cell
-            max_bias = np.where(
-                rows.map_contributions(problem, contributes_wholly),
-                variance_share(records - rows.divisors(problem), records),
-                variance_sensitivity_bound(_lost(problem, rows)),
-            )
-            return _renormalised("variance", unit, noise, max_bias)
         share, constant = (
             rows.clipped_share(problem, "variance"),
             constant_error("variance", occupancy),
@@ -86,7 +84,7 @@ class WithinBounds(ClippingKind):
             statistics.append(_mean_moves(problem, rows))
         if "variance" in problem.request.noised:
             cells = rows.divisors(problem), rows.variance_cap, rows.variance_noise
-            statistics.append(variance_moves(*cells, _unclipped(problem, rows, variance)))
+            statistics.append(variance_moves(*cells, self.unclipped(problem, rows, variance)))
         factors = (rows.contribution_factor,)
         moves = PairMoves(problem.occupancy, tuple(statistics), factors, rows.suppressed)
         return StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
@@ -97,7 +95,7 @@ class WithinBounds(ClippingKind):
         lattice, rows, models = lattice_of(plan, scale), plan.rows, plan.models
         statistics: list[ClippedStatistic] = []
         if "mean" in models:
-            mean = _mean(plan, lattice)
+            mean = self.mean(plan, lattice)
             # 64-bit overflow would wrap around silently, and with it the sensitivity.
             mean.check(scale.span_quanta, plan.epsilon, has_squares=False)
             statistics.append(mean)
@@ -111,7 +109,7 @@ class WithinBounds(ClippingKind):
                 rows.suppressed,
                 models["variance"],
                 rows.divisors(plan.problem),
-                _unclipped(plan.problem, rows, models["variance"]),
+                self.unclipped(plan.problem, rows, models["variance"]),
             )
             statistics.append(variance)
         # The meter adds the losses up again from the integers of these very statistics.
@@ -122,18 +120,78 @@ class WithinBounds(ClippingKind):
         stage = ClippedStage(tuple(statistics), report, law=plan.problem.request.law)
         return ClippedAllocation(stage, plan.booked)
 
+    def mean(self, plan: Decisions, lattice: CellLattice) -> ClippedMean | RenormalisedMean:
+        """Return the means of a plan."""
+        rows, caps = plan.rows, plan.rows.caps_and_quanta(plan.problem, "mean")
+        # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
+        noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
+        users = rows.contribution_factor, rows.suppressed, plan.models["mean"]
+        return ClippedMean(plan.problem.occupancy, lattice, noise, *caps, *users)
 
-def _mean(plan: Decisions, lattice: CellLattice) -> ClippedMean | RenormalisedMean:
-    """Return the means of a plan."""
-    rows, error = plan.rows, plan.models["mean"]
-    # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
-    noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
-    if rows.normaliser == "contributions":
-        kept = rows.contribution_cap, rows.suppressed, rows.divisors(plan.problem)
-        return RenormalisedMean(plan.problem.occupancy, lattice, noise, *kept, error)
-    caps = rows.caps_and_quanta(plan.problem, "mean")
-    users = rows.contribution_factor, rows.suppressed
-    return ClippedMean(plan.problem.occupancy, lattice, noise, *caps, *users, error)
+    def unclipped(
+        self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None
+    ) -> Bools:
+        """Return the cells whose users contribute all of their samples, or none as left out."""
+        known = (
+            rows.clipped_share(problem, "variance") if variance is None else variance.clipped_share
+        )
+        return np.equal(known, 0.0)
+
+
+@dataclass(frozen=True)
+class ContributedSamples(WithinBounds):
+    """CLIP-USER as printed: sums are divided by what contributes, of users who are not left out."""
+
+    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+        """Refuse contributions that are none, or not whole."""
+        cap = rows.contribution_cap
+        filled = occupancy.map_cells(contributed_totals, (cap,), (), rows.suppressed) > 0
+        whole = np.array_equal(cap, rows.variance_cap) and (rows.contribution_factor == 1).all()
+        if not (filled.all() and whole):
+            raise InputError("it has a cell to which nothing contributes, or parts of records do.")
+
+    def known(self, statistic: str, occupancy: Occupancy) -> Bools:
+        """Return cells of one record, which is kept for both statistics; its variance is known."""
+        return has_single_record(occupancy) & (statistic == "variance")
+
+    def divisors(self, problem: PlanningProblem, rows: PlanRows) -> Ints:
+        """Return the samples that contribute to each cell."""
+        return np.asarray(rows.map_contributions(problem, contributed_totals))
+
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+        """Return the error model of the means."""
+        moved = _lost(problem, rows)
+        return _renormalised("mean", problem.span, rows.mean_noise(problem), moved)
+
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+        """Return the error model of the variances."""
+        records = problem.occupancy.records_per_cell
+        max_bias = np.where(
+            self.unclipped(problem, rows, None),
+            variance_share(records - rows.divisors(problem), records),
+            variance_sensitivity_bound(_lost(problem, rows)),
+        )
+        return _renormalised("variance", problem.span**2, rows.variance_noise, max_bias)
+
+    def mean(self, plan: Decisions, lattice: CellLattice) -> RenormalisedMean:
+        """Return the means of a plan."""
+        rows, problem = plan.rows, plan.problem
+        noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
+        kept = rows.contribution_cap, rows.suppressed, rows.divisors(problem)
+        return RenormalisedMean(problem.occupancy, lattice, noise, *kept, plan.models["mean"])
+
+    def unclipped(
+        self,
+        problem: PlanningProblem,
+        rows: PlanRows,
+        variance: ErrorModel | None,  # noqa: ARG002  as within bounds
+    ) -> Bools:
+        """Return the cells whose users contribute all of their samples, or none."""
+        return np.asarray(rows.map_contributions(problem, contributes_wholly))
+
+    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
+        """Return the samples that contribute."""
+        return {"divisor": plan.allocation.divisors(plan.problem).tolist()}
 
 
 def _lost(problem: PlanningProblem, rows: PlanRows) -> Floats:
@@ -159,15 +217,6 @@ def _mean_moves(problem: PlanningProblem, rows: PlanRows) -> StatisticMoves:
         return clipped_mean.unrounded_mean_moves(cap, noise)
     width = np.maximum(quanta, 1.0).astype(np.int64)
     return clipped_mean.mean_moves(width, cap, quanta, clipped_mean.laplace_scales(width, noise))
-
-
-def _unclipped(problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None) -> Bools:
-    """Return in which cells each user contributes all of its samples, or none and is left out."""
-    if rows.normaliser == "contributions":
-        wholly: Bools = rows.map_contributions(problem, contributes_wholly)
-        return wholly
-    known = rows.clipped_share(problem, "variance") if variance is None else variance.clipped_share
-    return np.equal(known, 0.0)
 
 
 def _check_rows(plan: Decisions) -> None:

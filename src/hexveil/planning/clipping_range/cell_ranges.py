@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
 from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
 from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE, distance_vote_ratio
 from hexveil.mechanisms.contract import Outputs
+from hexveil.mechanisms.estimates import to_value_units
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
@@ -49,7 +50,9 @@ from hexveil.planning.calibration import fit_noise
 from hexveil.planning.clipping_range.clipping import (
     ClippingKind,
     Decisions,
-    ReleaseAllocation,
+    Planned,
+    PrivateStep,
+    Shown,
     StatedLosses,
     check_weights,
     lattice_of,
@@ -60,7 +63,6 @@ from hexveil.planning.clipping_range.private_range import (
     MIN_RANK_PRECISION,
     PRIOR_SD,
     expected_clipping_error,
-    to_value_units,
     user_mean_prior,
 )
 from hexveil.planning.clipping_range.user_weights import (
@@ -346,6 +348,8 @@ class PerCellRange(ClippingKind):
 
     plan: CellRangePlan
     mode: ClassVar[Literal["per-cell"]] = "per-cell"
+    strategy: ClassVar[str] = "cell_ranges"
+    borrows: ClassVar[bool] = True
 
     def fits(self, occupancy: Occupancy) -> bool:
         """Return whether its weights are those of these cells and users."""
@@ -406,15 +410,79 @@ class PerCellRange(ClippingKind):
         allocation.check()
         return allocation
 
-    def with_outputs(self, stages: ReleaseAllocation, outputs: Outputs) -> PerCellRange:
+    def with_outputs(self, stages: Any, outputs: Outputs) -> PerCellRange:  # noqa: ANN401  its own
         """Return the same with the ranges that a release chose."""
-        assert isinstance(stages, CellRangeAllocation)  # noqa: S101  made by `stages`
         return self.with_ranges(stages.released(outputs), stages.lattice_steps)
 
     def with_ranges(self, released: ReleasedCellRanges, lattice_steps: int) -> PerCellRange:
         """Return the same with ranges in quanta of bounds of so many steps."""
         outputs = CellRangeOutputs(**vars(released), span_quanta=lattice_steps)
         return PerCellRange(self.plan.with_outputs(outputs))
+
+    # ---- what a release states ----
+
+    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+        """Return the pooled histogram, the spread within cells, the first look and the cells.
+
+        A cell that keeps its range spends what is listed for both of its steps on one number.
+        """
+        decided, outputs, span = self.plan, self.plan.released(), float(plan.span[0])
+        first, delta, lower = outputs.pooled, plan.request.delta, float(plan.lower[0])
+
+        def in_units(quanta: int) -> float:
+            return to_value_units(quanta, outputs.span_quanta, lower, span)
+
+        pooled = {
+            # Votes of units: a whole number of 2^-20 of a unit's, exact as a double.
+            "votes": [votes / PARTS for votes in outputs.votes],
+            "total": outputs.total / PARTS,
+            "centre": in_units(first.centre),
+            "below": span * first.below / outputs.span_quanta,
+            "above": span * first.above / outputs.span_quanta,
+        }
+        left = total - self.shared(delta).amount
+        look = left * decided.first_share
+        ends = {"lower": in_units(first.lower), "upper": in_units(first.upper)}
+        made = [
+            PrivateStep("pooled_histogram", decided.histogram_loss, pooled),
+            PrivateStep("first_look", look, ends),
+            PrivateStep("cells", left - look, {"moved": int(np.count_nonzero(outputs.moved))}),
+        ]
+        if outputs.spread is not None:
+            within = {
+                "epsilon": decided.spread_epsilon,
+                "quantile": decimal_text(SPREAD_QUANTILE),
+                "spread": span * outputs.spread / outputs.span_quanta,
+            }
+            cost = choices_worth(decided.spread_epsilon, delta, 1).amount
+            made.insert(1, PrivateStep("within_spread", cost, within))
+        return made
+
+    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
+        """Return the clipping range of each cell's last number, in value units."""
+        outputs = self.plan.released()
+        low, high = outputs.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
+        cells = zip(low, high, outputs.moved.tolist(), strict=True)
+        stated = [{"lower": one, "upper": other, "moved": own} for one, other, own in cells]
+        return {"clipping_range": stated}
+
+    def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
+        """Return the price of the stages before the cells, and the inputs of each cell's range."""
+        decided = self.plan
+        spread = (
+            " The spread of users' averages within cells is estimated at "
+            f"{price(decided.spread_epsilon)}."
+            if decided.measures_spread
+            else ""
+        )
+        return (
+            "one for each cell. A histogram of all users' averages is released at "
+            f"{part(decided.histogram_loss)}; it gives the range of a first noisy look at every "
+            "cell, and shows what ranges cut off. A cell then keeps that range, or is measured "
+            "anew in a range around what was seen, with the "
+            f"{float(1 - decided.first_share):.0%} of its loss that are left: nobody loses more by "
+            f"either.{spread}"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from hexveil.accounting.error_model import (
+    LN20,
     ErrorModel,
     WeightedMeanErrorModel,
     constant_error,
     has_single_record,
 )
-from hexveil.accounting.promise import Promise, choices_worth
+from hexveil.accounting.promise import PARTS, Promise, choices_worth
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import Outputs
+from hexveil.mechanisms.estimates import CutOff, centre_and_radius
 from hexveil.mechanisms.weighted.weighted_allocation import WeightedAllocation
 from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
-from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
+from hexveil.mechanisms.weighted.weighted_variance import BITS, WeightedVariance
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, weighted_rows
 from hexveil.planning.calibration import fit_noise
 from hexveil.planning.clipping_range.clipping import (
+    SD_PER_MEAN_ABS,
     ClippingKind,
     Decisions,
-    ReleaseAllocation,
+    Planned,
+    PrivateStep,
+    Shown,
     StatedLosses,
     check_weights,
     lattice_of,
@@ -36,13 +44,19 @@ from hexveil.planning.clipping_range.clipping import (
     weighted_losses,
 )
 from hexveil.planning.clipping_range.fast_prediction import RangeSearch
-from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+from hexveil.planning.clipping_range.private_range import (
+    PRIOR_SD,
+    PrivateClippingRange,
+    half_width_sd,
+    user_mean_prior,
+)
 from hexveil.planning.clipping_range.variance_range import (
     plan_variance_range,
     variance_error_model,
 )
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows
 from hexveil.planning.request import Request
+from hexveil.smoothing import ClippingRange, skewness_bias
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +65,7 @@ class PrivateRange(ClippingKind):
 
     range: PrivateClippingRange
     mode: ClassVar[Literal["private"]] = "private"
+    strategy: ClassVar[str] = "single_stage"
 
     def fits(self, occupancy: Occupancy) -> bool:
         """Return whether its weights are those of these cells and users."""
@@ -127,12 +142,125 @@ class PrivateRange(ClippingKind):
             law=request.law,
         )
 
-    def with_outputs(self, stages: ReleaseAllocation, outputs: Outputs) -> PrivateRange:
+    def with_outputs(self, stages: Any, outputs: Outputs) -> PrivateRange:
         """Return the same with the range and the votes that were released."""
-        assert isinstance(stages, WeightedAllocation)  # noqa: S101  made by `stages`
         found = self.range.with_ends(stages.released_range(outputs), stages.lattice_steps)
         votes = tuple(stages.votes(outputs).tolist())
         return PrivateRange(replace(found, votes=votes, total=stages.pooled_means.total))
+
+    # ---- what a release states ----
+
+    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+        """Return the histogram with its range, then the cells."""
+        interval, span = self.range, float(plan.span[0])
+        shared = self.shared(plan.request.delta).amount
+        ends = interval.ends_in_units(float(plan.lower[0]), span)
+        found = {
+            "epsilon": decimal_text(interval.epsilon),
+            "quantiles": [decimal_text(quantile) for quantile in interval.quantiles],
+            "widening": decimal_text(interval.widening),
+            "lower": ends[0],
+            "upper": ends[1],
+            "votes": [votes / PARTS for votes in interval.votes],
+            "total": interval.total / PARTS,
+        }
+        split = {}
+        if "variance" in plan.request.noised:
+            found["radius"] = span * interval.half_width_and_radius()[1]
+            split = {"mean_share": self._mean_share(plan)}
+        return [
+            PrivateStep("clipping_range", shared, found),
+            PrivateStep("cells", total - shared, split),
+        ]
+
+    @staticmethod
+    def _mean_share(plan: Planned) -> float:
+        """Return the share of the cells' cost that their means take, requested or not."""
+        # Under a δ shares of squares of μ, which fall with the square of the noise.
+        power = plan.request.law.power
+        mean, square = plan.mean_noise**power, plan.allocation.variance_noise**power
+        # The variance of one record is known: such a cell spends all on its mean.
+        return float(np.where(square > 0, square / (mean + square), 1.0).mean())
+
+    def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
+        """Return the price and the assumptions of the range."""
+        interval = self.range
+        low, high = (f"{float(quantile):.0%}" for quantile in interval.quantiles)
+        factor = float(interval.widening)
+        wider = "" if factor == 1 else f" and widened {factor:g} times"
+        squares = ""
+        if interval.radius is not None:
+            # The scales of both have the same ratio in every cell, and so have their losses.
+            mean, square = float(plan.mean_noise[0]), float(plan.allocation.variance_noise[0])
+            squares = (
+                f" Second moments are clipped at {float(interval.radius):g} half-widths from its "
+                f"centre; the mean takes {square / (mean + square):.0%} of a cell's loss."
+            )
+        return (
+            f"users' averages are clipped to their quantiles {low} and {high}, by a histogram "
+            f"released at {price(interval.epsilon)}{wider}; assumed width: {interval.width:.0%} "
+            f"of the span.{squares}"
+        )
+
+    def cut_off(self, plan: Planned, numbers: Mapping[str, Ints]) -> dict[str, CutOff]:
+        """Return the cells with a number within its noise of an end of the range, or beyond it.
+
+        The noise that is exceeded once in twenty times. An end that is a bound of the records cuts
+        nothing off.
+        """
+        (low, high), steps, totals = *self._found(), self.range.weight.totals
+        noise = plan.request.law.limit95 * plan.mean_noise * (high - low)
+        number = numbers["mean"] / totals
+        mean = CutOff(
+            (number <= low + noise) & (low > 0), (number >= high - noise) & (high < steps)
+        )
+        found = {"mean": mean} if "mean" in plan.request.noised else {}
+        if "variance" in plan.request.noised:
+            found["variance"] = self._cut_off_squares(plan, numbers["variance"], mean.either)
+        return found
+
+    def _cut_off_squares(self, plan: Planned, noisy: Ints, mean: Bools) -> CutOff:
+        """Return the cells with a second moment or a mean that is cut off.
+
+        A mean that is cut off can make the variance too small or too large.
+        """
+        ends, steps = self._found()
+        middle, _, radius = centre_and_radius(ends, steps, self.range.radius or Fraction(1))
+        second_moment = noisy / (self.range.weight.totals * 2.0**BITS)
+        # Only the upper end of second moments is clipped: their lower end is 0.
+        reached = second_moment >= 1.0 - LN20 * plan.allocation.variance_noise
+        return CutOff(mean, mean | (reached & (radius < max(middle, steps - middle))))
+
+    def _found(self) -> tuple[tuple[int, int], int]:
+        """Return the ends that a release found, and the width of the bounds; in quanta."""
+        assert self.range.ends is not None and self.range.span_quanta is not None  # noqa: S101, PT018
+        return self.range.ends, self.range.span_quanta
+
+    def smoothing_bias(
+        self, plan: Planned, error: WeightedMeanErrorModel
+    ) -> tuple[Floats, ClippingRange | None]:
+        """Return bias and range of means that were clipped to a single released range."""
+        interval, ends = self.range, self.range.ends
+        if error.name != "mean" or ends is None:
+            return super().smoothing_bias(plan, error)
+        quantile, widening = interval.quantiles[0], interval.widening
+        half_width = half_width_sd(quantile, widening)
+        width, span = error.unit[0], float(plan.span[0])
+        # The expected bias has both; that of clipping is modelled by the range, so it is taken out.
+        weights = SD_PER_MEAN_ABS * np.sqrt(
+            np.maximum(error.expected_bias**2 - interval.clipping_error**2, 0.0)
+        )
+        # Nothing was clipped: users' averages are as wide as the prior says, not as the bounds.
+        if ends == (0, interval.span_quanta):
+            return weights * min(width, 2.0 * half_width * PRIOR_SD * span), None
+        low, high = interval.ends_in_units(float(plan.lower[0]), span)
+        clipping_range = ClippingRange(
+            low if ends[0] > 0 else -math.inf,
+            high if ends[1] != interval.span_quanta else math.inf,
+            width * user_mean_prior(half_width).within_cell_sd,
+        )
+        skewness = skewness_bias(float(quantile), float(widening))
+        return width * np.hypot(weights, skewness), clipping_range
 
 
 @dataclass(frozen=True, eq=False)

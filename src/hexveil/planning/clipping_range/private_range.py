@@ -26,7 +26,7 @@ import numpy as np
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.estimates import STANDARD_NORMAL, centre_and_radius
+from hexveil.mechanisms.estimates import STANDARD_NORMAL, centre_and_radius, to_value_units
 from hexveil.model.pair_columns import Weights
 from hexveil.planning.clipping_range.user_weights import UserMeanPrior, expected_bias, max_bias
 
@@ -48,11 +48,6 @@ MIN_RANK_PRECISION = 32
 """The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
 of the bounds: else one of the many points beyond all user means would often be chosen."""
 HERMITE = np.polynomial.hermite_e.hermegauss(31)
-
-
-def to_value_units(end: int, steps: int, lower: float, span: float) -> float:
-    """Return an end in value units: the number nearest to lower + span * end / steps."""
-    return float(Fraction(lower) + Fraction(span) * Fraction(int(end), int(steps)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
 from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.clipping_range.bounds import ContributedSamples
 from hexveil.planning.plan_rows import PlanningProblem, full_factors
 from hexveil.planning.request import Request
 
@@ -87,7 +88,7 @@ def allocate_printed(source: SuppressionSource, span: float, request: Request) -
         contribution_factor=full_factors(occupancy),
         suppressed_pairs=suppressed,
         cell_epsilon=Fraction(cell_epsilon),
-        normaliser="contributions",
+        clipping=ContributedSamples(),
     )
 
 

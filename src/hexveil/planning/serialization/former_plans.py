@@ -264,7 +264,7 @@ def _plan_words(
         "lower_bound": old["lower_bound"],
         "bound_kind": old["certifies"],
         "clipping": _clipping_words(old, names, array),
-        **{name: old[name] for name in ("mechanism", "cell_epsilon", "normaliser") if name in old},
+        **{name: old[name] for name in ("mechanism", "cell_epsilon") if name in old},
     }
     bounds = {"lower": array("lower"), "upper": array("upper")}
     return {"is": "Plan", "allocation": allocation} | bounds
@@ -284,7 +284,8 @@ def _clipping_words(old: Words, names: Collection[str], array: Any) -> Words:  #
         return {"is": "PerCellRange", "plan": ranges}
     interval = old["interval"]
     if interval is None:
-        return {"is": "WithinBounds"}
+        printed = old.get("normaliser") == "contributions"
+        return {"is": "ContributedSamples" if printed else "WithinBounds"}
     renamed = {"stretch": "widening", "clipped": "clipping_error"}
     named = {renamed.get(name, name): word for name, word in interval.items()}
     return {"is": "PrivateRange", "range": {"is": "PrivateClippingRange", "weight": weight} | named}

@@ -23,7 +23,7 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
 from hexveil.planning import allocation, request
 from hexveil.planning.cell_mechanisms import CellMechanisms, OtherStagesError, SavedStages
-from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.planning.clipping_range.bounds import ContributedSamples, WithinBounds
 from hexveil.planning.clipping_range.cell_ranges import (
     CellRangeOutputs,
     CellRangePlan,
@@ -62,7 +62,7 @@ DECIDED: dict[type, tuple[str, ...]] = {
 """Fields with decisions; the others follow from the request and the records."""
 _CLASSES = (
     Plan, DistributionPlan, ColumnPlans, request.Request, allocation.PlanAllocation,
-    WithinBounds, PrivateRange, PerCellRange, SavedStages,
+    WithinBounds, ContributedSamples, PrivateRange, PerCellRange, SavedStages,
     PrivateClippingRange, CellRangePlan, CellRangeOutputs, FactoredWeights, ListedWeights,
     SuppressedPairs,
     distribution_components.IndicatorPlan, distribution_components.RankPlan,
@@ -75,7 +75,7 @@ _ALIASES = {
     "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray,
     "Weights": FactoredWeights | ListedWeights,
     "Suppressed": Bools | SuppressedPairs, "Term": statistic_terms.Term,
-    "ClippingKind": WithinBounds | PrivateRange | PerCellRange | SavedStages,
+    "ClippingKind": WithinBounds | ContributedSamples | PrivateRange | PerCellRange | SavedStages,
     "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
     "SingleColumnPlan": Plan | DistributionPlan, "ErrorModel": Any,
     "DistributionComponent": distribution_components.DistributionComponent,

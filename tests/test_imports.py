@@ -44,7 +44,7 @@ TABLE = {
     "smoothing": Room(BASE, ("numpy", "scipy")),
     # Public and private halves of what is released, and the only door to the noise library.
     "mechanisms": Room(
-        (*BASE, "accounting", "smoothing"),
+        (*BASE, "accounting", "smoothing", "planning"),
         ("numpy",),
         (("opendp", "noise.py"),),
     ),

@@ -3,8 +3,8 @@
 import ast
 from pathlib import Path
 
+from hexveil.mechanisms.looks.kinds import ClippingKind
 from hexveil.mechanisms.per_cell_allocation import PublishedCells
-from hexveil.planning.clipping_range.clipping import ClippingKind
 from hexveil.planning.serialization import plan_codec  # noqa: F401  it knows all kinds
 from source_trees import parsed
 

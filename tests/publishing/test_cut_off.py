@@ -18,7 +18,6 @@ from hexveil.accounting.noise_law import LAPLACE
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.estimates import CutOff
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.quality_grades import grade_against_map
@@ -173,8 +172,8 @@ def interval_plan(ends, steps=100):
     counts = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
     dataset = dataset_of(counts, 0, scale=ValueLattice.of((0, steps), 1))
     plan = hv.plan(dataset, epsilon=40, clipping_range="private", advise=False)
-    interval = plan.allocation.clipping.range.with_ends(ends, steps)
-    found = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
+    interval = plan.allocation.clipping.with_ends(ends, steps)
+    found = replace(plan, allocation=replace(plan.allocation, clipping=interval))
     return found, interval.weight.totals
 
 
@@ -219,8 +218,8 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
         dataset, epsilon=400, clipping_range="private", statistics=("mean", "variance", "sd"),
         advise=False,
     )  # fmt: skip
-    interval = replace(plan.allocation.clipping.range.with_ends((40, 60), 100), radius=Fraction(2))
-    plan = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
+    interval = replace(plan.allocation.clipping.with_ends((40, 60), 100), radius=Fraction(2))
+    plan = replace(plan, allocation=replace(plan.allocation, clipping=interval))
     total = interval.weight.totals
     noisy = {
         "mean": np.array([60, 50]) * total,

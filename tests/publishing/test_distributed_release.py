@@ -12,13 +12,13 @@ import hexveil as hv
 from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, SPREAD_POINTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.cell_ranges import PerCellRange
+from hexveil.mechanisms.looks.one_range import PrivateRange
+from hexveil.mechanisms.looks.pooled_means import BINS, SPREAD_POINTS
 from hexveil.model.pair_columns import SuppressedPairs, suppressed_column
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.cell_ranges import PerCellRange
-from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.proposals import propose_runs
@@ -99,15 +99,10 @@ class Exactly:
 def at_hand(plan, whole):
     """Return the same plan for the same pairs at hand."""
     allocation = plan.allocation
-    match allocation.clipping:
-        case PrivateRange(range=ranged):
-            weight = replace(ranged.weight, occupancy=whole.occupancy)
-            ranged = replace(ranged, weight=weight)
-            allocation = replace(allocation, clipping=PrivateRange(ranged))
-        case PerCellRange(plan=ranged):
-            weight = replace(ranged.weight, occupancy=whole.occupancy)
-            ranged = replace(ranged, weight=weight)
-            allocation = replace(allocation, clipping=PerCellRange(ranged))
+    if allocation.clipping.strategy:
+        weight = replace(allocation.clipping.weight, occupancy=whole.occupancy)
+        ranged = replace(allocation.clipping, weight=weight)
+        allocation = replace(allocation, clipping=ranged)
     if allocation.suppressed:
         suppressed = suppressed_column(allocation.suppressed_pairs, whole.occupancy)
         allocation = replace(allocation, suppressed_pairs=suppressed)
@@ -351,15 +346,13 @@ def test_weights_that_fit_no_plan_are_refused(name):
     """Factors below zero, and totals that would make weights too large, measure nothing."""
     there = distributed_dataset(records(), 30)
     made = hv.plan(there, advise=False, **ASKED[name])
-    field = "plan" if name == "cell ranges" else "range"
-    ranged = getattr(made.allocation.clipping, field)
-    weights = ranged.weight
+    weights = made.allocation.clipping.weight
     for wrong in (
         replace(weights, factor=-weights.factor),
         replace(weights, total=weights.total / 8),
         replace(weights, total=weights.total * np.nan),
     ):
-        clipping = replace(made.allocation.clipping, **{field: replace(ranged, weight=wrong)})
+        clipping = replace(made.allocation.clipping, weight=wrong)
         with pytest.raises(InputError, match="without weights or noise"):
             allocation_of(
                 replace(made, allocation=replace(made.allocation, clipping=clipping)),

@@ -12,10 +12,10 @@ from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.kinds import ClippingKind, misfit
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.clipping import ClippingKind, misfit
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows, full_factors, refuse_rows
 from hexveil.planning.request import Request
 
@@ -30,7 +30,7 @@ class PlanAllocation(PlanRows):
     Attributes
     ----------
     clipping : ClippingKind
-        Kind of the plan (planning/clipping_range/clipping.py). Under a private range the mean's
+        Kind of the plan (mechanisms/looks/kinds.py). Under a private range the mean's
         Laplace scale is the range's width times r / N; the noise of a cell with a range of its own
         is what it has if all of the loss goes to one number.
     """

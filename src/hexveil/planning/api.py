@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.statistic_terms import Estimator
-    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.plan_moments import HasFacts, HasPublicMetadata
     from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.planning.request import (
+        ClippingRangeMode,
         ClipUserForm,
         ErrorKind,
         ExemptCell,

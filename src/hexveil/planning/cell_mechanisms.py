@@ -25,6 +25,11 @@ from hexveil.accounting.error_model import CellMechanismErrorModel, ErrorModel, 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.looks.kinds import (
+    ClippingKind,
+    Planned,
+    PrivateStep,
+)
 from hexveil.mechanisms.per_cell_allocation import (
     PerCell,
     PerCellAllocation,
@@ -41,12 +46,6 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan
 from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.clipping_range.clipping import (
-    ClippingKind,
-    Decisions,
-    Planned,
-    PrivateStep,
-)
 from hexveil.planning.plan_rows import (
     MAX_ERROR,
     PlanningProblem,
@@ -142,7 +141,7 @@ class CellMechanisms(ClippingKind):
         """Return the losses of the stages of all cells."""
         return CellLosses(self.cells)
 
-    def stages(self, plan: Decisions, scale: ValueLattice) -> PublishedCells:
+    def stages(self, plan: Planned, scale: ValueLattice) -> PublishedCells:
         """Return the stages of all cells; refuse those of other records or bounds."""
         planned = self.cells.problem
         lattice = planned.lower, planned.quantum, planned.span
@@ -156,7 +155,7 @@ class CellMechanisms(ClippingKind):
                 "the stages of the plan are those of other records or bounds; plan these records "
                 "again."
             )
-        return PublishedCells(self.cells, plan.models["mean"])
+        return PublishedCells(self.cells, plan.error_models["mean"])
 
     def with_outputs(self, stages: Any, outputs: Outputs) -> CellMechanisms:  # noqa: ANN401  its own
         """Return the same with the ranges that cells chose."""

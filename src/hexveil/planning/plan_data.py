@@ -9,7 +9,7 @@ Neighbours: all values of one user, in all its cells at once, change within the 
 Loss of a user: the sum over its cells and statistics of its own sensitivity / scale (ERRATA 3;
 accounting/moves.py). For the mean that is kept / r, r the noise scale counted in
 records (scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a
-user is charged that step in each of its cells as well (mechanisms/clipped/clipped_variance.py).
+user is charged that step in each of its cells as well (mechanisms/looks/clipped_variance.py).
 
 Losses over all parts of a plan, and the figures that follow from them.
 """

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from hexveil.ledger.unit_losses import Losses
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+    from hexveil.mechanisms.looks.kinds import ReleaseAllocation
     from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
     from hexveil.records.dataset import Dataset

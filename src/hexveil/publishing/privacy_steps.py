@@ -28,7 +28,9 @@ def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
     for step in plan.allocation.clipping.steps(plan, total.amount):
         epsilon, share = of_amount(step.cost, plan.delta).epsilon, float(step.cost / total.amount)
         square = {"squared_mu": float(step.cost)} if plan.delta else {}
-        stated = {"step": step.name, "epsilon": epsilon, "share": share} | square | step.outputs
+        stated = (
+            {"step": step.name, "epsilon": epsilon, "share": share} | square | dict(step.outputs)
+        )
         made.append(_rounded_up(stated))
     return made
 

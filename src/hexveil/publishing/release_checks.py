@@ -27,9 +27,9 @@ from hexveil.records.private_presence.private_dataset import PrivateDataset
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+    from hexveil.mechanisms.looks.kinds import ReleaseAllocation
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
     from hexveil.publishing.privacy_models import AnyDataset, AnyPlan, ReleasablePlan
 
 SMOOTHED = "smoothed"

@@ -280,12 +280,11 @@ def _clipping_words(old: Words, names: Collection[str], array: Any) -> Words:  #
         predicted = {"predicted_error": array("predicted_error")}
         return {"is": "SavedStages", "stages": old["stages"], "choices": old["choices"]} | predicted
     if "cell_ranges" in old:
-        ranges = {"is": "CellRangePlan", "weight": weight} | old["cell_ranges"]
-        return {"is": "PerCellRange", "plan": ranges}
+        return {"is": "PerCellRange", "weight": weight, **old["cell_ranges"]}
     interval = old["interval"]
     if interval is None:
         printed = old.get("normaliser") == "contributions"
         return {"is": "ContributedSamples" if printed else "WithinBounds"}
     renamed = {"stretch": "widening", "clipped": "clipping_error"}
     named = {renamed.get(name, name): word for name, word in interval.items()}
-    return {"is": "PrivateRange", "range": {"is": "PrivateClippingRange", "weight": weight} | named}
+    return {"is": "PrivateRange", "weight": weight} | named

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
+    from hexveil.mechanisms.looks.kinds import ReleaseAllocation
     from hexveil.mechanisms.pooled_law import MeanView
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
     from hexveil.smoothing import Smoothed
     from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.cell_priors import CellPosterior

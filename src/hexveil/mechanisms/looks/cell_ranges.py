@@ -4,14 +4,14 @@ One range for the whole map cuts off cells that differ much from the others. Her
 user means gives the range of a first look at every cell, at the share `FIRST_SHARE` of what is left
 of ε; then every cell keeps that range, or is measured anew in a range of its own at the rest.
 A user's loss by a cell does not depend on the cell's range: noise is in proportion to its width.
-So weights and noise are planned before any value is read (mechanisms/cell_ranges/ for the proof).
+So weights and noise are planned before any value is read (mechanisms/looks/ for the proof).
 
 The histogram has the noise 2/ε' votes in each bin, W the votes of all users, at most one each. Its
 share of ε rises as votes fall, between bounds: the tails that it shows are added to estimates, so
 that its noise counts there too.
 
 What is assumed (costs accuracy, never privacy): user means as in
-planning/clipping_range/private_range.py; a range reaches `HALF_WIDTH` deviations either way.
+mechanisms/looks/one_range.py; a range reaches `HALF_WIDTH` deviations either way.
 """
 
 from __future__ import annotations
@@ -29,27 +29,17 @@ from hexveil.accounting.promise import PARTS, Promise, choices_worth, of_amount
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
-    CellRangeAllocation,
-    PosteriorRangeSelection,
-    ReleasedCellRanges,
-)
-from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
-from hexveil.mechanisms.cell_ranges.gaussian_looks import GaussianCellRanges
-from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
-from hexveil.mechanisms.cell_ranges.pooled_spread import SPREAD_QUANTILE, distance_vote_ratio
 from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.estimates import to_value_units
-from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
-from hexveil.model.occupancy import Occupancy
-from hexveil.model.pair_columns import Weights
-from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.allocation import PlanAllocation, weighted_rows
-from hexveil.planning.calibration import fit_noise
-from hexveil.planning.clipping_range.clipping import (
+from hexveil.mechanisms.looks.cell_stages import (
+    CellRangeOutputs,
+    CellRangeStages,
+    PosteriorRangeSelection,
+)
+from hexveil.mechanisms.looks.first_range import HALF_WIDTH
+from hexveil.mechanisms.looks.gaussian_looks import GaussianCellStages
+from hexveil.mechanisms.looks.kinds import (
     ClippingKind,
-    Decisions,
     Planned,
     PrivateStep,
     Shown,
@@ -59,18 +49,24 @@ from hexveil.planning.clipping_range.clipping import (
     misfit,
     weighted_losses,
 )
-from hexveil.planning.clipping_range.private_range import (
+from hexveil.mechanisms.looks.pair_votes import WeightedVotes
+from hexveil.mechanisms.looks.pooled_means import SPREAD_QUANTILE, distance_vote_ratio
+from hexveil.mechanisms.looks.user_weights import (
+    ITERATIONS,
     MIN_RANK_PRECISION,
     PRIOR_SD,
-    expected_clipping_error,
-    user_mean_prior,
-)
-from hexveil.planning.clipping_range.user_weights import (
-    ITERATIONS,
     expected_bias,
+    expected_clipping_error,
     find_user_weights,
     max_bias,
+    user_mean_prior,
 )
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_columns import Weights
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.allocation import PlanAllocation, weighted_rows
+from hexveil.planning.calibration import fit_noise
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows
 from hexveil.planning.request import Request
 from hexveil.smoothing.user_mean_law import CellDesign
@@ -93,101 +89,6 @@ CELLS_EXPECTED = {LAPLACE: 0.9, GAUSSIAN: 0.85}
 """Share of the promise that is expected to be left to the cells."""
 HISTOGRAM_WEIGHTS = 2
 """A user who changes takes its votes from some bins, and gives them to others."""
-
-
-@dataclass(frozen=True, eq=False)
-class CellRangeOutputs(ReleasedCellRanges):
-    """Outputs of the stages of a release; public, in quanta above the records' lower bound.
-
-    Attributes
-    ----------
-    span_quanta : int
-        Width of the records' bounds.
-    """
-
-    span_quanta: int
-
-    @property
-    def width(self) -> Floats:
-        """Width of each cell's range, as a part of the span."""
-        return np.asarray((self.upper - self.lower) / self.span_quanta)
-
-    def ends_in_units(self, lower: float, span: float) -> tuple[list[float], list[float]]:
-        """Return the ends of each cell's range in value units."""
-        low, high = (
-            [to_value_units(end, self.span_quanta, lower, span) for end in ends.tolist()]
-            for ends in (self.lower, self.upper)
-        )
-        return low, high
-
-
-@dataclass(frozen=True, eq=False)
-class CellRangePlan(ReadOnlyArrays):
-    """Decisions of a plan with a clipping range per cell; public.
-
-    The noise of each cell, if all that the cells may cost is spent on one number, is that of the
-    allocation's rows.
-
-    Attributes
-    ----------
-    histogram_loss : Fraction
-        Loss of every user by the pooled histogram; under a δ as a square of μ.
-    spread_epsilon : Fraction
-        Loss of every user by the spread within cells; 0 where it is not measured.
-    first_share : Fraction
-        Share of the cells' loss that the first look of a cell costs.
-    weight : Weights
-        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
-    outputs : CellRangeOutputs or None
-        After a release.
-    """
-
-    histogram_loss: Fraction
-    spread_epsilon: Fraction
-    first_share: Fraction
-    weight: Weights
-    outputs: CellRangeOutputs | None = None
-
-    def check(self) -> None:
-        """Refuse numbers that no plan has: a stranger may have written them."""
-        shares = self.spread_epsilon >= 0 and 0 < self.first_share < 1
-        if self.histogram_loss <= 0 or not shares or self.outputs is not None:
-            raise InputError("its ranges have shares of epsilon, or outputs, that no plan has.")
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Loss of every user by the stages that look at the whole map, without a δ."""
-        return self.histogram_loss + self.spread_epsilon
-
-    def shared(self, delta: Fraction) -> Promise:
-        """Return the loss of every user of the map: whoever is in it may move the histogram."""
-        spread = choices_worth(self.spread_epsilon, delta, 1)
-        return of_amount(self.histogram_loss + spread.amount, delta)
-
-    @property
-    def measures_spread(self) -> bool:
-        """Whether a stage measures the spread of user means within cells."""
-        return self.spread_epsilon > 0
-
-    def released(self) -> CellRangeOutputs:
-        """Return the outputs.
-
-        Raises
-        ------
-        InputError
-            Before a release.
-        """
-        if self.outputs is None:
-            raise InputError("the ranges of cells are chosen by a release, not before.")
-        return self.outputs
-
-    def with_outputs(self, outputs: CellRangeOutputs) -> CellRangePlan:
-        """Return the same decisions with the outputs of a release."""
-        return replace(self, outputs=outputs)
-
-    def max_bias(self) -> Floats:
-        """Return the most that weights make each cell off by, for a range of width 1."""
-        return max_bias(self.weight)
 
 
 def expected_width(half_width_sd: float) -> float:
@@ -259,7 +160,7 @@ def plan_cell_ranges(
     epsilon: Fraction,
     share: Fraction | None,
     iterations: int = ITERATIONS,
-) -> tuple[CellRangePlan, Floats]:
+) -> tuple[PerCellRange, Floats]:
     """Return the decisions, and each cell's noise for a range of width 1.
 
     Parameters
@@ -294,7 +195,7 @@ def plan_cell_ranges(
     inside = epsilon * spread_share(distance_vote_ratio(weights.weight), epsilon)
     # A pure loss that is too small for a choice finds ranges by luck: no more than a part.
     inside = min(inside, promise.part(MAX_SPREAD_SHARES[law]).choices(1))
-    plan = CellRangePlan(pooled, inside, FIRST_SHARE, weights.weight)
+    plan = PerCellRange(pooled, inside, FIRST_SHARE, weights.weight)
     left = promise.amount - plan.shared(delta).amount
     if left <= 0:
         raise InputError(
@@ -304,67 +205,91 @@ def plan_cell_ranges(
     return plan, weights.noise * (expected / float(left)) ** (1.0 / law.power)
 
 
-def mean_error_model(
-    span: Floats,
-    plan: CellRangePlan,
-    noise: Floats,
-    law: NoiseLaw = LAPLACE,
-) -> WeightedMeanErrorModel:
-    """Return the error model of each cell's mean: noise, weights, and clipping by the prior.
-
-    Before a release all cells are taken to keep the range of the first look, of the width that the
-    prior says. Worst-case bias and bound are about user means clipped to the cell's own range.
-
-    Parameters
-    ----------
-    span : ndarray of float, shape (n_cells,)
-    plan : CellRangePlan
-    noise : ndarray of float, shape (n_cells,)
-        For a range of width 1 and all that the cells may cost.
-    law : NoiseLaw
-    """
-    width, moved = np.full(noise.size, expected_width(HALF_WIDTH)), np.zeros(noise.size, bool)
-    if plan.outputs is not None:
-        width, moved = plan.outputs.width, plan.outputs.moved
-    # A cell that is measured anew has the rest of the loss for that, or of the square of μ.
-    rest = float(1 - plan.first_share)
-    last = np.where(moved, noise / rest ** (1.0 / law.power), noise)
-    by_weights = expected_bias(plan.weight, user_mean_prior(HALF_WIDTH))
-    return WeightedMeanErrorModel(
-        "mean",
-        span * width,
-        last,
-        np.zeros_like(noise),
-        np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
-        max_bias=plan.max_bias(),
-        expected_bias=np.hypot(by_weights, expected_clipping_error(HALF_WIDTH)),
-        law=law,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class PerCellRange(ClippingKind):
-    """User means are clipped to ranges of their cells, which depend on a first look."""
+    """User means are clipped to ranges of their cells, which depend on a first look.
 
-    plan: CellRangePlan
+    The noise of each cell, if all that the cells may cost is spent on one number, is that of the
+    allocation's rows.
+
+    Attributes
+    ----------
+    histogram_loss : Fraction
+        Loss of every user by the pooled histogram; under a δ as a square of μ.
+    spread_epsilon : Fraction
+        Loss of every user by the spread within cells; 0 where it is not measured.
+    first_share : Fraction
+        Share of the cells' loss that the first look of a cell costs.
+    weight : Weights
+        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
+    outputs : CellRangeOutputs or None
+        After a release.
+    """
+
+    histogram_loss: Fraction
+    spread_epsilon: Fraction
+    first_share: Fraction
+    weight: Weights
+    outputs: CellRangeOutputs | None = None
     mode: ClassVar[Literal["per-cell"]] = "per-cell"
     strategy: ClassVar[str] = "cell_ranges"
     borrows: ClassVar[bool] = True
 
+    def check(self) -> None:
+        """Refuse numbers that no plan has: a stranger may have written them."""
+        shares = self.spread_epsilon >= 0 and 0 < self.first_share < 1
+        if self.histogram_loss <= 0 or not shares or self.outputs is not None:
+            raise InputError("its ranges have shares of epsilon, or outputs, that no plan has.")
+
+    def released(self) -> CellRangeOutputs:
+        """Return the outputs.
+
+        Raises
+        ------
+        InputError
+            Before a release.
+        """
+        if self.outputs is None:
+            raise InputError("the ranges of cells are chosen by a release, not before.")
+        return self.outputs
+
     def fits(self, occupancy: Occupancy) -> bool:
         """Return whether its weights are those of these cells and users."""
-        return self.plan.weight.fits(occupancy)
+        return self.weight.fits(occupancy)
 
     def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
         """Refuse weights, noise or statistics that no such plan has."""
-        check_weights(self.plan.weight, rows)
+        check_weights(self.weight, rows)
         if request.noised != ("mean",):
             raise misfit()
 
     def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the means."""
-        noise = rows.mean_noise(problem)
-        return mean_error_model(problem.span, self.plan, noise, problem.request.law)
+        return self.mean_model(problem.span, rows.mean_noise(problem), problem.request.law)
+
+    def mean_model(self, span: Floats, noise: Floats, law: NoiseLaw = LAPLACE) -> ErrorModel:
+        """Return the error model of means with this noise in a range of width 1.
+
+        Before a release all cells are taken to keep the range of the first look, of the width that
+        the prior says. Worst-case bias and bound are about user means clipped to the cell's own
+        range.
+        """
+        width, last = np.full(noise.size, expected_width(HALF_WIDTH)), noise
+        if self.outputs is not None:
+            # A cell that is measured anew has the rest of the loss, or of the square of μ.
+            rest, width = float(1 - self.first_share), self.outputs.width
+            last = np.where(self.outputs.moved, noise / rest ** (1.0 / law.power), noise)
+        by_weights = expected_bias(self.weight, user_mean_prior(HALF_WIDTH))
+        return WeightedMeanErrorModel(
+            "mean",
+            span * width,
+            last,
+            np.zeros_like(noise),
+            np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
+            max_bias=max_bias(self.weight),
+            expected_bias=np.hypot(by_weights, expected_clipping_error(HALF_WIDTH)),
+            law=law,
+        )
 
     def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
         """Refuse variances."""
@@ -372,7 +297,8 @@ class PerCellRange(ClippingKind):
 
     def shared(self, delta: Fraction) -> Promise:
         """Return the loss of every user of the map: whoever is in it may move the histogram."""
-        return self.plan.shared(delta)
+        spread = choices_worth(self.spread_epsilon, delta, 1)
+        return of_amount(self.histogram_loss + spread.amount, delta)
 
     def losses(
         self,
@@ -382,42 +308,40 @@ class PerCellRange(ClippingKind):
     ) -> StatedLosses:
         """Return the losses of the plan."""
         noise, shared = rows.mean_noise(problem), self.shared(problem.request.delta)
-        return weighted_losses(problem.occupancy, self.plan.weight, (noise,), shared)
+        return weighted_losses(problem.occupancy, self.weight, (noise,), shared)
 
-    def stages(self, plan: Decisions, scale: ValueLattice) -> CellRangeAllocation:
+    def stages(self, plan: Planned, scale: ValueLattice) -> CellRangeStages:
         """Return histogram, spread and looks at cells, on the lattice of the records."""
-        decided, lattice, steps = self.plan, lattice_of(plan, scale), scale.span_quanta
-        delta, noise = plan.problem.request.delta, plan.rows.mean_noise(plan.problem)
-        lower = float(lattice.lower_value[0])
+        lattice, steps, delta = lattice_of(plan, scale), scale.span_quanta, plan.request.delta
+        lower, noise = float(lattice.lower_value[0]), plan.mean_noise
         selection = PosteriorRangeSelection(
-            CellDesign.of(decided.weight),
+            CellDesign.of(self.weight),
             noise,
-            float(decided.first_share),
+            float(self.first_share),
             (lower, lower + lattice.quantum * steps),
             is_gaussian=bool(delta),
         )
-        allocation = (GaussianCellRanges if delta else CellRangeAllocation)(
-            of_amount(decided.histogram_loss, delta),
-            decided.spread_epsilon,
-            decided.first_share,
-            WeightedMean(plan.problem.occupancy, decided.weight, noise),
+
+        def errors(released: CellRangeOutputs) -> ErrorModel:
+            return replace(self, outputs=released).mean_error(plan.problem, plan.allocation)
+
+        stages = (GaussianCellStages if delta else CellRangeStages)(
+            of_amount(self.histogram_loss, delta),
+            self.spread_epsilon,
+            self.first_share,
+            WeightedMean(plan.problem.occupancy, self.weight, noise),
             lattice,
             steps,
             selection,
-            _CellErrors(plan, self, steps),
-            plan.booked,
+            errors,
+            plan.booked_losses,
         )
-        allocation.check()
-        return allocation
+        stages.check()
+        return stages
 
     def with_outputs(self, stages: Any, outputs: Outputs) -> PerCellRange:  # noqa: ANN401  its own
         """Return the same with the ranges that a release chose."""
-        return self.with_ranges(stages.released(outputs), stages.lattice_steps)
-
-    def with_ranges(self, released: ReleasedCellRanges, lattice_steps: int) -> PerCellRange:
-        """Return the same with ranges in quanta of bounds of so many steps."""
-        outputs = CellRangeOutputs(**vars(released), span_quanta=lattice_steps)
-        return PerCellRange(self.plan.with_outputs(outputs))
+        return replace(self, outputs=stages.released(outputs))
 
     # ---- what a release states ----
 
@@ -426,7 +350,7 @@ class PerCellRange(ClippingKind):
 
         A cell that keeps its range spends what is listed for both of its steps on one number.
         """
-        decided, outputs, span = self.plan, self.plan.released(), float(plan.span[0])
+        outputs, span = self.released(), float(plan.span[0])
         first, delta, lower = outputs.pooled, plan.request.delta, float(plan.lower[0])
 
         def in_units(quanta: int) -> float:
@@ -441,62 +365,51 @@ class PerCellRange(ClippingKind):
             "above": span * first.above / outputs.span_quanta,
         }
         left = total - self.shared(delta).amount
-        look = left * decided.first_share
+        look = left * self.first_share
         ends = {"lower": in_units(first.lower), "upper": in_units(first.upper)}
         made = [
-            PrivateStep("pooled_histogram", decided.histogram_loss, pooled),
+            PrivateStep("pooled_histogram", self.histogram_loss, pooled),
             PrivateStep("first_look", look, ends),
             PrivateStep("cells", left - look, {"moved": int(np.count_nonzero(outputs.moved))}),
         ]
         if outputs.spread is not None:
             within = {
-                "epsilon": decided.spread_epsilon,
+                "epsilon": self.spread_epsilon,
                 "quantile": decimal_text(SPREAD_QUANTILE),
                 "spread": span * outputs.spread / outputs.span_quanta,
             }
-            cost = choices_worth(decided.spread_epsilon, delta, 1).amount
+            cost = choices_worth(self.spread_epsilon, delta, 1).amount
             made.insert(1, PrivateStep("within_spread", cost, within))
         return made
 
     def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
         """Return the clipping range of each cell's last number, in value units."""
-        outputs = self.plan.released()
-        low, high = outputs.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
+        outputs = self.released()
+        bounds = float(plan.lower[0]), float(plan.span[0])
+        low, high = (
+            [to_value_units(end, outputs.span_quanta, *bounds) for end in ends.tolist()]
+            for ends in (outputs.lower, outputs.upper)
+        )
         cells = zip(low, high, outputs.moved.tolist(), strict=True)
         stated = [{"lower": one, "upper": other, "moved": own} for one, other, own in cells]
         return {"clipping_range": stated}
 
     def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
         """Return the price of the stages before the cells, and the inputs of each cell's range."""
-        decided = self.plan
         spread = (
             " The spread of users' averages within cells is estimated at "
-            f"{price(decided.spread_epsilon)}."
-            if decided.measures_spread
+            f"{price(self.spread_epsilon)}."
+            if self.spread_epsilon
             else ""
         )
         return (
             "one for each cell. A histogram of all users' averages is released at "
-            f"{part(decided.histogram_loss)}; it gives the range of a first noisy look at every "
+            f"{part(self.histogram_loss)}; it gives the range of a first noisy look at every "
             "cell, and shows what ranges cut off. A cell then keeps that range, or is measured "
             "anew in a range around what was seen, with the "
-            f"{float(1 - decided.first_share):.0%} of its loss that are left: nobody loses more by "
+            f"{float(1 - self.first_share):.0%} of its loss that are left: nobody loses more by "
             f"either.{spread}"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _CellErrors:
-    """Error model of a plan with released ranges."""
-
-    plan: Decisions
-    clipping: PerCellRange
-    lattice_steps: int
-
-    def __call__(self, released: ReleasedCellRanges) -> ErrorModel:
-        """Return the error model for these ranges."""
-        found = self.clipping.with_ranges(released, self.lattice_steps)
-        return found.mean_error(self.plan.problem, self.plan.rows)
 
 
 def allocate_cell_ranges(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
@@ -505,4 +418,4 @@ def allocate_cell_ranges(problem: PlanningProblem, promise: Promise) -> PlanAllo
     assert request.epsilon is not None  # noqa: S101  targets are met at an epsilon that is tried
     share = request.range_share
     plan, noise = plan_cell_ranges(problem.occupancy, promise, request.epsilon, share)
-    return fit_noise(problem, promise, weighted_rows(problem.occupancy, PerCellRange(plan), noise))
+    return fit_noise(problem, promise, weighted_rows(problem.occupancy, plan, noise))

@@ -2,13 +2,17 @@
 
 Of a (cell, user) pair with m records f min(m, t) are kept; the rest is put at the middle of the
 bounds. In CLIP-USER as printed users are kept or left out instead, and sums are divided by
-contributing samples. Proofs: mechanisms/clipped/.
+contributing samples. A release has one stage, in which every cell's mean and variance is noised
+(proofs: `clipped_mean`, `clipped_variance`). A cell without noise publishes a constant and its
+values are not read; without any noised cell there is no stage.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -24,30 +28,108 @@ from hexveil.accounting.error_model import (
     has_single_record,
 )
 from hexveil.accounting.moves import PairMoves, StatisticMoves
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.clipped import clipped_mean
-from hexveil.mechanisms.clipped.clipped_allocation import (
-    ClippedAllocation,
-    ClippedStage,
-    ClippedStatistic,
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import (
+    DONE,
+    Decoded,
+    EstimateGrid,
+    NoisyTotals,
+    Outputs,
+    PrivateSums,
 )
-from hexveil.mechanisms.clipped.clipped_mean import GRAIN, CellLattice, ClippedMean
-from hexveil.mechanisms.clipped.clipped_variance import ClippedVariance, variance_moves
-from hexveil.mechanisms.clipped.renormalised_mean import RenormalisedMean
+from hexveil.mechanisms.looks import clipped_mean
+from hexveil.mechanisms.looks.clipped_mean import (
+    CELLS,
+    GRAIN,
+    CellLattice,
+    ClippedMean,
+    RenormalisedMean,
+)
+from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
+from hexveil.mechanisms.looks.kinds import ClippingKind, Planned, StatedLosses, lattice_of
 from hexveil.mechanisms.sensitivity_report import MappedMoves
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.clipping import (
-    ClippingKind,
-    Decisions,
-    Planned,
-    StatedLosses,
-    lattice_of,
-)
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows
 from hexveil.planning.request import Request
+
+ClippedStatistic: TypeAlias = ClippedMean | ClippedVariance
+"""One statistic of every cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedStages(ReadOnlyArrays):
+    """The one stage of clipped means and variances.
+
+    Attributes
+    ----------
+    statistics : tuple of ClippedMean or ClippedVariance
+    report : MappedMoves
+        How far each user can move their integers.
+    law : NoiseLaw
+    booked : ndarray of float, shape (n_users,)
+    """
+
+    statistics: tuple[ClippedStatistic, ...]
+    report: MappedMoves
+    law: NoiseLaw
+    booked: Floats
+
+    def losses(self) -> Floats:
+        """Return each user's privacy loss, rounded up: booked."""
+        return self.booked
+
+    @cached_property
+    def stage(self) -> NoisyTotals:
+        """Integers of all noised cells, one statistic after the other, in one draw."""
+        noised = [one for one in self.statistics if one.noised_cells.size]
+        scales = np.concatenate([one.scales for one in self.statistics])
+
+        def total(sums: PrivateSums) -> Ints:
+            return np.concatenate([statistic.measure(sums) for statistic in noised], axis=1)
+
+        return NoisyTotals(CELLS, scales.size, self.law, self.report, total, scales=scales)
+
+    def next_stage(self, earlier: Outputs) -> NoisyTotals | None:
+        """Return the only stage, and none if no cell is noised."""
+        # Where every cell is a constant there is nothing to draw, and no value is read.
+        return DONE if len(earlier) or not self.stage.entries else self.stage
+
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+        """Refuse variances without sums of squares, or that leave 64 bits."""
+        for statistic in self.statistics:
+            statistic.check(scale.span_quanta, epsilon, has_squares=has_squares)
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
+        """Return where published numbers can lie, by statistic."""
+        return {statistic.name: statistic.grid() for statistic in self.statistics}
+
+    def view(self, outputs: Outputs) -> None:
+        """Return nothing: means within the bounds have no posterior."""
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return each statistic's integer of every cell: noisy, or constant."""
+        sizes = [statistic.noised_cells.size for statistic in self.statistics]
+        row = outputs[CELLS][0] if CELLS in outputs else np.zeros(0, dtype=np.int64)
+        numbers = {}
+        columns = np.split(row, np.cumsum(sizes)[:-1])
+        for statistic, noisy in zip(self.statistics, columns, strict=True):
+            filled = statistic.constants.copy()
+            filled[statistic.noised_cells] = noisy
+            numbers[statistic.name] = filled
+        return numbers
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the published statistics."""
+        numbers = self.numbers(outputs)
+        return tuple(
+            Decoded(one.name, one.estimates(numbers[one.name])[None], one.grid(), one.error)
+            for one in self.statistics
+        )
 
 
 @dataclass(frozen=True)
@@ -89,15 +171,15 @@ class WithinBounds(ClippingKind):
         moves = PairMoves(problem.occupancy, tuple(statistics), factors, rows.suppressed)
         return StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
 
-    def stages(self, plan: Decisions, scale: ValueLattice) -> ClippedAllocation:
+    def stages(self, plan: Planned, scale: ValueLattice) -> BoundedStages:
         """Return the one stage of the plan on the lattice of the records."""
         _check_rows(plan)
-        lattice, rows, models = lattice_of(plan, scale), plan.rows, plan.models
+        lattice, rows, models = lattice_of(plan, scale), plan.allocation, plan.error_models
         statistics: list[ClippedStatistic] = []
         if "mean" in models:
             mean = self.mean(plan, lattice)
             # 64-bit overflow would wrap around silently, and with it the sensitivity.
-            mean.check(scale.span_quanta, plan.epsilon, has_squares=False)
+            mean.check(scale.span_quanta, float(plan.requested_epsilon), has_squares=False)
             statistics.append(mean)
         if "variance" in models:
             variance = ClippedVariance(
@@ -117,16 +199,17 @@ class WithinBounds(ClippingKind):
         report = MappedMoves(
             PairMoves(plan.problem.occupancy, moves, (rows.contribution_factor,), rows.suppressed)
         )
-        stage = ClippedStage(tuple(statistics), report, law=plan.problem.request.law)
-        return ClippedAllocation(stage, plan.booked)
+        return BoundedStages(tuple(statistics), report, plan.request.law, plan.booked_losses)
 
-    def mean(self, plan: Decisions, lattice: CellLattice) -> ClippedMean | RenormalisedMean:
+    def mean(self, plan: Planned, lattice: CellLattice) -> ClippedMean:
         """Return the means of a plan."""
-        rows, caps = plan.rows, plan.rows.caps_and_quanta(plan.problem, "mean")
+        rows, caps = plan.allocation, plan.allocation.caps_and_quanta(plan.problem, "mean")
         # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
         noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
-        users = rows.contribution_factor, rows.suppressed, plan.models["mean"]
-        return ClippedMean(plan.problem.occupancy, lattice, noise, *caps, *users)
+        users = rows.contribution_factor, rows.suppressed
+        return ClippedMean(
+            plan.problem.occupancy, lattice, noise, *caps, *users, plan.error_models["mean"]
+        )
 
     def unclipped(
         self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None
@@ -173,12 +256,21 @@ class ContributedSamples(WithinBounds):
         )
         return _renormalised("variance", problem.span**2, rows.variance_noise, max_bias)
 
-    def mean(self, plan: Decisions, lattice: CellLattice) -> RenormalisedMean:
+    def mean(self, plan: Planned, lattice: CellLattice) -> RenormalisedMean:
         """Return the means of a plan."""
-        rows, problem = plan.rows, plan.problem
+        rows, problem = plan.allocation, plan.problem
         noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
-        kept = rows.contribution_cap, rows.suppressed, rows.divisors(problem)
-        return RenormalisedMean(problem.occupancy, lattice, noise, *kept, plan.models["mean"])
+        return RenormalisedMean(
+            problem.occupancy,
+            lattice,
+            noise,
+            rows.contribution_cap,
+            np.zeros(noise.size),
+            rows.contribution_factor,
+            rows.suppressed,
+            plan.error_models["mean"],
+            contributed=rows.divisors(problem),
+        )
 
     def unclipped(
         self,
@@ -219,16 +311,16 @@ def _mean_moves(problem: PlanningProblem, rows: PlanRows) -> StatisticMoves:
     return clipped_mean.mean_moves(width, cap, quanta, clipped_mean.laplace_scales(width, noise))
 
 
-def _check_rows(plan: Decisions) -> None:
+def _check_rows(plan: Planned) -> None:
     """Refuse rows under which the loss that the plan states would not hold."""
-    noise, caps = plan.rows.noise_scale_records, plan.rows.contribution_cap
+    noise, caps = plan.allocation.noise_scale_records, plan.allocation.contribution_cap
     # A stranger may have built the plan: its stated loss holds only if its arrays are sane.
     if not (np.isfinite(noise) & np.where(caps > 0, noise > 0, noise >= 0)).all():
         raise InputError("the plan has a cell that keeps records without noise; plan again.")
-    if (caps < 0).any() or (plan.rows.variance_cap < 0).any():
+    if (caps < 0).any() or (plan.allocation.variance_cap < 0).any():
         raise InputError("the plan has a cell that keeps fewer than no records; plan again.")
     # Exact in doubles, so that kept records are exact integers in units of 2^-30.
-    parts = plan.rows.contribution_factor * GRAIN
+    parts = plan.allocation.contribution_factor * GRAIN
     if not ((parts >= 0) & (parts <= GRAIN) & (parts == np.floor(parts))).all():
         raise InputError(
             "the plan has a factor that is not a multiple of 2^-30 from 0 to 1; plan again."

@@ -6,8 +6,7 @@ its errors, the stages of a release, and what a release adds to it.
 Loss: the moves of the stages in the noise that is drawn, added up and rounded up
 (accounting/moves.py). A release books exactly these numbers, and its meter adds the same terms up
 again from the scales that go to the noise library. Where a range is chosen privately the cells cost
-the same in every range (mechanisms/weighted/weighted_mean.py,
-mechanisms/cell_ranges/cell_range_allocation.py), and the choices cost all users alike.
+the same in every range (`weighted_mean`, `cell_ranges`), and the choices cost all users alike.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -29,16 +28,16 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import CellMechanism, ThresholdMechanism
-from hexveil.mechanisms.clipped.clipped_mean import ROOM, CellLattice
 from hexveil.mechanisms.contract import Decoded, EstimateGrid, Outputs, Stage
 from hexveil.mechanisms.estimates import CutOff
+from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
+from hexveil.mechanisms.looks.weighted_mean import weighted_moves
 from hexveil.mechanisms.pooled_law import MeanView
-from hexveil.mechanisms.weighted.weighted_mean import weighted_moves
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows
-from hexveil.planning.request import Request
+from hexveil.planning.request import ClippingRangeMode, Request
 from hexveil.smoothing import ClippingRange
 
 Rows = TypeVar("Rows", bound=PlanRows)
@@ -79,31 +78,6 @@ class ReleaseAllocation(Protocol):
         """Return what a posterior of means before clipping is made of; None where there is none."""
 
 
-@dataclass(frozen=True, eq=False)
-class Decisions(ReadOnlyArrays):
-    """What a plan has decided, of which stages are made.
-
-    Attributes
-    ----------
-    problem : PlanningProblem
-    rows : PlanRows
-    lower, upper : ndarray of float, shape (n_cells,)
-        Bounds of each cell.
-    models : mapping of statistic to ErrorModel
-    booked : ndarray of float, shape (n_users,)
-    epsilon : float
-        As asked for, to be named by refusals.
-    """
-
-    problem: PlanningProblem
-    rows: PlanRows
-    lower: Floats
-    upper: Floats
-    models: Mapping[str, ErrorModel]
-    booked: Floats
-    epsilon: float
-
-
 class Planned(Protocol):
     """What kinds read of a plan."""
 
@@ -131,6 +105,22 @@ class Planned(Protocol):
     def mean_noise(self) -> Floats:
         """Scale of each cell's mean, for bounds or a range of width 1."""
 
+    @property
+    def upper(self) -> Floats:
+        """Upper bound of each cell."""
+
+    @property
+    def error_models(self) -> Mapping[str, ErrorModel]:
+        """Error model of each noised statistic."""
+
+    @property
+    def booked_losses(self) -> Floats:
+        """Booking of each user, rounded up."""
+
+    @property
+    def requested_epsilon(self) -> Fraction:
+        """As asked for, to be named by refusals."""
+
 
 @dataclass(frozen=True)
 class PrivateStep:
@@ -153,7 +143,7 @@ class PrivateStep:
 class ClippingKind(ReadOnlyArrays):
     """Base of what values are clipped to; nothing outside asks which kind one is."""
 
-    mode: ClassVar[Literal["bounds", "private", "per-cell"]]
+    mode: ClassVar[ClippingRangeMode]
     has_stages: ClassVar[bool] = False
     """Whether every cell has stages of a mechanism of one cell."""
     strategy: ClassVar[str] = ""
@@ -209,7 +199,7 @@ class ClippingKind(ReadOnlyArrays):
         """
         raise NotImplementedError
 
-    def stages(self, plan: Decisions, scale: ValueLattice) -> ReleaseAllocation:
+    def stages(self, plan: Planned, scale: ValueLattice) -> ReleaseAllocation:
         """Return the stages of the plan on the lattice of the records.
 
         Raises
@@ -347,7 +337,7 @@ def misfit() -> InputError:
     return InputError("its interval and its request do not fit together.")
 
 
-def lattice_of(plan: Decisions, scale: ValueLattice) -> CellLattice:
+def lattice_of(plan: Planned, scale: ValueLattice) -> CellLattice:
     """Return where the plan's cells stand on the lattice of the records.
 
     Raises

@@ -39,7 +39,7 @@ MEASURES = {
     "mechanisms/looks/pair_votes.py",
     "mechanisms/presence/shape_allocation.py",
     "mechanisms/per_cell_allocation.py",
-    "mechanisms/cell_blocks/block_plans.py", "mechanisms/cell_blocks/block_stage.py",
+    "mechanisms/cell_plans.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/contribution.py",
     "mechanisms/presence/count_map.py",

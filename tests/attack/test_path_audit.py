@@ -162,7 +162,7 @@ def test_plans_are_of_the_kinds_that_they_are_here_for(tmp_path):
         if name.startswith("factors"):
             assert plan.allocation.contribution_factor[target] < 0.6
         if "dropped" in name:
-            assert 0 < plan.allocation.suppressed_pairs[own].sum() < own.sum()
+            assert 0 < plan.allocation.suppressed_pairs.of(plan.occupancy)[own].sum() < own.sum()
         if "most" in name:
             records = plan.occupancy.records_per_cell[plan.occupancy.cell]
             assert (2 * plan.occupancy.n > records + 1)[own].all()

@@ -146,7 +146,7 @@ def test_the_papers_loss_and_the_exact_one(unfinished):
     assert plan.l0_epsilon == done.degradation == 5
     assert 0 < plan.epsilon < plan.l0_epsilon
     assert plan.requested_epsilon == plan.epsilon
-    assert plan.allocation.suppressed_pairs.sum() == (~done.contributing_pairs).sum()
+    assert plan.allocation.suppressed_pairs.cell.size == (~done.contributing_pairs).sum()
 
 
 @examples(40)

@@ -8,6 +8,7 @@ import numpy as np
 from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.mechanisms.looks.bounds import BoundedStages
 from hexveil.mechanisms.looks.clipped_mean import CELLS
+from hexveil.model.pair_bins import PairSums
 from hexveil.planning import release_allocation
 from hexveil.publishing.private_sums import private_sums
 
@@ -26,9 +27,9 @@ class WatchedSums(PrivateSums):
     def __init__(self, total, squares=None):
         self.arrays = total, squares
 
-    def map_cells(self, occupancy, work, cells=(), users=(), pairs=()):
+    def map_cells(self, occupancy, work):
         """Return what the work makes of all pairs."""
-        return work(occupancy, *self.arrays, *cells, *users, *pairs)[None]
+        return work(occupancy, PairSums(*self.arrays))[None]
 
 
 # ---- clipped statistics ----

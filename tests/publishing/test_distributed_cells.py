@@ -4,12 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+from distributed_blocks import distributed_dataset
 
 import hexveil as hv
-from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms import noise
-from hexveil.mechanisms.cell_blocks import block_stage
+from hexveil.mechanisms import noise, per_cell_allocation
 from hexveil.mechanisms.contract import LaplaceNoise, MemoryJournal, Meter, NoisyMax, execute
 from hexveil.mechanisms.registry import REGISTRY
 from hexveil.planning.alternatives import explain_absence
@@ -129,7 +128,7 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_users_and_candidates(monke
     whole = dataset_of(counts, 30 * hv.Occupancy.from_dense(counts).n)
     there, sums = distributed_dataset(whole, 900), 300
     made = planned(there, "FixedQuantile(candidates=16)")
-    monkeypatch.setattr(block_stage, "MOST_SUMS", sums)
+    monkeypatch.setattr(per_cell_allocation, "MOST_SUMS", sums)
     again = planned(there, "FixedQuantile(candidates=16)")
     np.testing.assert_array_equal(again.losses(), made.losses())
     store = vars(there.sums)["_store"]
@@ -193,6 +192,6 @@ def test_refusals_of_blocks_are_those_of_one_machine(monkeypatch):
         dataclasses.replace(saved, choices=("[1]",) * 3).allocate(plan.problem, cost)
     with pytest.raises(InputError, match="come out otherwise in this version"):
         dataclasses.replace(saved, stages="0" * 64).allocate(plan.problem, cost)
-    monkeypatch.setattr(block_stage, "MOST_SCORES", 64)
+    monkeypatch.setattr(per_cell_allocation, "MOST_SCORES", 64)
     with pytest.raises(InputError, match=r"66 candidates together.* fewer candidates"):
         planned(there, "AKMV(candidates=21)")

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from distributed_blocks import distributed_dataset
 
 import hexveil as hv
-from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
@@ -17,7 +17,7 @@ from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.mechanisms.looks.pooled_means import BINS, SPREAD_POINTS
-from hexveil.model.pair_columns import SuppressedPairs, suppressed_column
+from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
@@ -103,9 +103,6 @@ def at_hand(plan, whole):
         weight = replace(allocation.clipping.weight, occupancy=whole.occupancy)
         ranged = replace(allocation.clipping, weight=weight)
         allocation = replace(allocation, clipping=ranged)
-    if allocation.suppressed:
-        suppressed = suppressed_column(allocation.suppressed_pairs, whole.occupancy)
-        allocation = replace(allocation, suppressed_pairs=suppressed)
     return replace(plan, occupancy=whole.occupancy, facts=whole.public, allocation=allocation)
 
 
@@ -494,15 +491,6 @@ def test_sums_elsewhere_need_counts_elsewhere():
     there = distributed_dataset(whole, 30)
     with pytest.raises(HexveilError, match="do not belong together"):
         Dataset(whole.public, there.sums, whole.units)
-
-
-def test_an_array_of_suppressed_pairs_is_refused():
-    """A plan with an array as large as the pairs cannot be asked of blocks."""
-    whole = records()
-    made = hv.plan(whole, advise=False, epsilon=2, method="clip-user")
-    there = distributed_dataset(whole, 30)
-    with pytest.raises(InputError, match="in one machine's memory"):
-        replace(made, occupancy=there.occupancy, facts=there.public)
 
 
 @pytest.mark.parametrize(

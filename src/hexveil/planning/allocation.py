@@ -15,7 +15,6 @@ from hexveil.mechanisms import ThresholdMechanism
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.kinds import ClippingKind, misfit
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows, full_factors, refuse_rows
 from hexveil.planning.request import Request
 
@@ -73,11 +72,8 @@ class PlanAllocation(PlanRows):
         per_cell = [self.contribution_cap, self.noise_scale_records, self.variance_cap]
         sizes = [(array.size, cells) for array in (*per_cell, self.variance_noise)]
         sizes += [(self.contribution_factor.size, users)]
-        match self.suppressed_pairs:
-            case SuppressedPairs(n_cells=n_cells, n_users=n_users):
-                sizes += [(n_cells, cells), (n_users, users)]
-            case np.ndarray() as dropped:
-                sizes += [(dropped.size, occupancy.n_pairs)]
+        if (gone := self.suppressed_pairs) is not None:
+            sizes += [(gone.n_cells, cells), (gone.n_users, users)]
         sizes += [(int(self.clipping.fits(occupancy)), 1)]
         if any(size != needed for size, needed in sizes):
             raise InputError("it was made for other cells or users: an array has another length.")

@@ -32,7 +32,6 @@ from hexveil.mechanisms.looks.kinds import (
 )
 from hexveil.mechanisms.per_cell_allocation import (
     PerCell,
-    PerCellAllocation,
     PlannedCells,
     PublishedCells,
 )
@@ -86,7 +85,7 @@ class CellMechanisms(ClippingKind):
 
     Attributes
     ----------
-    cells : PerCellAllocation or DistributedCells
+    cells : PlannedCells
         Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
     predicted_error : ndarray of float, shape (n_cells,)
         Mean absolute error by a public prior, for bounds of width 1.
@@ -205,12 +204,15 @@ class CellLosses:
     def per_pair(self) -> Floats:
         """Return the loss of each pair at hand."""
         self.cells.problem.occupancy.local()  # refuses others, and says what to do
-        assert isinstance(self.cells, PerCellAllocation)  # noqa: S101  its pairs are at hand
-        return np.concatenate([plan.losses() for plan in self.cells.plans])
+        return self.cells.map_plans(_join_losses, 1)[0]
 
     def counted(self) -> float:
         """Return the loss that counting cells claims."""
         return float(self.cells.claimed_losses().max(initial=0.0))
+
+
+def _join_losses(plans: Iterable[CellAllocation], _: Sequence[str]) -> tuple[Floats]:
+    return (np.concatenate([plan.losses() for plan in plans]),)
 
 
 # ---- allocations ----
@@ -375,23 +377,22 @@ def digest(cells: PlannedCells) -> str:
     Of pairs that stay elsewhere it is over the digests of cells.
     """
     total = hashlib.sha256()
-    if isinstance(cells, PerCellAllocation):
-        for plan in cells.plans:
-            for text in _public_numbers(plan):
-                total.update(text)
-    else:
-        (digests,) = cells.map_plans(_digest_plans, 1)
-        total.update(digests.tobytes())
+    is_local = cells.problem.occupancy.is_local
+    (numbers,) = cells.map_plans(partial(_joined_numbers, digested=not is_local), 1)
+    total.update(numbers.tobytes())
     return total.hexdigest()
 
 
-def _digest_plans(
+def _joined_numbers(
     plans: Iterable[CellAllocation],
     choices: Sequence[str],  # noqa: ARG001  as of all functions of plans
+    *,
+    digested: bool,
 ) -> tuple[NDArray[np.uint8]]:
-    """Return the SHA-256 of each cell's public numbers, one after another."""
-    digests = [hashlib.sha256(b"".join(_public_numbers(plan))).digest() for plan in plans]
-    return (np.frombuffer(b"".join(digests), dtype=np.uint8),)
+    """Return each cell's public numbers, or their SHA-256, one after another."""
+    numbers = (b"".join(_public_numbers(plan)) for plan in plans)
+    parts = (hashlib.sha256(one).digest() if digested else one for one in numbers)
+    return (np.frombuffer(b"".join(parts), dtype=np.uint8),)
 
 
 def _public_numbers(value: Any) -> Iterator[bytes]:  # noqa: ANN401  fields of any stage

@@ -346,7 +346,7 @@ def test_what_first_looks_leave_over_is_no_more_than_second_ones_cost():
     (report,) = stage.sensitivity(earlier)
     rows = allocation.released(outputs).moved[mean.occupancy.cell]
     whole = (mean.weight.of(mean.occupancy) / (mean.noise * mean.totals)[mean.occupancy.cell])[rows]
-    authorised, used = (one.cells[0] / one.scale for one in report.before)
+    authorised, used = (one.moved_by.keywords["width"] / one.scale for one in report.before)
     unspent = mean.weight.of(mean.occupancy) * (authorised - used)[mean.occupancy.cell]
     assert unspent[rows] == pytest.approx(0.7 * whole, rel=1e-9)
     (request,) = stage.noise(earlier)

@@ -143,7 +143,7 @@ FAULTS = {
         WeightedMean, "moves", lambda old: lambda self, width: old(self, width - 1), FREE,
     ),
     "votes of a whole user in each of its cells": (
-        pair_votes, "votes_by_share",
+        pair_votes.PairVotes, "of",
         lambda old: lambda *given: PARTS + 0 * old(*given),
         HISTOGRAM_ALONE,
     ),

@@ -17,8 +17,6 @@ from hexveil.mechanisms.looks.first_range import FirstRange
 from hexveil.mechanisms.looks.pair_votes import (
     WeightedVotes,
     partners,
-    vote_shares,
-    votes_by_share,
     votes_of_distances,
 )
 from hexveil.mechanisms.looks.pooled_means import (
@@ -36,9 +34,7 @@ STEPS = 40
 
 def weighted_votes(weights):
     """Return the votes of all pairs."""
-    occupancy, largest = weights.occupancy, WeightedVotes(weights).largest_share
-    share = vote_shares(occupancy, weights.of(occupancy), weights.totals)
-    return votes_by_share(occupancy, share, occupancy.cells_per_user, largest)
+    return WeightedVotes(weights).column.of(weights.occupancy)
 
 
 @st.composite

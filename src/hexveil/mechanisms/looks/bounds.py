@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.contributions import (
+    KeptRecords,
     contributed_totals,
     contributes_wholly,
     lost_shares,
@@ -165,10 +166,9 @@ class WithinBounds(ClippingKind):
         if "mean" in problem.request.noised:
             statistics.append(_mean_moves(problem, rows))
         if "variance" in problem.request.noised:
-            cells = rows.divisors(problem), rows.variance_cap, rows.variance_noise
-            statistics.append(variance_moves(*cells, self.unclipped(problem, rows, variance)))
-        factors = (rows.contribution_factor,)
-        moves = PairMoves(problem.occupancy, tuple(statistics), factors, rows.suppressed)
+            given = rows.divisors(problem), rows.kept(problem, "variance"), rows.variance_noise
+            statistics.append(variance_moves(*given, self.unclipped(problem, rows, variance)))
+        moves = PairMoves(problem.occupancy, tuple(statistics))
         return StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
 
     def stages(self, plan: Planned, scale: ValueLattice) -> BoundedStages:
@@ -186,9 +186,7 @@ class WithinBounds(ClippingKind):
                 plan.problem.occupancy,
                 lattice,
                 rows.variance_noise,
-                rows.variance_cap,
-                rows.contribution_factor,
-                rows.suppressed,
+                rows.kept(plan.problem, "variance"),
                 models["variance"],
                 rows.divisors(plan.problem),
                 self.unclipped(plan.problem, rows, models["variance"]),
@@ -196,20 +194,16 @@ class WithinBounds(ClippingKind):
             statistics.append(variance)
         # The meter adds the losses up again from the integers of these very statistics.
         moves = tuple(statistic.moves for statistic in statistics)
-        report = MappedMoves(
-            PairMoves(plan.problem.occupancy, moves, (rows.contribution_factor,), rows.suppressed)
-        )
+        report = MappedMoves(PairMoves(plan.problem.occupancy, moves))
         return BoundedStages(tuple(statistics), report, plan.request.law, plan.booked_losses)
 
     def mean(self, plan: Planned, lattice: CellLattice) -> ClippedMean:
         """Return the means of a plan."""
-        rows, caps = plan.allocation, plan.allocation.caps_and_quanta(plan.problem, "mean")
+        rows, problem = plan.allocation, plan.problem
         # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
         noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
-        users = rows.contribution_factor, rows.suppressed
-        return ClippedMean(
-            plan.problem.occupancy, lattice, noise, *caps, *users, plan.error_models["mean"]
-        )
+        kept, error = rows.kept(problem, "mean"), plan.error_models["mean"]
+        return ClippedMean(problem.occupancy, lattice, noise, kept, error)
 
     def unclipped(
         self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None
@@ -228,7 +222,8 @@ class ContributedSamples(WithinBounds):
     def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
         """Refuse contributions that are none, or not whole."""
         cap = rows.contribution_cap
-        filled = occupancy.map_cells(contributed_totals, (cap,), (), rows.suppressed) > 0
+        kept = KeptRecords(cap, rows.contribution_factor, np.zeros(cap.size), rows.suppressed_pairs)
+        filled = occupancy.map_cells(partial(contributed_totals, kept=kept)) > 0
         whole = np.array_equal(cap, rows.variance_cap) and (rows.contribution_factor == 1).all()
         if not (filled.all() and whole):
             raise InputError("it has a cell to which nothing contributes, or parts of records do.")
@@ -239,7 +234,8 @@ class ContributedSamples(WithinBounds):
 
     def divisors(self, problem: PlanningProblem, rows: PlanRows) -> Ints:
         """Return the samples that contribute to each cell."""
-        return np.asarray(rows.map_contributions(problem, contributed_totals))
+        work = partial(contributed_totals, kept=rows.kept(problem))
+        return np.asarray(problem.occupancy.map_cells(work))
 
     def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
         """Return the error model of the means."""
@@ -260,17 +256,8 @@ class ContributedSamples(WithinBounds):
         """Return the means of a plan."""
         rows, problem = plan.allocation, plan.problem
         noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
-        return RenormalisedMean(
-            problem.occupancy,
-            lattice,
-            noise,
-            rows.contribution_cap,
-            np.zeros(noise.size),
-            rows.contribution_factor,
-            rows.suppressed,
-            plan.error_models["mean"],
-            contributed=rows.divisors(problem),
-        )
+        given = lattice, noise, rows.kept(problem), plan.error_models["mean"]
+        return RenormalisedMean(problem.occupancy, *given, contributed=rows.divisors(problem))
 
     def unclipped(
         self,
@@ -279,7 +266,8 @@ class ContributedSamples(WithinBounds):
         variance: ErrorModel | None,  # noqa: ARG002  as within bounds
     ) -> Bools:
         """Return the cells whose users contribute all of their samples, or none."""
-        return np.asarray(rows.map_contributions(problem, contributes_wholly))
+        work = partial(contributes_wholly, kept=rows.kept(problem))
+        return np.asarray(problem.occupancy.map_cells(work))
 
     def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
         """Return the samples that contribute."""
@@ -288,9 +276,10 @@ class ContributedSamples(WithinBounds):
 
 def _lost(problem: PlanningProblem, rows: PlanRows) -> Floats:
     """Return the share of each cell that those who are left out can move."""
-    cells = problem.occupancy.records_per_cell, rows.divisors(problem)
-    lost: Floats = rows.map_contributions(problem, lost_shares, cells)
-    return lost
+    work = partial(
+        lost_shares, total=problem.occupancy.records_per_cell, contributed=rows.divisors(problem)
+    )
+    return problem.occupancy.map_cells(partial(work, kept=rows.kept(problem)))
 
 
 def _renormalised(
@@ -303,12 +292,11 @@ def _renormalised(
 
 def _mean_moves(problem: PlanningProblem, rows: PlanRows) -> StatisticMoves:
     """Return how far each pair moves its cell's mean."""
-    cap, quanta = rows.caps_and_quanta(problem, "mean")
-    noise = rows.noise_scale_records
+    kept, noise = rows.kept(problem, "mean"), rows.noise_scale_records
     if problem.facts is None:
-        return clipped_mean.unrounded_mean_moves(cap, noise)
-    width = np.maximum(quanta, 1.0).astype(np.int64)
-    return clipped_mean.mean_moves(width, cap, quanta, clipped_mean.laplace_scales(width, noise))
+        return clipped_mean.unrounded_mean_moves(kept, noise)
+    width = np.maximum(kept.span_quanta, 1.0).astype(np.int64)
+    return clipped_mean.mean_moves(width, kept, clipped_mean.laplace_scales(width, noise))
 
 
 def _check_rows(plan: Planned) -> None:

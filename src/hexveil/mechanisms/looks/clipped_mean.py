@@ -42,20 +42,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from hexveil.accounting.contributions import contributed_records, whole_records
+from hexveil.accounting.contributions import KeptRecords
 from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.moves import FINE, StatisticMoves
-from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.stage_data import TAIL
 from hexveil.model.occupancy import Occupancy, Pairs
-from hexveil.model.pair_columns import Suppressed
+from hexveil.model.pair_bins import PairSums
 
 CELLS = "cells"
 """Name of the stage in which the cells' own numbers are drawn: the last of every release."""
@@ -131,23 +132,14 @@ class ClippedMean(ReadOnlyArrays):
     lattice : CellLattice
     noise : ndarray of float, shape (n_cells,)
         R: noise scale in half quanta, rounded up; 0 where nothing contributes.
-    cap : ndarray of int64, shape (n_cells,)
-        t: records that count of a user.
-    span_quanta : ndarray of float, shape (n_cells,)
-        Quanta in the bounds, of which whole ones count; zeros if parts may.
-    factor : ndarray of float, shape (n_users,)
-    suppressed : tuple of ndarray of bool, shape (n_pairs,), or of SuppressedPairs
-        Pairs that contribute nothing, if any are.
+    kept : KeptRecords
     error : ErrorModel
     """
 
     occupancy: Occupancy
     lattice: CellLattice
     noise: Floats
-    cap: Ints
-    span_quanta: Floats
-    factor: Floats
-    suppressed: tuple[Suppressed, ...]
+    kept: KeptRecords
     error: ErrorModel
     name: str = "mean"
 
@@ -179,14 +171,16 @@ class ClippedMean(ReadOnlyArrays):
         It leaves only through the noise door. One user moves entry g by at most 2 w (module head).
         The sums of cells without noise are not looked at.
         """
-        lattice = self.lattice
-        cells = lattice.lower, lattice.width, self.noise, self.cap, self.span_quanta
-        return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.suppressed)
+        work = partial(
+            _measure, kept=self.kept, lower=self.lattice.lower, width=self.lattice.width,
+            noise=self.noise,
+        )  # fmt: skip
+        return sums.map_cells(self.occupancy, work)
 
     @property
     def moves(self) -> StatisticMoves:
         """By how many half quanta each pair moves its cell's number."""
-        return mean_moves(self.lattice.width, self.cap, self.span_quanta, self.noise)
+        return mean_moves(self.lattice.width, self.kept, self.noise)
 
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published mean of each cell from its noisy integer, in value units."""
@@ -217,7 +211,7 @@ class ClippedMean(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class RenormalisedMean(ClippedMean):
-    """Means of contributed samples; `cap` is the largest Γ in each cell.
+    """Means of contributed samples: `kept` has Γ of each pair, whole.
 
     Attributes
     ----------
@@ -240,8 +234,9 @@ class RenormalisedMean(ClippedMean):
         It leaves only through the noise door. One user moves entry g by at most 2 Γ S (module
         head).
         """
-        cells = self.lattice.lower, self.lattice.width, self.cap
-        return sums.map_cells(self.occupancy, _measure_whole, cells, (), self.suppressed)
+        lattice = self.lattice
+        work = partial(_measure_whole, kept=self.kept, lower=lattice.lower, width=lattice.width)
+        return sums.map_cells(self.occupancy, work)
 
     def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:
         """Refuse the same, and cells without noise or contributions.
@@ -268,82 +263,49 @@ def _no_room(epsilon: float) -> InputError:
 # ---- moves ----
 
 
-def mean_moves(width: Ints, cap: Ints, span_quanta: Floats, noise: Floats) -> StatisticMoves:
-    """Return that each pair moves its cell's number by 2 w half quanta, in noise of scale R.
-
-    Arrays have an entry per cell: see `ClippedMean`. Users' factors and dropped pairs come after.
-    """
-    return StatisticMoves.of(_half_quanta_moved, (width, cap, span_quanta), noise)
+def mean_moves(width: Ints, kept: KeptRecords, noise: Floats) -> StatisticMoves:
+    """Return that each pair moves its cell's number by 2 w half quanta, in noise of scale R."""
+    return StatisticMoves.of(_half_quanta_moved, noise, width=width, kept=kept)
 
 
-def unrounded_mean_moves(cap: Ints, noise_records: Floats) -> StatisticMoves:
+def unrounded_mean_moves(kept: KeptRecords, noise_records: Floats) -> StatisticMoves:
     """Return the same of bare counts: bounds have no lattice, noise is counted in records."""
-    fractions = np.zeros(cap.size)
-    return StatisticMoves.of(_records_moved, (cap, fractions), FINE * noise_records)
+    return StatisticMoves.of(_records_moved, FINE * noise_records, kept=kept)
 
 
-def _half_quanta_moved(
-    pairs: Pairs, width: Ints, cap: Ints, span_quanta: Floats, factor: Floats, *suppressed: Bools
+def _half_quanta_moved(pairs: Pairs, _: object, *, width: Ints, kept: KeptRecords) -> Ints:
+    return 2 * half_widths(kept.of(pairs), pairs.n, width[pairs.cell])
+
+
+def _records_moved(pairs: Pairs, _: object, *, kept: KeptRecords) -> Floats:
+    return FINE * kept.of(pairs)
+
+
+def _measure(
+    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, lower: Ints, width: Ints, noise: Floats
 ) -> Ints:
-    records = _kept_records(pairs, cap, span_quanta, factor, *suppressed)
-    return 2 * half_widths(records, pairs.n, width[pairs.cell])
-
-
-def _records_moved(
-    pairs: Pairs, cap: Ints, span_quanta: Floats, factor: Floats, *suppressed: Bools
-) -> Floats:
-    return FINE * _kept_records(pairs, cap, span_quanta, factor, *suppressed)
-
-
-def _kept_records(
-    pairs: Pairs, cap: Ints, span_quanta: Floats, factor: Floats, *suppressed: Bools
-) -> Floats:
-    """Return the records that each pair contributes; none of pairs that are dropped."""
-    records = contributed_records(pairs, cap, span_quanta, factor)
-    for is_suppressed in suppressed:
-        records = np.where(is_suppressed, 0.0, records)
-    return records
-
-
-def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
-    pairs: Pairs,
-    total: Ints,
-    _squares: object,
-    lower: Ints,
-    width: Ints,
-    noise: Floats,
-    cap: Ints,
-    span_quanta: Floats,
-    factor: Floats,
-    *suppressed: Bools,
-) -> Ints:
-    records = _kept_records(pairs, cap, span_quanta, factor, *suppressed)
+    records = kept.of(pairs)
     # Sums of cells without noise are not looked at: these publish a constant.
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, m = pairs.cell[rows], pairs.n[rows]
     span = width[cell]
     # Sums are kept for the bounds of the records. Where a cell's are narrower the user's mean is
     # projected to them: one user then moves s' by S m at most.
-    within = np.clip(total[rows] - lower[cell] * m, 0, span * m)
+    within = np.clip(sums.total[rows] - lower[cell] * m, 0, span * m)
     half = half_widths(records[rows], m, span)
     contribution = np.clip(2 * within, span * m - half, span * m + half)
-    start = np.searchsorted(cell, np.flatnonzero(noise > 0))  # pairs are sorted, no cell is empty
+    noised = pairs.first + np.flatnonzero(pairs.own(noise) > 0)
+    start = np.searchsorted(cell, noised)  # pairs are sorted, no cell is empty
     if not start.size:
         return np.zeros(0, dtype=np.int64)
     return np.asarray(np.add.reduceat(contribution, start), dtype=np.int64)
 
 
 def _measure_whole(
-    pairs: Pairs,
-    total: Ints,
-    _squares: object,
-    lower: Ints,
-    width: Ints,
-    cap: Ints,
-    *suppressed: Bools,
+    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, lower: Ints, width: Ints
 ) -> Ints:
-    m, contributions = pairs.n, whole_records(pairs, cap, *suppressed)
-    within = np.clip(total - lower[pairs.cell] * m, 0, width[pairs.cell] * m)
+    m, contributions = pairs.n, kept.whole(pairs)
+    within = np.clip(sums.total - lower[pairs.cell] * m, 0, width[pairs.cell] * m)
     # In two parts, since Γ s' need not fit 64 bits; half of m rounds to the nearest.
     quotient, remainder = np.divmod(within, m)
     rounded = (4 * contributions * remainder + m) // (2 * m)

@@ -39,13 +39,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hexveil.accounting.contributions import contributed_records
+from hexveil.accounting.contributions import KeptRecords
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel
 from hexveil.accounting.moves import StatisticMoves
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
@@ -56,7 +57,7 @@ from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.looks.clipped_mean import GRAIN, ROOM, CellLattice
 from hexveil.mechanisms.stage_data import TAIL
 from hexveil.model.occupancy import Occupancy, Pairs
-from hexveil.model.pair_columns import Suppressed
+from hexveil.model.pair_bins import PairSums
 
 STEPS = 2**30
 """Lattice steps in one Laplace scale: the integer noise scale of every cell."""
@@ -78,11 +79,8 @@ class ClippedVariance(ReadOnlyArrays):
     lattice : CellLattice
     noise : ndarray of float, shape (n_cells,)
         b for bounds of width 1; 0 where nothing contributes.
-    cap : ndarray of int64, shape (n_cells,)
-        t: records that count of a user.
-    factor : ndarray of float, shape (n_users,)
-    suppressed : tuple of ndarray of bool, shape (n_pairs,), or of SuppressedPairs
-        Pairs that contribute nothing, if any are.
+    kept : KeptRecords
+        Records that count of each pair; they need not be whole quanta.
     error : ErrorModel
     divisor : ndarray of int64, shape (n_cells,)
         N; or the samples that contribute, where the others are left out and not put at the middle.
@@ -93,9 +91,7 @@ class ClippedVariance(ReadOnlyArrays):
     occupancy: Occupancy
     lattice: CellLattice
     noise: Floats
-    cap: Ints
-    factor: Floats
-    suppressed: tuple[Suppressed, ...]
+    kept: KeptRecords
     error: ErrorModel
     divisor: Ints
     unclipped: Bools
@@ -119,7 +115,7 @@ class ClippedVariance(ReadOnlyArrays):
     @property
     def moves(self) -> StatisticMoves:
         """By how many steps each pair moves its cell's number."""
-        return variance_moves(self.divisor, self.cap, self.noise, self.unclipped)
+        return variance_moves(self.divisor, self.kept, self.noise, self.unclipped)
 
     def measure(self, sums: PrivateSums) -> Ints:
         """Return Y of every noised cell, shape (batch, n_noised). PRIVATE.
@@ -130,8 +126,11 @@ class ClippedVariance(ReadOnlyArrays):
         2^30 (its sensitivity) / b + 1, by nothing if it contributes nothing (module head). The sums
         of cells without noise are not looked at.
         """
-        cells = self.lattice.width, self.divisor, self.noise, self.cap
-        return sums.map_cells(self.occupancy, _measure, cells, (self.factor,), self.suppressed)
+        work = partial(
+            _measure, kept=self.kept, width=self.lattice.width, divisor=self.divisor,
+            noise=self.noise,
+        )  # fmt: skip
+        return sums.map_cells(self.occupancy, work)
 
     def estimates(self, noisy: Ints) -> Floats:
         """Return the published variance of each cell from its noisy integer, squared units."""
@@ -182,50 +181,35 @@ class ClippedVariance(ReadOnlyArrays):
             )
 
 
-def variance_moves(divisor: Ints, cap: Ints, noise: Floats, unclipped: Bools) -> StatisticMoves:
-    """Return by how many steps each pair moves its cell's number, in noise of 2^30 steps.
-
-    Arrays have an entry per cell: see `ClippedVariance`. Users' factors and dropped pairs come
-    after.
-    """
+def variance_moves(
+    divisor: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
+) -> StatisticMoves:
+    """Return by how many steps each pair moves its cell's number, in noise of 2^30 steps."""
     scale = np.where(noise > 0, float(STEPS), 0.0)
-    return StatisticMoves.of(_steps_moved, (divisor, cap, noise, unclipped), scale)
+    return StatisticMoves.of(
+        _steps_moved, scale, divisor=divisor, kept=kept, noise=noise, unclipped=unclipped
+    )
 
 
 def _steps_moved(
-    pairs: Pairs,
-    divisor: Ints,
-    cap: Ints,
-    noise: Floats,
-    unclipped: Bools,
-    factor: Floats,
-    *suppressed: Bools,
+    pairs: Pairs, _: object, *, divisor: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
 ) -> Floats:
-    # Contributions need not be whole quanta: see the module head.
-    kept = contributed_records(pairs, cap, np.zeros(noise.size), factor)
-    for is_suppressed in suppressed:
-        kept = np.where(is_suppressed, 0.0, kept)
+    records = kept.of(pairs)
     total, scale = divisor[pairs.cell], noise[pairs.cell]
     # COMP Proposition III.1 is below the bound for odd N, but its proof is of plain data: with one
     # clipped record anywhere in the cell only the bound holds.
-    plain, bound = variance_share(pairs.n, total), variance_sensitivity_bound(kept / total)
+    plain, bound = variance_share(pairs.n, total), variance_sensitivity_bound(records / total)
     sensitivity = np.where(unclipped[pairs.cell], plain, bound)
-    moves = (kept > 0) & (scale > 0)
-    steps = STEPS * np.divide(sensitivity, scale, out=np.zeros(kept.size), where=moves)
+    moves = (records > 0) & (scale > 0)
+    steps = STEPS * np.divide(sensitivity, scale, out=np.zeros(records.size), where=moves)
     return np.where(moves, np.floor(steps * _HAIR) + 1.0, 0.0)
 
 
-def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
-    pairs: Pairs,
-    total: Ints,
-    squares: Ints,
-    width: Ints,
-    records: Ints,
-    noise: Floats,
-    cap: Ints,
-    factor: Floats,
-    *suppressed: Bools,
+def _measure(
+    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, width: Ints, divisor: Ints, noise: Floats
 ) -> Ints:
+    assert sums.squares is not None  # noqa: S101  checked with the plan
+    total, squares = sums.total, sums.squares
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, n = pairs.cell[rows], pairs.n[rows]
     # Half quanta around the middle: 2 k - S. Their squares add up to S² m at most, which fits.
@@ -233,18 +217,17 @@ def _measure(  # noqa: PLR0913, PLR0917  what `map_cells` hands over
     first_moment = 2 * total[rows] - span * n
     second_moment = 4 * (squares[rows] - span * total[rows]) + span**2 * n
     # Exact: factors are multiples of 2^-30, or the allocation is refused.
-    grains = (factor * GRAIN).astype(np.int64)[pairs.user[rows]]
-    for is_suppressed in suppressed:
-        grains = np.where(is_suppressed[rows], 0, grains)
-    weight, divisor = _weights(np.minimum(n, cap[cell]), n, grains)
+    grains = (kept.factor * GRAIN).astype(np.int64)[pairs.user]
+    grains = kept.without_suppressed(pairs, grains)[rows]
+    weight, weight_divisor = _weights(np.minimum(n, kept.cap[cell]), n, grains)
     # Python integers from here on: 2^30 A N leaves 64 bits, and a rounding that depends on values
     # would have to be charged.
-    cells = _cell_sums(cell, divisor, weight * second_moment, weight * first_moment)
-    noised = np.flatnonzero(noise > 0).tolist()
+    cells = _cell_sums(cell, weight_divisor, weight * second_moment, weight * first_moment)
+    noised = (pairs.first + np.flatnonzero(pairs.own(noise) > 0)).tolist()
     return np.array(
         [
-            _steps(sums, int(records[g]), int(width[g]), Fraction(float(noise[g])))
-            for g, sums in zip(noised, cells, strict=True)
+            _steps(own, int(divisor[g]), int(width[g]), Fraction(float(noise[g])))
+            for g, own in zip(noised, cells, strict=True)
         ],
         dtype=np.int64,
     )

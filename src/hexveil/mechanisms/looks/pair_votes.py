@@ -26,8 +26,8 @@ from hexveil.base.arrays import Ints
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.mechanisms.contract import PrivateSums
 from hexveil.mechanisms.private_quantile import ListedPoints, rounded_means, tally_votes
-from hexveil.mechanisms.stage_data import map_weighted
-from hexveil.model.occupancy import Pairs
+from hexveil.model.occupancy import PairColumn, Pairs, WholeGroup
+from hexveil.model.pair_bins import PairSums
 from hexveil.model.pair_columns import Weights
 
 EQUAL_VOTES = 3 * PARTS // 4
@@ -49,43 +49,42 @@ class WeightedVotes(ReadOnlyArrays):
     def largest_share(self) -> int:
         """Largest sum of a user's parts of its cells, in grains; at least 1."""
         weights = self.weights
+        shares = partial(_user_shares, weights=weights.column, totals=weights.totals)
+        return weights.once(
+            "largest share of votes", lambda: max(int(weights.occupancy.map_users(shares).max()), 1)
+        )
 
-        def asked() -> int:
-            return max(int(weights.map_users(_user_shares, (weights.totals,)).max()), 1)
-
-        return weights.once("largest share of votes", asked)
+    @property
+    def column(self) -> PairVotes:
+        """The votes as kernels take them."""
+        weights = self.weights
+        cells = weights.occupancy.cells_per_user
+        return PairVotes(weights.column, weights.totals, cells, self.largest_share)
 
     @property
     def user_votes(self) -> Ints:
         """Votes of each user; shape (n_users,)."""
-        everywhere = np.ones(self.weights.occupancy.n_cells, dtype=bool)
-        return self.weights.once(
-            "votes of users", lambda: self._of_users(_sum_user_votes, everywhere)
-        )
+        return self._once("votes of users", "users", _sum_user_votes)
 
     @property
     def cell_votes(self) -> Ints:
         """Votes of all pairs of each cell; shape (n_cells,)."""
-        work = partial(_sum_cell_votes, largest=self.largest_share)
-        return self.weights.once(
-            "votes of cells", lambda: read_only(self.weights.map_cells(work, *self._given()))
-        )
+        return self._once("votes of cells", "cells", _sum_cell_votes)
 
     @property
     def distance_user_votes(self) -> Ints:
         """Largest number of votes by which each user moves distances; shape (n_users,)."""
-        shared = self.weights.occupancy.users_per_cell > 1
-        return self.weights.once(
-            "votes moved in distances", lambda: self._of_users(_sum_moved_votes, shared)
-        )
+        work = partial(_sum_moved_votes, shared=self.weights.occupancy.users_per_cell > 1)
+        return self._once("votes moved in distances", "users", work)
 
     @property
     def distance_votes(self) -> int:
         """Votes of all distances."""
-        work = partial(_sum_distance_votes, largest=self.largest_share)
-        return self.weights.once(
-            "votes of distances", lambda: int(self.weights.map_cells(work, *self._given()).sum())
-        )
+        return int(self._once("votes of distances", "cells", _sum_distance_votes).sum())
+
+    def _once(self, name: str, whole: WholeGroup, work: Callable[..., Ints]) -> Ints:
+        ask = partial(self.weights.occupancy.map, whole)
+        return self.weights.once(name, lambda: read_only(ask(partial(work, votes=self.column))))
 
     def tally(self, sums: PrivateSums, candidates: ListedPoints) -> Ints:
         """Return the votes of each place of a mean. PRIVATE."""
@@ -95,18 +94,9 @@ class WeightedVotes(ReadOnlyArrays):
         self, work: Callable[..., Ints], sums: PrivateSums, candidates: ListedPoints
     ) -> Ints:
         """Return the votes of each place. PRIVATE."""
-        tally = partial(work, largest=self.largest_share, candidates=candidates)
-        by_block = map_weighted(sums, self.weights, tally, *self._given())
+        tally = partial(work, votes=self.column, candidates=candidates)
+        by_block = sums.map_cells(self.weights.occupancy, tally)
         return np.asarray(by_block.sum(axis=1))
-
-    def _of_users(self, work: Callable[..., Ints], counted: NDArray[np.bool_]) -> Ints:
-        asked = partial(work, largest=self.largest_share)
-        totals, cells_per_user = self._given()
-        votes: Ints = self.weights.map_users(asked, (*totals, counted), cells_per_user)
-        return np.asarray(read_only(votes))
-
-    def _given(self) -> tuple[tuple[Ints, ...], tuple[Ints, ...]]:
-        return (self.weights.totals,), (self.weights.occupancy.cells_per_user,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,27 +118,37 @@ class WeightedDistances:
 # ---- of pairs ----
 
 
-def vote_shares(pairs: Pairs, weight: Ints, totals: Ints) -> Ints:
-    """Return each pair's part of its cell in grains, rounded down."""
-    # Whole numbers rounded down throughout: every processor has the same votes, and no user
-    # more than PARTS.
-    return np.asarray(weight * PARTS // pairs.spread(totals))
+@dataclass(frozen=True, eq=False)
+class PairVotes:
+    """Votes of pairs: an equal part for each of the user's cells, and one by share. A `PairColumn`.
 
-
-def votes_by_share(pairs: Pairs, share: Ints, cells_per_user: Ints, largest: int) -> Ints:
-    """Return the votes of each pair: an equal part for each of the user's cells, and one by share.
-
-    Parameters
+    Attributes
     ----------
-    pairs : Pairs
-    share : ndarray of int64, shape (n_pairs,)
-        As `vote_shares` returns it.
+    weights : PairColumn
+    totals : ndarray of int64, shape (n_cells,)
     cells_per_user : ndarray of int64, shape (n_users,)
     largest : int
         Largest sum of a user's shares, at least 1.
     """
-    by_weight = share * (PARTS - EQUAL_VOTES) // largest
-    return np.asarray(EQUAL_VOTES // cells_per_user[pairs.user] + by_weight)
+
+    weights: PairColumn
+    totals: Ints
+    cells_per_user: Ints
+    largest: int
+
+    def of(self, pairs: Pairs) -> Ints:
+        """Return the votes of each pair."""
+        by_weight = vote_shares(pairs, self.weights, self.totals) * (PARTS - EQUAL_VOTES)
+        return np.asarray(
+            EQUAL_VOTES // self.cells_per_user[pairs.user] + by_weight // self.largest
+        )
+
+
+def vote_shares(pairs: Pairs, weights: PairColumn, totals: Ints) -> Ints:
+    """Return each pair's part of its cell in grains, rounded down."""
+    # Whole numbers rounded down throughout: every processor has the same votes, and no user
+    # more than PARTS.
+    return np.asarray(weights.of(pairs) * PARTS // pairs.spread(totals))
 
 
 def partners(pairs: Pairs) -> Ints:
@@ -157,7 +157,7 @@ def partners(pairs: Pairs) -> Ints:
     Each pair is compared with one other and is the partner of one, which differs in cells of
     three users or more.
     """
-    start, size = pairs.start[:-1][pairs.cell], np.diff(pairs.start)[pairs.cell]
+    start, size = pairs.repeat(pairs.start[:-1]), pairs.repeat(np.diff(pairs.start))
     position = np.arange(pairs.cell.size) - start
     # Not the next one: users with neighbouring ids may well be alike.
     step = np.maximum((size - 1) // 2, 1)
@@ -170,75 +170,50 @@ def votes_of_distances(votes: Ints, partner: Ints) -> Ints:
     return np.where(partner == np.arange(votes.size), 0, both)
 
 
-def _user_shares(pairs: Pairs, weight: Ints, totals: Ints) -> Ints:
-    return _sum_whole(pairs, vote_shares(pairs, weight, totals))
+def _user_shares(pairs: Pairs, *, weights: PairColumn, totals: Ints) -> Ints:
+    return _sum_whole(pairs, vote_shares(pairs, weights, totals))
 
 
-def _sum_user_votes(
-    pairs: Pairs, weight: Ints, totals: Ints, counted: Ints, cells_per_user: Ints, largest: int
-) -> Ints:
-    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
-    return _sum_whole(pairs, np.where(counted[pairs.cell], votes, 0))
+def _sum_user_votes(pairs: Pairs, *, votes: PairVotes) -> Ints:
+    return _sum_whole(pairs, votes.of(pairs))
 
 
-def _sum_moved_votes(
-    pairs: Pairs, weight: Ints, totals: Ints, counted: Ints, cells_per_user: Ints, largest: int
-) -> Ints:
+def _sum_moved_votes(pairs: Pairs, *, votes: PairVotes, shared: NDArray[np.bool_]) -> Ints:
+    own = votes.of(pairs)
     if not pairs.has_whole_cells:
-        return _sum_user_votes(pairs, weight, totals, counted, cells_per_user, largest)
-    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
+        return _sum_whole(pairs, np.where(shared[pairs.cell], own, 0))
     partner = partners(pairs)
-    moved = votes_of_distances(votes, partner)
+    moved = votes_of_distances(own, partner)
     # A distance is moved by the partner as well.
     by_partner = np.zeros_like(moved)
     by_partner[partner] = moved
     return _sum_whole(pairs, moved + by_partner)
 
 
-def _sum_cell_votes(
-    pairs: Pairs, weight: Ints, totals: Ints, cells_per_user: Ints, largest: int
-) -> Ints:
-    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
-    return np.add.reduceat(votes, pairs.start[:-1])
+def _sum_cell_votes(pairs: Pairs, *, votes: PairVotes) -> Ints:
+    return np.asarray(np.add.reduceat(votes.of(pairs), pairs.start[:-1]))
 
 
 def _sum_whole(pairs: Pairs, whole: Ints) -> Ints:
     """Return the sum of a whole number of each of a user's pairs."""
     sums = np.zeros(pairs.n_users, dtype=np.int64)
-    np.add.at(sums, pairs.user, whole)
+    np.add.at(sums, pairs.own_user, whole)
     return sums
 
 
-def _sum_distance_votes(
-    pairs: Pairs, weight: Ints, totals: Ints, cells_per_user: Ints, largest: int
-) -> Ints:
-    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
-    return np.atleast_1d(votes_of_distances(votes, partners(pairs)).sum())
+def _sum_distance_votes(pairs: Pairs, *, votes: PairVotes) -> Ints:
+    return np.atleast_1d(votes_of_distances(votes.of(pairs), partners(pairs)).sum())
 
 
 def _tally_means(
-    pairs: Pairs,
-    weight: Ints,
-    sums: Ints,
-    totals: Ints,
-    cells_per_user: Ints,
-    largest: int,
-    candidates: ListedPoints,
+    pairs: Pairs, sums: PairSums, *, votes: PairVotes, candidates: ListedPoints
 ) -> Ints:
-    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
-    return tally_votes(rounded_means(pairs, sums), votes, candidates)
+    return tally_votes(rounded_means(pairs, sums.total), votes.of(pairs), candidates)
 
 
 def _tally_distances(
-    pairs: Pairs,
-    weight: Ints,
-    sums: Ints,
-    totals: Ints,
-    cells_per_user: Ints,
-    largest: int,
-    candidates: ListedPoints,
+    pairs: Pairs, sums: PairSums, *, votes: PairVotes, candidates: ListedPoints
 ) -> Ints:
-    votes = votes_by_share(pairs, vote_shares(pairs, weight, totals), cells_per_user, largest)
-    mean, partner = sums // pairs.n, partners(pairs)
-    distance_votes = votes_of_distances(votes, partner)
+    mean, partner = sums.total // pairs.n, partners(pairs)
+    distance_votes = votes_of_distances(votes.of(pairs), partner)
     return tally_votes(np.abs(mean - mean[partner]), distance_votes, candidates)

@@ -46,7 +46,7 @@ from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.mechanisms.estimates import STANDARD_NORMAL
-from hexveil.model.occupancy import Occupancy, Pairs
+from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
 from hexveil.model.pair_columns import FactoredWeights, Weights
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
 from hexveil.planning.optimizers.pair_sums import fetch_sample, share_sums
@@ -187,9 +187,10 @@ class WeightProblem:
         fall = np.where(norms > 1.0, -1.0 / norms ** (power + 1), 0.0)
         total = self.shares.per_cell(factor)
         noise = self.law.mean_absolute / (self.loss * rates * total)
-        make = partial(_BiasLook, prior=self.prior)
+        each = 1.0 / total
+        make = partial(_BiasLook, each=each, noise=noise, factor=factor, prior=self.prior)
         # A rate acts on a cell twice: by the noise, and by the factors of its users.
-        (bias, *_), rise = self.shares.look(make, (total, noise), factor, 1.0 / total)
+        (bias, *_), rise = self.shares.look(make, each)
         through = self.shares.per_cell(fall * rise, power)
         by_rate = rates ** (power - 1) * through - noise / rates
         return float((noise + bias).mean()), by_rate * rates / rates.size
@@ -202,7 +203,8 @@ class _BiasLook:
     ----------
     pairs : Pairs
     share : ndarray of float, shape (n_pairs,)
-    total, noise : ndarray of float, shape (n_cells,)
+    each, noise : ndarray of float, shape (n_cells,)
+        Weight of a factor of 1 by its share, and noise.
     factor : ndarray of float, shape (n_users,)
     prior : UserMeanPrior
     """
@@ -211,7 +213,8 @@ class _BiasLook:
         self,
         pairs: Pairs,
         share: Floats,
-        total: Floats,
+        *,
+        each: Floats,
         noise: Floats,
         factor: Floats,
         prior: UserMeanPrior,
@@ -221,7 +224,7 @@ class _BiasLook:
         self.confounding = prior.weight_confounding / 2.0
         # How far a weight is from its share, as a part of it; each line below is one look.
         part = factor.take(pairs.user, mode="clip")
-        part *= pairs.spread(1.0 / total)
+        part *= pairs.spread(each)
         part -= 1.0
         distance = np.square(part)
         distance += ABS_SMOOTHING**2
@@ -234,21 +237,21 @@ class _BiasLook:
         squares = np.add.reduceat(np.square(share * self.part), first)
         length = np.sqrt(squares + ABS_SMOOTHING**2 * np.add.reduceat(np.square(share), first))
         bias = self.sd * length + self.confounding * np.add.reduceat(share * self.distance, first)
-        self.slope = slope = self._slopes(length)
-        common = np.add.reduceat((self.part + 1.0) * slope, first) + self.noise
+        self.slope = slope = self._slopes(self.pairs.repeat(self.sd / length))
+        common = np.add.reduceat((self.part + 1.0) * slope, first) + self.pairs.own(self.noise)
         return bias, length, common
 
     def of_pairs(self, *figures: Floats) -> Floats:
         """Return the slope of a cell's bias and noise in f p / Σ f p, times p."""
         _, length, common = figures
-        slope = self._slopes(length) if self.slope is None else self.slope
+        slope = self._slopes(self.sd / length) if self.slope is None else self.slope
         # Weights sum to one: what all of a cell's slopes have in common does not count.
-        return np.asarray(slope - self.share * self.pairs.spread(common))
+        return np.asarray(slope - self.share * common)
 
-    def _slopes(self, length: Floats) -> Floats:
+    def _slopes(self, by_length: Floats) -> Floats:
         """Return how fast a cell's bias rises with each pair's weight, times its share."""
         slope = self.share * self.part
-        slope *= self.pairs.spread(self.sd / length)
+        slope *= by_length
         slope += self.confounding * (self.part / self.distance)
         slope *= self.share
         return slope
@@ -351,15 +354,18 @@ def max_bias(weight: Weights) -> Floats:
 
 def weight_distances(weight: Weights) -> tuple[Floats, Floats]:
     """Return how far each cell's weights are from the shares: √(Σ (w - p)²), and Σ |w - p|."""
-    cells = weight.occupancy.records_per_cell.astype(np.float64), weight.totals
-    distances: tuple[Floats, Floats]
-    distances = weight.once("distances", lambda: weight.map_cells(_distances, cells))
-    return distances
+    work = partial(
+        _distances, weights=weight.column, totals=weight.totals,
+        records=weight.occupancy.records_per_cell.astype(np.float64),
+    )  # fmt: skip
+    return weight.once("distances", lambda: weight.occupancy.map_cells(work))
 
 
-def _distances(pairs: Pairs, weight: Ints, total: Floats, totals: Ints) -> tuple[Floats, Floats]:
+def _distances(
+    pairs: Pairs, *, weights: PairColumn, totals: Ints, records: Floats
+) -> tuple[Floats, Floats]:
     """Return the same of some cells."""
-    begin, away = pairs.start[:-1], weight / pairs.spread(totals)
-    away -= pairs.n / pairs.spread(total)
+    begin, away = pairs.start[:-1], weights.of(pairs) / pairs.spread(totals)
+    away -= pairs.n / pairs.spread(records)
     length = np.sqrt(np.add.reduceat(np.square(away), begin))
     return length, np.add.reduceat(np.abs(away, out=away), begin)

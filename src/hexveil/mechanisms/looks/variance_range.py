@@ -31,7 +31,7 @@ from hexveil.mechanisms.looks.user_weights import (
     UserMeanPrior,
     expected_bias,
 )
-from hexveil.model.occupancy import Pairs
+from hexveil.model.occupancy import PairColumn, Pairs
 from hexveil.model.pair_columns import Weights
 
 MEAN_CELL_OFFSET = math.sqrt(2.0 / math.pi * (1.0 - WITHIN_CELL_SHARE**2))
@@ -95,8 +95,8 @@ def errors_without_noise(weight: Weights, radii: tuple[float, ...]) -> list[Floa
         expected_bias(weight, prior)
         for prior in (UserMeanPrior(1.0, 0.0), UserMeanPrior(0.0, WEIGHT_CONFOUNDING))
     )
-    work = partial(_excess, radii=radii)
-    cut = weight.once(f"excess {radii!r}", lambda: weight.map_cells(work, (weight.totals,)))
+    work = partial(_excess, weights=weight.column, totals=weight.totals, radii=radii)
+    cut = weight.once(f"excess {radii!r}", lambda: weight.occupancy.map_cells(work))
     # Z² has a variance of 2; nothing in [0, 1] deviates by more than a half.
     return [
         np.hypot(min(math.sqrt(2.0) / k**2, 0.5) * of_spread + of_drift, cut[:, column] / k**2)
@@ -104,9 +104,9 @@ def errors_without_noise(weight: Weights, radii: tuple[float, ...]) -> list[Floa
     ]
 
 
-def _excess(pairs: Pairs, weight: Ints, totals: Ints, radii: tuple[float, ...]) -> Floats:
+def _excess(pairs: Pairs, *, weights: PairColumn, totals: Ints, radii: tuple[float, ...]) -> Floats:
     """Return the clipping error of each radius per cell, in squared deviations of user means."""
     counts, which = np.unique(pairs.n, return_inverse=True)
-    share, begin = weight / pairs.spread(totals), pairs.start[:-1]
+    share, begin = weights.of(pairs) / pairs.spread(totals), pairs.start[:-1]
     excess = (expected_excess(k, counts.astype(np.float64))[which] for k in radii)
     return np.stack([np.add.reduceat(share * one, begin) for one in excess], axis=1)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,12 +37,13 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
 from hexveil.mechanisms.sensitivity_report import MappedMoves
-from hexveil.mechanisms.stage_data import TAIL, map_weighted
+from hexveil.mechanisms.stage_data import TAIL
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, Weights
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
+    from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
+    from hexveil.model.pair_bins import PairSums
     from hexveil.model.public_metadata import ValueLattice
 
     Ends = tuple[int, int] | tuple[Ints, Ints]
@@ -99,10 +101,10 @@ def weighted_moves(width: Ints, scale: Floats) -> StatisticMoves:
     scale : ndarray of float, shape (n_cells,)
         Noise; infinite where a cell has no number.
     """
-    return StatisticMoves.of(_moved, (width,), scale)
+    return StatisticMoves.of(_moved, scale, width=width)
 
 
-def _moved(pairs: Pairs, weight: Ints, width: Ints) -> Ints:
+def _moved(pairs: Pairs, weight: Ints, *, width: Ints) -> Ints:
     return weight * width[pairs.cell]
 
 
@@ -158,7 +160,8 @@ class WeightedMean(ReadOnlyArrays):
             The range, in quanta above the lower bound of the records; of all cells, or of each.
         """
         low, high = (np.broadcast_to(end, self.noise.shape) for end in ends)
-        return map_weighted(sums, self.weight, _measure, (low, high))
+        work = partial(_measure, weights=self.weight.column, lower=low, upper=high)
+        return sums.map_cells(self.occupancy, work)
 
     def averages(self, noisy: Ints) -> Floats:
         """Return noisy means in quanta above the centre."""
@@ -203,10 +206,12 @@ class WeightedMean(ReadOnlyArrays):
         check_room(self.totals, self.scales(width), width, epsilon)
 
 
-def _measure(pairs: Pairs, weight: Ints, sums: Ints, lower: Ints, upper: Ints) -> Ints:
+def _measure(
+    pairs: Pairs, sums: PairSums, *, weights: PairColumn, lower: Ints, upper: Ints
+) -> Ints:
     """Return the weighted sums of the cells of a block. PRIVATE."""
     ends = pairs.spread(lower), pairs.spread(upper)
-    contribution = contributions(sums, pairs.n, weight, ends)
+    contribution = contributions(sums.total, pairs.n, weights.of(pairs), ends)
     return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
 
 

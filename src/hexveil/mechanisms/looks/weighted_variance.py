@@ -60,8 +60,9 @@ from hexveil.mechanisms.estimates import centre_and_radius
 from hexveil.mechanisms.looks.clipped_mean import ROOM
 from hexveil.mechanisms.looks.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean, laplace_scales, weighted_moves
-from hexveil.mechanisms.stage_data import TAIL, map_weighted
-from hexveil.model.occupancy import Pairs
+from hexveil.mechanisms.stage_data import TAIL
+from hexveil.model.occupancy import PairColumn, Pairs
+from hexveil.model.pair_bins import PairSums
 
 BITS = 20
 """A second moment is counted in parts of 2^-20 of the squared radius."""
@@ -138,8 +139,9 @@ class WeightedVariance(ReadOnlyArrays):
         can (module head).
         """
         middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
-        work = partial(_measure, middle=middle, radius=radius)
-        return map_weighted(sums, self.mean.weight, work, (self._varies(),), squares=True)
+        weights, varies = self.mean.weight.column, self._varies()
+        work = partial(_measure, weights=weights, varies=varies, middle=middle, radius=radius)
+        return sums.map_cells(self.mean.occupancy, work)
 
     def _varies(self) -> NDArray[np.bool_]:
         """Return which cells have a variance to measure."""
@@ -188,14 +190,15 @@ class WeightedVariance(ReadOnlyArrays):
 
 def _measure(
     pairs: Pairs,
-    weight: Ints,
-    total: Ints,
-    squares: Ints,
+    sums: PairSums,
+    *,
+    weights: PairColumn,
     varies: NDArray[np.bool_],
     middle: int,
     radius: int,
 ) -> Ints:
     """Return the sums of second moments of the cells of a block. PRIVATE."""
-    weight = np.where(varies[pairs.cell], weight, 0)
-    contribution = contributions((pairs.n, total, squares), weight, middle, radius)
+    assert sums.squares is not None  # noqa: S101  checked with the plan
+    weight = np.where(varies[pairs.cell], weights.of(pairs), 0)
+    contribution = contributions((pairs.n, sums.total, sums.squares), weight, middle, radius)
     return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))

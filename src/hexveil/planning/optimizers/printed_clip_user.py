@@ -17,11 +17,12 @@ import math
 from dataclasses import replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from hexveil.accounting.clip_user import Suppression, suppress_users
-from hexveil.accounting.contributions import contributes_wholly
+from hexveil.accounting.contributions import KeptRecords, contributes_wholly
 from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.accounting.residual_cap import caps_of_remaining
@@ -72,8 +73,9 @@ def allocate_printed(source: SuppressionSource, span: float, request: Request) -
         )
     suppressed = suppression.suppressed
     caps, total = caps_of_remaining(occupancy, suppressed, span, cell_epsilon)
+    kept = KeptRecords(caps, full_factors(occupancy), np.zeros(caps.size), suppressed)
     moved = np.where(
-        occupancy.map_cells(contributes_wholly, (caps,), (), (suppressed,)),
+        occupancy.map_cells(partial(contributes_wholly, kept=kept)),
         variance_share(caps, total),
         variance_sensitivity_bound(caps / total),
     )
@@ -85,7 +87,7 @@ def allocate_printed(source: SuppressionSource, span: float, request: Request) -
         variance_cap=caps,
         # The variance of one contributed sample is 0: it is published so.
         variance_noise=np.where(moved > 0, np.nextafter(variance_noise, np.inf), 0.0),
-        contribution_factor=full_factors(occupancy),
+        contribution_factor=kept.factor,
         suppressed_pairs=suppressed,
         cell_epsilon=Fraction(cell_epsilon),
         clipping=ContributedSamples(),

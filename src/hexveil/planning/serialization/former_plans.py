@@ -104,6 +104,9 @@ def unpack_decisions(
     header, arrays = unpack_bytes(encoded)
     arrays = {_RENAMED.get(name, name): array for name, array in arrays.items()}
     counts = like.occupancy.n_cells, like.occupancy.n_users
+    if "dropped" in arrays:
+        local, dropped = like.occupancy.local(), arrays.pop("dropped").astype(bool)
+        arrays |= {"cell": local.cell[dropped], "user": local.user[dropped]}
     asked = epsilon or str(like.request.epsilon)
     request = {} if like.request.epsilon is None else {"epsilon": asked}
     words = _plan_words(header, arrays, counts, prefix) | {"request": {"is": "Request"} | request}
@@ -252,11 +255,11 @@ def _plan_words(
         return {"array": prefix + name}
 
     suppressed: Words | None = None
-    if "cell" in names:
+    marked = "" if "cell" in names else "dropped."
+    if marked[:-1] in names or not marked:
         sizes = dict(zip(("n_cells", "n_users"), counts, strict=True))
-        suppressed = {"is": "SuppressedPairs", "cell": array("cell"), "user": array("user")} | sizes
-    elif "dropped" in names:
-        suppressed = array("dropped")
+        columns = {name: array(marked + name) for name in ("cell", "user")}
+        suppressed = {"is": "SuppressedPairs"} | columns | sizes
     allocation: Words = {
         "is": "PlanAllocation",
         **{name: array(column) for name, column in _ROWS.items()},

@@ -70,7 +70,7 @@ _CLASSES = (
 _ALIASES = {
     "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray,
     "Weights": FactoredWeights | ListedWeights,
-    "Suppressed": Bools | SuppressedPairs, "Term": statistic_terms.Term,
+    "Term": statistic_terms.Term,
     "ClippingKind": WithinBounds | ContributedSamples | PrivateRange | PerCellRange | SavedStages,
     "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
     "SingleColumnPlan": Plan | DistributionPlan, "ErrorModel": Any,

@@ -7,6 +7,7 @@ numbers always give the same estimates.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,8 +57,8 @@ def effective_users(occupancy: Occupancy) -> Floats:
     >>> effective_users(LocalOccupancy.from_dense([[1, 8], [1, 1], [1, 1]])).round(2)
     array([3.  , 1.52])
     """
-    return np.asarray(
-        occupancy.map_cells(contributions.effective_users, (occupancy.records_per_cell,))
+    return occupancy.map_cells(
+        partial(contributions.effective_users, total=occupancy.records_per_cell)
     )
 
 

@@ -1,22 +1,18 @@
 """Questions to blocks of whole cells: plans of cells from their counts, and integers of their sums.
 
-A block has all pairs of its cells, so that it makes a cell's plan from the counts as one machine
-does, by the same functions: whatever follows from the plan is the same to the last bit. Plans have
-arrays of all users of a cell, and are made anew for each question; numbers of cells, or sums over a
-block for each user, leave it.
+A block has all pairs of its cells, so that it makes a cell's plan from the counts wherever it is,
+by the same functions: whatever follows from the plan is the same to the last bit. Plans have arrays
+of all users of a cell: elsewhere they are made again for each question, and numbers of cells, or
+sums over a block for each user, leave it; in memory they are kept.
 
 Every question but `measured_integers` is about public facts. A refusal by them travels as an
 answer, since an engine may hide the words of a task that fails.
-
-Figures of the plans of cells: a number of each cell, whatever the number of its users. Public.
-
-A map's errors, grids and rows follow from them, wherever the plans are made: on this machine, or in
-blocks of pairs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -32,30 +28,27 @@ from hexveil.mechanisms.contract import (
     Outputs,
     PrivateSums,
     ProvenError,
-    Scores,
     Values,
 )
 from hexveil.mechanisms.private_quantile import PrivateQuantile
-from hexveil.mechanisms.single_cell.cell_allocation import (
-    CellAllocation,
-    CellProblem,
-    ReleasedRange,
-)
+from hexveil.mechanisms.single_cell.cell_allocation import CellAllocation, CellProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
     from hexveil.accounting.moves import LossParts
-    from hexveil.base.arrays import Floats, Ints
+    from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.mechanisms.single_cell.cell_allocation import BoundedStage
     from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
     from hexveil.model.occupancy import Pairs
+    from hexveil.model.pair_bins import PairSums
 
     Column = NDArray[Any]
-    PlanWork = Callable[[Iterator[CellAllocation], Sequence[str]], tuple[Column, ...]]
+    Columns = tuple[Column, ...]
+    PlanWork = Callable[[Iterator[CellAllocation], Sequence[str]], Columns]
+    KeptPlans = dict[int, list[CellAllocation]]
 
 
 LOSS, CLAIM = "loss", "claim"
@@ -63,8 +56,8 @@ LOSS, CLAIM = "loss", "claim"
 NO_REFUSAL = np.zeros(0, dtype=np.str_)
 
 
-@dataclass(frozen=True)
-class CellRecipe:
+@dataclass(frozen=True, eq=False)
+class CellPlans:
     """Facts of all cells, from which a block makes the plans of its own.
 
     Attributes
@@ -75,6 +68,12 @@ class CellRecipe:
         See `MapProblem`.
     epsilon : Fraction
         Loss of every cell.
+    choices : ndarray of str, shape (n_cells,)
+        Of each cell, by predicted errors: see `CellMechanism.choose`; none before they are made.
+    outputs : tuple of ndarray of int64, shape (n_cells, most entries)
+        Of each earlier stage: a row per cell.
+    kept : dict or None
+        Plans of each block, by its first cell, of pairs in memory.
     """
 
     mechanism: CellMechanism
@@ -82,27 +81,51 @@ class CellRecipe:
     quantum: Fraction
     span: int
     epsilon: Fraction
+    choices: NDArray[np.str_] = field(default_factory=NO_REFUSAL.copy)
+    outputs: tuple[Ints, ...] = ()
+    kept: KeptPlans | None = None
 
-    def cells(self, pairs: Pairs) -> Iterator[tuple[slice, CellProblem]]:
-        """Yield each cell's pairs and public facts."""
+    def cells(self, pairs: Pairs) -> Iterator[CellProblem]:
+        """Yield each cell's public facts."""
         for begin, end in pairwise(pairs.start.tolist()):
-            rows = slice(begin, end)
-            yield rows, CellProblem(pairs.n[rows], self.lower, self.quantum, self.span)
+            yield CellProblem(pairs.n[begin:end], self.lower, self.quantum, self.span)
 
-    def plans(
-        self, pairs: Pairs, choices: NDArray[np.str_]
-    ) -> Iterator[tuple[slice, CellAllocation]]:
-        """Yield each cell's pairs and plan, one at a time."""
-        for (rows, cell), choice in zip(self.cells(pairs), choices.tolist(), strict=True):
-            yield rows, self.mechanism.allocate_chosen(cell, self.epsilon, choice)
+    def of(self, pairs: Pairs) -> Iterator[tuple[slice, CellAllocation]]:
+        """Yield each cell's pairs and plan; elsewhere one at a time."""
+        plans: Iterable[CellAllocation] = self._plans(pairs)
+        if self.kept is not None:
+            if pairs.first not in self.kept:
+                self.kept[pairs.first] = list(plans)
+            plans = self.kept[pairs.first]
+        return zip((slice(*ends) for ends in pairwise(pairs.start.tolist())), plans, strict=True)
+
+    def _plans(self, pairs: Pairs) -> Iterator[CellAllocation]:
+        choices = pairs.own(self.choices).tolist()
+        for cell, choice in zip(self.cells(pairs), choices, strict=True):
+            yield self.mechanism.allocate_chosen(cell, self.epsilon, choice)
+
+    def with_outputs(self, pairs: Pairs) -> Iterator[tuple[slice, CellAllocation, Outputs]]:
+        """Yield the same with earlier outputs, under the names of each cell's own stages."""
+        for cell, (rows, plan) in enumerate(self.of(pairs), pairs.first):
+            outputs = Outputs()
+            for stage, table in zip(plan.stages, self.outputs, strict=False):
+                row = table[cell, : stage.entries][None]
+                outputs = outputs.extended(stage.name, stage.entries, row)
+            yield rows, plan, outputs
+
+    def next_stages(self, pairs: Pairs) -> Iterator[tuple[slice, CellAllocation, Outputs]]:
+        """Yield those of cells that have a stage after the outputs."""
+        for rows, plan, outputs in self.with_outputs(pairs):
+            if len(plan.stages) > len(self.outputs):
+                yield rows, plan, outputs
 
 
 def with_refusal(
-    pairs: Pairs, *given: Column, work: Callable[..., tuple[Column, ...]], n_columns: int
+    pairs: Pairs, *, work: Callable[[Pairs], Columns], n_columns: int
 ) -> tuple[Column, ...]:
     """Return a public refusal, or none, and the columns that the work returns."""
     try:
-        return NO_REFUSAL, *work(pairs, *given)
+        return NO_REFUSAL, *work(pairs)
     except InputError as error:
         return np.array([str(error)]), *[np.zeros(0)] * n_columns
 
@@ -110,23 +133,21 @@ def with_refusal(
 # ---- plans ----
 
 
-def choose_cells(pairs: Pairs, *, recipe: CellRecipe) -> tuple[NDArray[np.str_]]:
+def choose_cells(pairs: Pairs, *, plans: CellPlans) -> Columns:
     """Return the choice of each cell; cells of the same counts share theirs."""
     known: dict[bytes, str] = {}
     choices = []
-    for _, cell in recipe.cells(pairs):
+    for cell in plans.cells(pairs):
         counts = cell.counts.tobytes()
         if counts not in known:
-            known[counts] = recipe.mechanism.choose(cell, recipe.epsilon)
+            known[counts] = plans.mechanism.choose(cell, plans.epsilon)
         choices.append(known[counts])
     return (np.array(choices, dtype=np.str_),)
 
 
-def map_plans(
-    pairs: Pairs, choices: NDArray[np.str_], *, recipe: CellRecipe, work: PlanWork
-) -> tuple[Column, ...]:
+def map_plans(pairs: Pairs, *, plans: CellPlans, work: PlanWork) -> Columns:
     """Return the columns that a function makes of the plans of all cells."""
-    return work((plan for _, plan in recipe.plans(pairs, choices)), choices.tolist())
+    return work((plan for _, plan in plans.of(pairs)), pairs.own(plans.choices).tolist())
 
 
 def pair_losses(plan: CellAllocation, kind: str) -> Floats:
@@ -145,25 +166,24 @@ def pair_losses(plan: CellAllocation, kind: str) -> Floats:
 
 def sum_losses(
     pairs: Pairs,
-    choices: NDArray[np.str_],
     *,
-    recipe: CellRecipe,
+    plans: CellPlans,
     kinds: tuple[str, ...],
     parts: LossParts,
     users: tuple[int, int],
-) -> tuple[Ints, ...]:
+) -> Columns:
     """Return the users of a run that are in a block, and sums of their losses in parts by kind.
 
     A run is the first user, and the one after the last.
     """
     terms = np.zeros((len(kinds), pairs.user.size), dtype=np.int64)
-    for rows, plan in recipe.plans(pairs, choices):
+    for rows, plan in plans.of(pairs):
         for row, kind in zip(terms, kinds, strict=True):
             row[rows] = parts.rounded_up(pair_losses(plan, kind))
     return _sums_of_users(pairs, terms, users)
 
 
-def _sums_of_users(pairs: Pairs, terms: Ints, users: tuple[int, int]) -> tuple[Ints, ...]:
+def _sums_of_users(pairs: Pairs, terms: Ints, users: tuple[int, int]) -> Columns:
     rows = np.flatnonzero((pairs.user >= users[0]) & (pairs.user < users[1]))
     numbers, position = np.unique(pairs.user[rows], return_inverse=True)
     sums = np.zeros((len(terms), numbers.size), dtype=np.int64)
@@ -176,29 +196,11 @@ def _sums_of_users(pairs: Pairs, terms: Ints, users: tuple[int, int]) -> tuple[I
 # ---- stages ----
 
 
-def stage_name(number: int) -> str:
-    """Return the name of a stage's row."""
-    return f"stage {number}"
-
-
-def stage_requests(
-    pairs: Pairs, choices: NDArray[np.str_], *tables: Ints, recipe: CellRecipe, number: int
-) -> tuple[NDArray[np.bool_], Floats]:
-    """Return the noise of a stage of all cells: whether each is a private choice, and its scale.
-
-    Parameters
-    ----------
-    pairs : Pairs
-    choices : ndarray of str, shape (n_cells,)
-    *tables : ndarray of int64, shape (n_cells, most entries)
-        Outputs of each earlier stage.
-    recipe : CellRecipe
-    number : int
-        Of the stage.
-    """
+def stage_requests(pairs: Pairs, *, plans: CellPlans) -> tuple[Bools, Floats]:
+    """Return the noise of the next stage: whether each number is a private choice, and scales."""
     selects, scales = [], []
-    for _, plan, outputs in _with_outputs(pairs, choices, tables, recipe, number):
-        for request in plan.stages[number].noise(outputs):
+    for _, plan, outputs in plans.next_stages(pairs):
+        for request in plan.stages[len(plans.outputs)].noise(outputs):
             selects.append(isinstance(request, NoisyMax))
             scales.append(_scale(request))
     return np.array(selects, dtype=bool), np.array(scales, dtype=np.float64)
@@ -217,105 +219,65 @@ def single_request(selects: bool, scale: float) -> NoiseRequest:
     return NoisyMax(scale) if selects else LaplaceNoise(np.array([scale]))
 
 
-def sum_moves(  # noqa: PLR0913  what blocks are given stands in arguments of the function
+def sum_moves(
     pairs: Pairs,
-    choices: NDArray[np.str_],
-    selects: NDArray[np.bool_],
+    *,
+    plans: CellPlans,
+    selects: Bools,
     scales: Floats,
-    *tables: Ints,
-    recipe: CellRecipe,
-    number: int,
     parts: LossParts,
     users: tuple[int, int],
-) -> tuple[Ints, ...]:
+) -> Columns:
     """Return the users of a run that are in a block, and their losses by a stage, rounded down.
 
     Noise is that which each cell's numbers will get, in tables with a row per cell.
     """
     terms = np.zeros((1, pairs.user.size), dtype=np.int64)
-    for rows, plan, outputs in _with_outputs(pairs, choices, tables, recipe, number):
-        # Cells of a block count from 0, as rows of the tables do.
+    for rows, plan, outputs in plans.next_stages(pairs):
         cell = int(pairs.cell[rows.start])
-        for entry, report in enumerate(plan.stages[number].sensitivity(outputs)):
+        for entry, report in enumerate(plan.stages[len(plans.outputs)].sensitivity(outputs)):
             request = single_request(bool(selects[cell, entry]), float(scales[cell, entry]))
             losses = report.loss_lower_bound(request, rows.stop - rows.start)
             terms[0, rows] += parts.rounded_down(losses)
     return _sums_of_users(pairs, terms, users)
 
 
-def measured_integers(
-    pairs: Pairs,
-    sums: Ints,
-    _squares: Ints | None,
-    choices: NDArray[np.str_],
-    *tables: Ints,
-    recipe: CellRecipe,
-    number: int,
-) -> Ints:
-    """Return the integers of a stage of all cells, one after another. PRIVATE.
+def measured_integers(pairs: Pairs, sums: PairSums, *, plans: CellPlans) -> Ints:
+    """Return the integers of the next stage of all cells, one after another. PRIVATE.
 
     A sum is its integer. Scores are how many there are, then the scores, then the candidates of
     each run; where each run is one candidate the number is negative and no candidates follow.
     """
-    integers: list[Ints] = []
-    for rows, plan, outputs in _with_outputs(pairs, choices, tables, recipe, number):
-        for measured in plan.stages[number].measure(PrivateSums(sums[rows]), outputs):
-            integers += _encoded(measured)
-    return np.concatenate(integers) if integers else np.zeros(0, dtype=np.int64)
+    integers: list[Ints] = [np.zeros(0, dtype=np.int64)]
+    for rows, plan, outputs in plans.next_stages(pairs):
+        own = PrivateSums(sums.total[rows])
+        for measured in plan.stages[len(plans.outputs)].measure(own, outputs):
+            if isinstance(measured, Values):
+                integers.append(measured.integers[0])
+                continue
+            scores, sizes = measured.scores[0], measured.sizes[0]
+            is_plain = bool((sizes == 1).all())
+            integers += [np.array([-scores.size if is_plain else scores.size]), scores]
+            integers += [] if is_plain else [sizes]
+    return np.concatenate(integers)
 
 
-def _encoded(measured: Values | Scores) -> list[Ints]:
-    if isinstance(measured, Values):
-        return [measured.integers[0]]
-    scores, sizes = measured.scores[0], measured.sizes[0]
-    if (sizes == 1).all():
-        return [np.array([-scores.size]), scores]
-    return [np.array([scores.size]), scores, sizes]
-
-
-def estimated_cells(
-    pairs: Pairs, choices: NDArray[np.str_], *tables: Ints, recipe: CellRecipe
-) -> tuple[Column, ...]:
+def estimated_cells(pairs: Pairs, *, plans: CellPlans) -> Columns:
     """Return estimates in quanta, and released choices: quantity, both ends and scale.
 
     The quantity is empty where nothing was chosen.
     """
     estimates, names, numbers = [], [], []
-    for _, plan, outputs in _with_outputs(pairs, choices, tables, recipe, None):
+    for _, plan, outputs in plans.with_outputs(pairs):
         estimates.append(float(plan.estimate(outputs)[0]))
-        released = plan.released_range(outputs)
-        names.append("" if released is None else released.quantity)
-        numbers.append(_ends(released))
+        one = plan.released_range(outputs)
+        names.append("" if one is None else one.quantity)
+        numbers.append((np.nan,) * 3 if one is None else (one.lower, one.upper, one.scale))
     ends = np.array(numbers, dtype=np.float64).T
     return np.array(estimates), np.array(names, dtype=np.str_), *ends
 
 
-def _ends(released: ReleasedRange | None) -> tuple[float, float, float]:
-    if released is None:
-        return np.nan, np.nan, np.nan
-    return released.lower, released.upper, released.scale
-
-
-def _with_outputs(
-    pairs: Pairs,
-    choices: NDArray[np.str_],
-    tables: tuple[Ints, ...],
-    recipe: CellRecipe,
-    number: int | None,
-) -> Iterator[tuple[slice, CellAllocation, Outputs]]:
-    """Yield the plans that have a stage of this number (all, without one), with earlier outputs."""
-    for cell, (rows, plan) in enumerate(recipe.plans(pairs, choices)):
-        if number is not None and len(plan.stages) <= number:
-            continue
-        outputs = Outputs()
-        for stage, table in zip(plan.stages, tables, strict=False):
-            own_row = table[cell : cell + 1, : stage.entries]
-            outputs = outputs.extended(stage.name, stage.entries, own_row)
-        yield rows, plan, outputs
-
-
-UNKNOWN_GRID = (np.nan, np.nan)
-"""Of estimates that lie on a curve of integers."""
+# ---- figures ----
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,7 +291,7 @@ class CellFigures(ReadOnlyArrays):
     proven : ndarray of bool, shape (n_cells,)
         Whether the bias is a proven worst case.
     grid_start, grid_step : ndarray of float, shape (n_cells,)
-        Where estimates can lie, in quanta; no numbers where on a curve.
+        Where estimates can lie, in quanta; no numbers where on a curve of integers.
     n_scores : ndarray of int64, shape (n_cells,)
         Most scores that a stage of the cell measures; 0 without a private choice.
     n_stages : ndarray of int64, shape (n_cells,)
@@ -341,7 +303,7 @@ class CellFigures(ReadOnlyArrays):
     scale: Floats
     bias: Floats
     bound95: Floats
-    proven: NDArray[np.bool_]
+    proven: Bools
     grid_start: Floats
     grid_step: Floats
     n_scores: Ints
@@ -359,36 +321,26 @@ class CellFigures(ReadOnlyArrays):
         return table
 
 
-def figure_columns(plans: Iterable[CellAllocation], choices: Sequence[str]) -> tuple[Column, ...]:  # noqa: ARG001  as of all functions of plans
+def figure_columns(plans: Iterable[CellAllocation], choices: Sequence[str]) -> Columns:  # noqa: ARG001  as of all functions of plans
     """Return the columns of `CellFigures` for these plans, in the order of its fields."""
-    numbers, grids, counts, entries, names = [], [], [], [], []
+    numbers, counts = [], []
+    stages: list[BoundedStage] = []
     for plan in plans:
         error, grid = plan.error(1.0), plan.grid()
         is_proven = isinstance(error, ProvenError)
         bias = float(error.bias[0]) if isinstance(error, ProvenError) else 1.0
-        numbers.append((float(error.scale[0]), bias, float(error.bound95[0]), is_proven))
-        grids.append(UNKNOWN_GRID if grid is None else (float(grid.start[0]), float(grid.step[0])))
-        n_scores = max((score_room(stage) for stage in plan.stages), default=0)
-        counts.append((n_scores, len(plan.stages)))
-        entries += [stage.entries for stage in plan.stages]
-        names += [stage.name for stage in plan.stages]
-    scale, bias_column, bound95, proven = np.array(numbers, dtype=np.float64).T
-    start, step = np.array(grids, dtype=np.float64).T
-    scores, n_stages = np.array(counts, dtype=np.int64).T
-    return (
-        scale,
-        bias_column,
-        bound95,
-        proven.astype(bool),
-        start,
-        step,
-        scores,
-        n_stages,
-        np.array(entries, dtype=np.int64),
-        np.array(names, dtype=np.str_),
-    )
-
-
-def score_room(stage: BoundedStage) -> int:
-    """Return the most scores that a stage measures, a public number; 0 of a sum."""
-    return stage.entries * stage.candidates.size if isinstance(stage, PrivateQuantile) else 0
+        ends = (np.nan,) * 2 if grid is None else (float(grid.start[0]), float(grid.step[0]))
+        numbers.append((float(error.scale[0]), bias, float(error.bound95[0]), is_proven, *ends))
+        # A public number; 0 of a sum.
+        scores = (
+            stage.entries * stage.candidates.size
+            for stage in plan.stages
+            if isinstance(stage, PrivateQuantile)
+        )
+        counts.append((max(scores, default=0), len(plan.stages)))
+        stages += plan.stages
+    scale, bias_column, bound95, proven, start, step = np.array(numbers, dtype=np.float64).T
+    entries = np.array([stage.entries for stage in stages], dtype=np.int64)
+    names = np.array([stage.name for stage in stages], dtype=np.str_)
+    found = (scale, bias_column, bound95, proven.astype(bool), start, step)
+    return *found, *np.array(counts, dtype=np.int64).T, entries, names

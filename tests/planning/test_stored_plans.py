@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def test_a_plan_states_the_losses_of_the_same_rows_at_hand(name):
     there = planned(distributed(whole, 25), **ASKED[name])
     for store in ("memory", "runs"):
         with stored(whole, store):
-            here = replace(there, occupancy=whole)
+            here = there.changed(occupancy=whole)
             np.testing.assert_array_equal(there.losses(), here.losses())
             assert (there.epsilon, there.l0_epsilon) == (here.epsilon, here.l0_epsilon)
             assert there.users.equals(here.users)
@@ -171,7 +171,8 @@ def test_targets_with_a_delta_are_met_after_few_questions(name, monkeypatch):
     models = there.error_models
     shares = [models[one].error / goal for one, goal in there.request.target.items()]
     assert (np.mean if name == "on average" else np.max)(shares) <= 1
-    np.testing.assert_allclose(replace(there, occupancy=whole).losses(), there.losses(), rtol=1e-12)
+    at_hand = there.changed(occupancy=whole)
+    np.testing.assert_allclose(at_hand.losses(), there.losses(), rtol=1e-12)
     with pytest.raises(InputError, match="meets target_error"):
         planned(spread, target_error=1e-14, delta="1e-6")
 
@@ -185,7 +186,7 @@ def test_comparisons_are_those_of_pairs_at_hand():
     whole = fleet(4, users=40, cells=4)
     here, there = (planned(one, epsilon=2) for one in (whole, distributed(whole, 30)))
     for compare in (compare_methods, compare_ranges, compare_mechanisms):
-        rows, others = compare(here), compare(there)
+        rows, others = compare(here.single), compare(there.single)
         assert len(rows) == len(others) >= 3
         for row, other in zip(rows, others, strict=True):
             expected, found = asdict(row), asdict(other)

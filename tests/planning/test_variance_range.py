@@ -275,7 +275,7 @@ def test_another_radius_is_another_plan():
     assert encode(one) == encode(same)
     interval = one.allocation.clipping
     wider = replace(interval, radius=interval.radius + 1)
-    assert encode(replace(one, allocation=replace(one.allocation, clipping=wider))) != encode(one)
+    assert encode(one.changed(allocation=replace(one.allocation, clipping=wider))) != encode(one)
     assert other.allocation.clipping.radius is None
 
 

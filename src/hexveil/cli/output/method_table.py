@@ -14,7 +14,7 @@ from hexveil.cli.output import formatting
 if TYPE_CHECKING:
     from hexveil.planning.alternatives import MechanismRow
     from hexveil.planning.method_comparison import ComparisonRow
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
 
 
 COLUMNS = (
@@ -23,7 +23,7 @@ COLUMNS = (
 CERTIFIED = {"loss": "price", "max error": "worst", "mean error": "average"}
 
 
-def measure(plan: Plan, unit: str) -> str:
+def measure(plan: MomentPart, unit: str) -> str:
     """Return the unit of measure of the compared errors as text."""
     names = list(plan.error_models)
     if len(names) == 1:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.serialization.codec import Arrays, Words
 
     Tables = dict[str, pa.Table]
@@ -39,7 +39,7 @@ DISTRIBUTED = "distributed"
 # ---- writing ----
 
 
-def tables_of(plan: Plan, arrays: Arrays) -> Tables:
+def tables_of(plan: MomentPart, arrays: Arrays) -> Tables:
     """Return the tables of the folder by file name: figures first, then the exact arrays."""
     tables = {CELLS: plan.table, USERS: plan.users, PAIRS: _pairs_table(plan)}
     for name, array in _of_all_pairs(plan, arrays).items():
@@ -53,7 +53,7 @@ def tables_of(plan: Plan, arrays: Arrays) -> Tables:
     return tables
 
 
-def _pairs_table(plan: Plan) -> pa.Table:
+def _pairs_table(plan: MomentPart) -> pa.Table:
     """Return the counts of all pairs; where they stay elsewhere, the suppressed ones alone."""
     if plan.occupancy.is_local:
         local = plan.occupancy.local()
@@ -62,7 +62,7 @@ def _pairs_table(plan: Plan) -> pa.Table:
     return pa.table({"cell": gone.cell, "user": gone.user, "n": 0 * gone.cell})
 
 
-def _of_all_pairs(plan: Plan, arrays: Arrays) -> Arrays:
+def _of_all_pairs(plan: MomentPart, arrays: Arrays) -> Arrays:
     """Return the arrays with suppressed pairs marked, where the table has all pairs."""
     gone = plan.allocation.suppressed_pairs
     if gone is None or not plan.occupancy.is_local:

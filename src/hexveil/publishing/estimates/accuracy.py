@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.publishing.estimates.surplus import PosteriorEstimates
 
 
 def accuracy_statement(
-    plan: Plan, table: Table, posterior: PosteriorEstimates | None
+    plan: MomentPart, table: Table, posterior: PosteriorEstimates | None
 ) -> list[dict[str, Any]]:
     """Return the manifest's statement on accuracy, an entry for each published statistic.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
     table : pyarrow.Table
         The released table.
     posterior : PosteriorEstimates or None
@@ -42,7 +42,7 @@ def accuracy_statement(
 
 
 def _statement(
-    plan: Plan, table: Table, name: str, posterior: PosteriorEstimates | None
+    plan: MomentPart, table: Table, name: str, posterior: PosteriorEstimates | None
 ) -> dict[str, Any]:
     modelled = posterior if name == "mean" else None
     basis = plan.allocation.clipping.basis if modelled is None else "posterior"

@@ -26,7 +26,7 @@ def sent(work):
     """Return a function as executors get it; what tests define within others cannot be sent."""
     if "<locals>" in getattr(work, "__qualname__", ""):
         return work
-    return pickle.loads(pickle.dumps(work))
+    return pickle.loads(pickle.dumps(work))  # noqa: S301  made here
 
 
 class WatchedStore(FileStore):
@@ -111,7 +111,7 @@ def suppressed_where(occupancy, marked):
 
 
 def _files(occupancy, room, folder=None):
-    """Return the pairs in files, in blocks of cells and of users; files need no folder once open."""
+    """Return the pairs in files, in blocks of cells and of users; open files need no folder."""
     if folder is None:
         with tempfile.TemporaryDirectory() as made:
             return _files(occupancy, room, made)

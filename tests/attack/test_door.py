@@ -54,9 +54,15 @@ STUDIES = {
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 TAKERS = {
     "measure", "values", "execute", "_prepared", "total_over_units",
-    "tally", "tally_by", "total", "map_weighted", "sums", "_with_bins",
+    "tally", "tally_by", "total", "sums", "_with_bins",
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
+KERNELS = {
+    "map_cells", "map_bins", "_beside", "__init__", "_measure", "_tally_means", "_tally_distances",
+    "measured_integers", "_scored", "_cell_bins", "_pooled_bins",
+}  # fmt: skip
+"""Functions that are given the sums, or the counts by bin, of a block of pairs."""
+HOLDERS = "combined_stages", "binned_stage"
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}
 """Functions of `mechanisms/single_cell/` that run a study on simulated sums."""
 RELEASERS = {"publishing/pipeline.py"}
@@ -129,7 +135,7 @@ def functions_with_sums():
 def takes_sums(function):
     """Return whether a parameter is of private sums, or of integers that were measured."""
     given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    private = ("PrivateSums", "Measured")
+    private = ("PrivateSums", "Measured", "PairSums", "PairBins")
     return any(
         word in ast.unparse(one.annotation) for one in given if one.annotation for word in private
     )
@@ -141,10 +147,9 @@ def test_sums_enter_by_measure_alone():
     whole = {(name, function) for name, function in takers if "/single_cell/" not in name}
     single_cell = takers - whole
     # Sums of several value columns are held together by one object; no other is made of sums.
-    holders = {(name, function) for name, function in whole if function == "__init__"}
-    assert holders == {("mechanisms/distribution/combined_stages.py", "__init__")}
-    whole -= holders
-    assert {function for _, function in whole} == TAKERS | {"_noised"}
+    holders = {name for name, function in whole if function == "__init__"}
+    assert holders == {f"mechanisms/distribution/{one}.py" for one in HOLDERS}
+    assert {function for _, function in whole} == TAKERS | KERNELS | {"_noised"}
     assert {name for name, _ in whole} <= MEASURES
     assert {function for _, function in single_cell} <= TAKERS | SINGLE_CELL
 

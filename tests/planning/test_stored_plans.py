@@ -171,8 +171,7 @@ def test_targets_with_a_delta_are_met_after_few_questions(name, monkeypatch):
     models = there.error_models
     shares = [models[one].error / goal for one, goal in there.request.target.items()]
     assert (np.mean if name == "on average" else np.max)(shares) <= 1
-    at_hand = there.changed(occupancy=whole)
-    np.testing.assert_allclose(at_hand.losses(), there.losses(), rtol=1e-12)
+    np.testing.assert_allclose(there.changed(occupancy=whole).losses(), there.losses(), rtol=1e-12)
     with pytest.raises(InputError, match="meets target_error"):
         planned(spread, target_error=1e-14, delta="1e-6")
 

@@ -222,9 +222,8 @@ def test_stages_of_other_records_are_refused(book):
     occupancy = dataset.occupancy
     other = dataset_of(2 * dense(occupancy), 30 * occupancy.n)
     plan, foreign = planned(dataset, "Levy(gamma=1)"), planned(other, "Levy(gamma=1)")
-    forged = dataclasses.replace(
-        plan, allocation=dataclasses.replace(plan.allocation, clipping=foreign.allocation.clipping)
-    )
+    clipping = foreign.allocation.clipping
+    forged = plan.changed(allocation=dataclasses.replace(plan.allocation, clipping=clipping))
     with pytest.raises(InputError, match="those of other records"):
         released(dataset, forged, book)
     assert not released(dataset, plan, book).replayed

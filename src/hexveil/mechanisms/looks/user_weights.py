@@ -228,17 +228,17 @@ class _BiasLook:
         part -= 1.0
         distance = np.square(part)
         distance += ABS_SMOOTHING**2
-        self.single, self.distance = part, np.sqrt(distance, out=distance)
+        self.part, self.distance = part, np.sqrt(distance, out=distance)
         self.slope: Floats | None = None
 
     def of_cells(self) -> tuple[Floats, Floats, Floats]:
         """Return each cell's expected bias, the length of its differences, and its common slope."""
         first, share = self.pairs.start[:-1], self.share
-        squares = np.add.reduceat(np.square(share * self.single), first)
+        squares = np.add.reduceat(np.square(share * self.part), first)
         length = np.sqrt(squares + ABS_SMOOTHING**2 * np.add.reduceat(np.square(share), first))
         bias = self.sd * length + self.confounding * np.add.reduceat(share * self.distance, first)
         self.slope = slope = self._slopes(self.pairs.repeat(self.sd / length))
-        common = np.add.reduceat((self.single + 1.0) * slope, first) + self.pairs.own(self.noise)
+        common = np.add.reduceat((self.part + 1.0) * slope, first) + self.pairs.own(self.noise)
         return bias, length, common
 
     def of_pairs(self, *figures: Floats) -> Floats:
@@ -250,9 +250,9 @@ class _BiasLook:
 
     def _slopes(self, by_length: Floats) -> Floats:
         """Return how fast a cell's bias rises with each pair's weight, times its share."""
-        slope = self.share * self.single
+        slope = self.share * self.part
         slope *= by_length
-        slope += self.confounding * (self.single / self.distance)
+        slope += self.confounding * (self.part / self.distance)
         slope *= self.share
         return slope
 

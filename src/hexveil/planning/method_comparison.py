@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Pairs
-    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
+    from hexveil.planning.request import ClippingRangeMode
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
     ("joint", "mean"),

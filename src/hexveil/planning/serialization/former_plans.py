@@ -267,7 +267,7 @@ def _plan_words(
         "lower_bound": old["lower_bound"],
         "bound_kind": old["certifies"],
         "clipping": _clipping_words(old, names, array),
-        **{name: old[name] for name in ("mechanism", "cell_epsilon", "normaliser") if name in old},
+        **{name: old[name] for name in ("mechanism", "cell_epsilon") if name in old},
     }
     bounds = {"lower": array("lower"), "upper": array("upper")}
     return {"is": "Plan", "allocation": allocation} | bounds
@@ -283,11 +283,11 @@ def _clipping_words(old: Words, names: Collection[str], array: Any) -> Words:  #
         predicted = {"predicted_error": array("predicted_error")}
         return {"is": "SavedStages", "stages": old["stages"], "choices": old["choices"]} | predicted
     if "cell_ranges" in old:
-        ranges = {"is": "CellRangePlan", "weight": weight} | old["cell_ranges"]
-        return {"is": "PerCellRange", "plan": ranges}
+        return {"is": "PerCellRange", "weight": weight, **old["cell_ranges"]}
     interval = old["interval"]
     if interval is None:
-        return {"is": "WithinBounds"}
+        printed = old.get("normaliser") == "contributions"
+        return {"is": "ContributedSamples" if printed else "WithinBounds"}
     renamed = {"stretch": "widening", "clipped": "clipping_error"}
     named = {renamed.get(name, name): word for name, word in interval.items()}
-    return {"is": "PrivateRange", "range": {"is": "PrivateClippingRange", "weight": weight} | named}
+    return {"is": "PrivateRange", "weight": weight} | named

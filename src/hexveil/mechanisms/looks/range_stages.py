@@ -1,10 +1,9 @@
 """Releases in a private clipping range: the range, then weighted means, and second moments.
 
 The range lies between two quantiles of a pooled histogram of user means, widened around its middle;
-for means alone it is a wider one where that promises a tenth less error (cell_ranges/first_range).
-Proofs: mechanisms/pooled_histogram.py (the range follows from its noisy votes),
-mechanisms/weighted/weighted_mean.py and mechanisms/weighted/weighted_variance.py. A map is one data
-set: of a batch there is one row.
+for means alone it is a wider one where that promises a tenth less error (`first_range`). Proofs:
+`pooled_means` (the range follows from its noisy votes), `weighted_mean` and `weighted_variance`. A
+map is one data set: of a batch there is one row.
 """
 
 from __future__ import annotations
@@ -18,86 +17,31 @@ from functools import cached_property
 import numpy as np
 
 from hexveil.accounting.error_model import ErrorModel
-from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.first_range import to_bounds, wider_range
-from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM, PooledMeans
-from hexveil.mechanisms.clipped.clipped_allocation import CELLS
-from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
-    DrawnRow,
     EstimateGrid,
-    NoiseRequest,
+    NoisyTotals,
     Outputs,
     PrivateSums,
-    SensitivityReport,
-    Stage,
-    Values,
 )
-from hexveil.mechanisms.estimates import widened
-from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.sensitivity_report import noise_of_law
-from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
-from hexveil.mechanisms.weighted.weighted_variance import WeightedVariance
+from hexveil.mechanisms.estimates import STANDARD_NORMAL, to_value_units, widened
+from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
+from hexveil.mechanisms.looks.first_range import to_bounds, wider_range
+from hexveil.mechanisms.looks.pooled_means import HISTOGRAM, PooledMeans, cell_shares
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.looks.weighted_variance import WeightedVariance
+from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.smoothing.user_mean_law import CellDesign
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedStage(DrawnRow):
-    """Weighted sums of user means in the range, and of second moments, in one draw.
-
-    Attributes
-    ----------
-    mean : WeightedMean
-    variances : tuple of WeightedVariance
-        One, or none.
-    ends : pair of int
-        The released range.
-    lattice_steps : int
-        Width of the records' bounds in quanta.
-    """
-
-    mean: WeightedMean
-    variances: tuple[WeightedVariance, ...]
-    ends: tuple[int, int]
-    lattice_steps: int
-    name: str = CELLS
-    law: NoiseLaw = LAPLACE
-
-    @property
-    def entries(self) -> int:
-        """One integer per statistic and cell."""
-        return self.mean.noise.size * (1 + len(self.variances))
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
-        """Return noise for the width of the range, and for the squared radius."""
-        # Means first: the order of the stored row, which noise, sensitivity and measure share.
-        means = self.mean.scales(self.ends[1] - self.ends[0])
-        squares = [variance.scales for variance in self.variances]
-        return (noise_of_law(self.law, np.concatenate([means, *squares])),)
-
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return how far each user can move them."""
-        means = self.mean.moves(self.ends[1] - self.ends[0])
-        squares = (variance.moves for variance in self.variances)
-        return (self.mean.sensitivity(means, *squares),)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
-        """Return the integers of all cells. PRIVATE."""
-        numbers = [
-            self.mean.measure(sums, self.ends),
-            *(variance.measure(sums, self.ends, self.lattice_steps) for variance in self.variances),
-        ]
-        return (Values(np.concatenate(numbers, axis=1)),)
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedAllocation(ReadOnlyArrays):
+class OneRangeStages(ReadOnlyArrays):
     """Public plan of weighted means in a private clipping range.
 
     Attributes
@@ -159,15 +103,25 @@ class WeightedAllocation(ReadOnlyArrays):
         mean = self.mean
         return PooledMeans.of(mean.weight, self.lattice_steps, self.histogram_promise)
 
-    def next_stage(self, earlier: Outputs) -> Stage | None:
+    def next_stage(self, earlier: Outputs) -> NoisyTotals | None:
         """Return the pooled histogram, then the cells' own numbers."""
         if not earlier:
             decided = 2 * len(self.quantiles)
             return replace(self.pooled_means.histogram, decide=self._decide, n_decided=decided)
-        if len(earlier) == 1:
-            ends = self.released_range(earlier)
-            return WeightedStage(self.mean, self.variances, ends, self.lattice_steps, law=self.law)
-        return DONE
+        return self._cells(self.released_range(earlier)) if len(earlier) == 1 else DONE
+
+    def _cells(self, ends: tuple[int, int]) -> NoisyTotals:
+        """Return weighted sums of user means in the range, and of second moments, in one draw."""
+        mean, variances, width = self.mean, self.variances, ends[1] - ends[0]
+
+        # Means first: the order of the stored row, which noise, sensitivity and measure share.
+        def total(sums: PrivateSums) -> Ints:
+            squares = (one.measure(sums, ends, self.lattice_steps) for one in variances)
+            return np.concatenate([mean.measure(sums, ends), *squares], axis=1)
+
+        scales = np.concatenate([mean.scales(width), *(one.scales for one in variances)])
+        report = mean.sensitivity(mean.moves(width), *(one.moves for one in variances))
+        return NoisyTotals(CELLS, scales.size, self.law, report, total, scales=scales)
 
     def released_range(self, outputs: Outputs) -> tuple[int, int]:
         """Return the ends in quanta above the lower bound of the records."""
@@ -187,6 +141,34 @@ class WeightedAllocation(ReadOnlyArrays):
         """Return the law of user means that these votes show, in value units."""
         lower, quantum = float(self.lattice.lower_value[0]), self.lattice.quantum
         return self.pooled_means.units_law(self.votes(outputs), lower, quantum)
+
+    def view(self, outputs: Outputs) -> MeanView | None:
+        """Return one look at every cell in the range, if means are published."""
+        if "mean" not in self.published:
+            return None
+        ends, noisy = self.released_range(outputs), self.numbers(outputs)["mean"]
+        lower, quantum = float(self.lattice.lower_value[0]), self.lattice.quantum
+        span = quantum * self.lattice_steps
+        low, high = (to_value_units(end, self.lattice_steps, lower, span) for end in ends)
+        look = ClippedLook(
+            self.lattice.in_units(self.mean.averages(noisy)),
+            np.full(noisy.size, low),
+            np.full(noisy.size, high),
+            self.mean.noise * (high - low),
+            is_gaussian=self.law == GAUSSIAN,
+        )
+        below, above = self.released_quantiles(outputs)
+        deviations = STANDARD_NORMAL.inv_cdf(1.0 - float(self.quantiles[0]))
+        deviation = span * (above - below) / (2.0 * deviations * self.lattice_steps)
+        centre = lower + span * (below + above) / (2.0 * self.lattice_steps)
+        return MeanView(
+            (look,),
+            CellDesign.of(self.mean.weight),
+            UserMeanSpread(centre, deviation, deviation, None),
+            (lower, lower + span),
+            cell_shares(self.mean.weight),
+            self.law_of_means(outputs),
+        )
 
     def _decide(self, noisy: Ints) -> Ints:
         """Return the quantiles and the range, in whole quanta, that are stored with the votes."""

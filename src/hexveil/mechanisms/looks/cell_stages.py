@@ -1,21 +1,21 @@
 """Weighted means with a clipping range per cell, and the proof of their loss.
 
 Let W be whole weights, C the weighted sum of a cell's user means clipped to a range of R quanta
-(mechanisms/weighted/weighted_mean.py), ΣW the cell's sum of weights, r its noise for a range of
+(`weighted_mean`), ΣW the cell's sum of weights, r its noise for a range of
 width 1, f the share of first looks; all numbers in quanta above the lower bound of the records.
 
-1. "histogram": votes of all user means in bins of equal width (mechanisms/pooled_histogram.py), and
+1. "histogram": votes of all user means in bins of equal width (`pooled_means`), and
    the first range and the spread of user means that follow from its noisy votes (`first_range`).
 2. "spread": a quantile of the distances between two user means of a cell; may be left out.
-3. "first look": of every cell y1 and y, a gradual release (mechanisms/cell_ranges/
-   gradual_release.py) of C in a range that follows from 1, with scales B = R ΣW r and B1 = B / f.
-   From y1 of all cells and the outputs before, it is decided which cells keep the range and which
-   move, and to which ranges. The row has y1 and the decisions, and y of the cells that keep it.
+3. "first look": of every cell y1 and y, a gradual release (`gradual_release`) of C in a range that
+   follows from 1, with scales B = R ΣW r and B1 = B / f. From y1 of all cells and the outputs
+   before, it is decided which cells keep the range and which move, and to which ranges. The row
+   has y1 and the decisions, and y of the cells that keep it.
 4. "cells": of the cells that move, C in a range of R' quanta with noise of scale R' ΣW r / (1 - f).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
 counts stay. Sensitivity: W R of a pair's cell, W R' in another range, exactly. Votes of 1 and 2:
-mechanisms/pooled_histogram.py, mechanisms/private_quantile.py.
+`pooled_means`, mechanisms/private_quantile.py.
 Loss: fix a transcript, that is all rows. Given the rows before it, the row of 3 has the probability
 
     Π over kept cells of P(y | C) P(η = y1 - y)  ·  Π over moved cells of P(y1 | C),
@@ -42,7 +42,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -51,15 +51,18 @@ from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.first_range import FirstRange, choose_first_range
-from hexveil.mechanisms.cell_ranges.look_stages import (
+from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, Stage
+from hexveil.mechanisms.looks.cell_looks import (
     FIRST_LOOK,
     FirstLooks,
     FirstLookStage,
     RangeDecision,
-    SecondLookStage,
+    second_look,
+    second_scales,
 )
-from hexveil.mechanisms.cell_ranges.pooled_spread import (
+from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
+from hexveil.mechanisms.looks.first_range import FirstRange, choose_first_range
+from hexveil.mechanisms.looks.pooled_means import (
     HISTOGRAM,
     N_DECIDED,
     SPREAD,
@@ -70,11 +73,8 @@ from hexveil.mechanisms.cell_ranges.pooled_spread import (
     within_cell_deviation,
     within_cell_spread,
 )
-from hexveil.mechanisms.clipped.clipped_allocation import CELLS
-from hexveil.mechanisms.clipped.clipped_mean import CellLattice
-from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, Stage
-from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, check_room
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean, check_room
+from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.smoothing.clipped_posterior import fit
 from hexveil.smoothing.range_selection import SelectedRanges, select_ranges
@@ -131,7 +131,7 @@ class PosteriorRangeSelection(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class ReleasedCellRanges(ReadOnlyArrays):
+class CellRangeOutputs(ReadOnlyArrays):
     """Ranges that a release chose; public, in quanta above the records' lower bound.
 
     Attributes
@@ -148,6 +148,8 @@ class ReleasedCellRanges(ReadOnlyArrays):
         Cells that were measured anew.
     lower, upper : ndarray of int64, shape (n_cells,)
         Range of each cell's last number.
+    span_quanta : int
+        Width of the records' bounds.
     """
 
     votes: tuple[int, ...]
@@ -157,10 +159,16 @@ class ReleasedCellRanges(ReadOnlyArrays):
     moved: Bools
     lower: Ints
     upper: Ints
+    span_quanta: int
+
+    @property
+    def width(self) -> Floats:
+        """Width of each cell's range, as a part of the span."""
+        return np.asarray((self.upper - self.lower) / self.span_quanta)
 
 
 @dataclass(frozen=True, eq=False)
-class CellRangeAllocation(ReadOnlyArrays):
+class CellRangeStages(ReadOnlyArrays):
     """Public plan of means with a clipping range per cell: a map is one data set.
 
     Attributes
@@ -181,7 +189,7 @@ class CellRangeAllocation(ReadOnlyArrays):
     errors : callable
         Returns the error model of the means for released ranges.
     booked : ndarray of float, shape (n_users,)
-        Loss of each user, rounded up (planning/clipping_range/clipping.py).
+        Loss of each user, rounded up (`kinds`).
     """
 
     histogram_promise: Promise
@@ -191,7 +199,7 @@ class CellRangeAllocation(ReadOnlyArrays):
     lattice: CellLattice
     lattice_steps: int
     select: PosteriorRangeSelection
-    errors: Callable[[ReleasedCellRanges], ErrorModel]
+    errors: Callable[[CellRangeOutputs], ErrorModel]
     booked: Floats
 
     def losses(self) -> Floats:
@@ -225,7 +233,7 @@ class CellRangeAllocation(ReadOnlyArrays):
         looks = self.first_looks(earlier)
         if CELLS in earlier or not looks.moved.any():
             return DONE
-        return SecondLookStage(self._first_look(earlier), looks)
+        return second_look(self._first_look(earlier), looks)
 
     def _decide_first(self, noisy: Ints) -> Ints:
         """Return the numbers that are stored with the noisy votes."""
@@ -238,8 +246,24 @@ class CellRangeAllocation(ReadOnlyArrays):
 
     def decision(self, earlier: Outputs) -> RangeDecision:
         """Return the choice of ranges in whole quanta, for the first numbers of all cells."""
-        ends = self.first_range(earlier)
-        return _QuantisedSelection(self, ends, self.user_mean_spread(earlier))
+        return partial(self._quantised, self.first_range(earlier), self.user_mean_spread(earlier))
+
+    def _quantised(
+        self, ends: tuple[int, int], spread: UserMeanSpread, first: Ints
+    ) -> tuple[Ints, Ints]:
+        """Return the ranges chosen for these first numbers, outward to whole quanta."""
+        scales, steps = self.first_scales(ends), self.lattice_steps
+        low, high = (np.full(first.size, end) for end in ends)
+        selected = self.select(self.clipped_look(first, low, high, scales), spread)
+        # An end that is not a number would have no range: it is taken for the lower bound.
+        below, above = (
+            np.nan_to_num((one - self.lattice.lower_value) / self._quantum)
+            for one in (selected.lower, selected.upper)
+        )
+        # At least a quantum wide, since a range of none would have no noise.
+        lower = np.clip(np.floor(below), 0, steps - 1).astype(np.int64)
+        upper = np.maximum(np.ceil(above).clip(0, steps).astype(np.int64), lower + 1)
+        return np.where(selected.moved, lower, 0), np.where(selected.moved, upper, 0)
 
     def first_scales(self, ends: tuple[int, int]) -> Floats:
         """Return the noise scale of each cell's first number."""
@@ -254,10 +278,6 @@ class CellRangeAllocation(ReadOnlyArrays):
     def law(self, outputs: Outputs) -> PooledLaw:
         """Return the law of user means that these votes show, in value units."""
         return self.pooled_means.units_law(self.votes(outputs), self.bounds[0], self._quantum)
-
-    def cell_shares(self) -> Floats:
-        """Return each cell's part of the votes."""
-        return cell_shares(self.mean.weight)
 
     def pooled(self, outputs: Outputs) -> PooledChoice:
         """Return the first range, and the spread of all user means; in quanta."""
@@ -288,10 +308,10 @@ class CellRangeAllocation(ReadOnlyArrays):
         """Return the noisy numbers of the first look, and the decisions stored with them."""
         return FirstLooks.of(outputs[FIRST_LOOK][0])
 
-    def released(self, outputs: Outputs) -> ReleasedCellRanges:
+    def released(self, outputs: Outputs) -> CellRangeOutputs:
         """Return the ranges that the stages chose."""
         (low, high), looks = self.first_range(outputs), self.first_looks(outputs)
-        return ReleasedCellRanges(
+        return CellRangeOutputs(
             tuple(self.votes(outputs).tolist()),
             self.pooled_means.total,
             self.pooled(outputs),
@@ -299,6 +319,7 @@ class CellRangeAllocation(ReadOnlyArrays):
             looks.moved,
             np.where(looks.moved, looks.lower, low),
             np.where(looks.moved, looks.upper, high),
+            self.lattice_steps,
         )
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
@@ -323,10 +344,21 @@ class CellRangeAllocation(ReadOnlyArrays):
         if CELLS not in outputs:
             return (first,)
         scale = np.full(scale.size, np.inf)
-        scale[looks.moved] = SecondLookStage(stage, looks).scales
+        scale[looks.moved] = second_scales(stage, looks)
         last = self.numbers(outputs)["mean"]
         released = self.released(outputs)
         return first, self.clipped_look(last, released.lower, released.upper, scale)
+
+    def view(self, outputs: Outputs) -> MeanView:
+        """Return all looks at the cells."""
+        return MeanView(
+            self.looks(outputs),
+            CellDesign.of(self.mean.weight),
+            self.user_mean_spread(outputs),
+            self.bounds,
+            cell_shares(self.mean.weight),
+            self.law(outputs),
+        )
 
     def clipped_look(self, number: Ints, lower: Ints, upper: Ints, scale: Floats) -> ClippedLook:
         """Return noisy numbers of cells, their ranges in quanta, and their scales, in value units.
@@ -400,32 +432,3 @@ class CellRangeAllocation(ReadOnlyArrays):
 def no_moves(first: Ints) -> tuple[Ints, Ints]:
     """Return that every cell keeps the first range: a `RangeDecision`."""
     return np.zeros_like(first), np.zeros_like(first)
-
-
-@dataclass(frozen=True, eq=False)
-class _QuantisedSelection:
-    """The choice of ranges in whole quanta, for the first numbers of all cells."""
-
-    allocation: CellRangeAllocation
-    ends: tuple[int, int]
-    spread: UserMeanSpread
-
-    def __call__(self, first: Ints) -> tuple[Ints, Ints]:
-        allocation = self.allocation
-        scales = allocation.first_scales(self.ends)
-        low, high = (np.full(first.size, end) for end in self.ends)
-        look = allocation.clipped_look(first, low, high, scales)
-        selected = allocation.select(look, self.spread)
-        # Outward, so that a range has what was chosen; at least a quantum wide, since a range of
-        # none would have no noise.
-        steps = allocation.lattice_steps
-        lower = np.clip(np.floor(self._quanta(selected.lower)), 0, steps - 1).astype(np.int64)
-        upper = np.ceil(self._quanta(selected.upper)).clip(0, steps).astype(np.int64)
-        upper = np.maximum(upper, lower + 1)
-        return np.where(selected.moved, lower, 0), np.where(selected.moved, upper, 0)
-
-    def _quanta(self, values: Floats) -> Floats:
-        lattice = self.allocation.lattice
-        # An end that is not a number would have no range: it is taken for the lower bound.
-        quanta = np.nan_to_num((values - lattice.lower_value) / lattice.quantum)
-        return np.asarray(quanta, dtype=np.float64)

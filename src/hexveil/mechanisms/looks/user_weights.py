@@ -3,7 +3,7 @@
 A cell's number is Σ_l w_gl clip(user mean) with weights that sum to one, plus noise. For an
 interval of width 1 a user moves it by w_gl. Under Laplace noise it loses Σ_g w_gl / b_g over all
 its cells, b the noise scales; under Gaussian noise Σ_g (w_gl / r_g)² as a square of μ, r the
-deviations (accounting/moves.py; mechanisms/weighted/weighted_mean.py for the whole numbers).
+deviations (accounting/moves.py; mechanisms/looks/weighted_mean.py for the whole numbers).
 Weights that differ from the shares p_gl = m/N of the records make noise smaller and the number
 another one: it is off by Σ (w - p)(user mean), at most half of Σ |w - p| for an interval of width
 1. What it is off by in fact depends on values, so a stated prior says it: user means within a
@@ -25,6 +25,11 @@ fetched user is about 1 / q times its share among all, so that the fetched users
 (L / q)^k, divided by q, are about those of all users at L^k. If all pairs are fetched, these are
 the rates, and no step is taken.
 
+The prior: user means within the bounds are taken as normal around a centre that nobody knows, with
+a standard deviation of an eighth of the span, so that between the quantiles q and 1 - q lies a
+width of 2 z(q)/8 of it. Half of the variance is within cells, and half between them, so that
+clipping costs cells whose middle is off the centre (`expected_clipping_error`).
+
 A prior that does not fit costs accuracy, never privacy.
 """
 
@@ -32,6 +37,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -39,6 +45,7 @@ import numpy as np
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.work_share import SEARCH, parts_of_work
+from hexveil.mechanisms.estimates import STANDARD_NORMAL
 from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
 from hexveil.model.pair_columns import FactoredWeights, Weights
 from hexveil.planning.optimizers.bounded_descent import StopRule, descend
@@ -61,6 +68,16 @@ FIRST_STEP = 0.3
 is next to nothing on maps of many cells or of little noise."""
 ABS_SMOOTHING = 1e-3
 """Below this part of its share a weight's distance from it is rounded off: a slope is needed."""
+PRIOR_SD = 1.0 / 8.0
+"""Standard deviation of user means, as a part of the span."""
+WITHIN_CELL_SHARE = math.sqrt(0.5)
+"""The part of it that is within a cell; the same is between cells."""
+WEIGHT_CONFOUNDING = 0.1
+"""By how much users whose weight rises differ from others, as a part of the interval's width."""
+MIN_RANK_PRECISION = 32
+"""The scale of a choice is 4 / (share ε) users, and a quantile is eight of them away from the end
+of the bounds: else one of the many points beyond all user means would often be chosen."""
+HERMITE = np.polynomial.hermite_e.hermegauss(31)
 MEAN_ABS_NORMAL = math.sqrt(2.0 / math.pi)
 """Expected distance from its mean of a normal number, in standard deviations."""
 
@@ -79,6 +96,35 @@ class UserMeanPrior:
 
     within_cell_sd: float
     weight_confounding: float
+
+
+def user_mean_prior(end: float) -> UserMeanPrior:
+    """Return the prior of user means, as fractions of the width of a range of this half width."""
+    return UserMeanPrior(WITHIN_CELL_SHARE / (2.0 * end), WEIGHT_CONFOUNDING)
+
+
+def expected_clipping_error(end: float) -> float:
+    """Return the expected clipping error of a cell under the prior, for a range of width 1.
+
+    Examples
+    --------
+    >>> round(expected_clipping_error(1.28), 3), expected_clipping_error(2.05) < 0.01
+    (0.035, True)
+    """
+    # Gauss-Hermite nodes: the middles of cells are normal by the prior, and 31 are exact enough.
+    nodes, weights = HERMITE
+    middle, spread = nodes * math.sqrt(1.0 - WITHIN_CELL_SHARE**2), WITHIN_CELL_SHARE
+    below, above = (-end - middle) / spread, (end - middle) / spread
+    cdf, pdf = np.vectorize(STANDARD_NORMAL.cdf), np.vectorize(STANDARD_NORMAL.pdf)
+    inside = middle * (cdf(above) - cdf(below)) + spread * (pdf(below) - pdf(above))
+    clipped = inside - end * cdf(below) + end * (1.0 - cdf(above))
+    cost = float(np.abs(clipped - middle) @ weights / weights.sum())
+    return cost / (2.0 * end)
+
+
+def half_width_sd(quantile: Fraction, widening: Fraction) -> float:
+    """Return how far the upper end is from the centre, in standard deviations of the prior."""
+    return STANDARD_NORMAL.inv_cdf(1.0 - float(quantile)) * float(widening)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Means with a clipping range per cell under (ε, δ): two looks with additive precisions.
 
-The stages are those of `cell_range_allocation`, but for the looks; the histogram has Gaussian
+The stages are those of `cell_stages`, but for the looks; the histogram has Gaussian
 noise. With f the share of first looks, R a cell's range in quanta, ΣW its sum of weights and r its
 deviation for a range of width 1 and all of the square of μ:
 
@@ -28,24 +28,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.promise import Squares
 from hexveil.base.errors import InputError
-from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
-from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK, RangeDecision
-from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import (
     DONE,
-    DrawnRow,
-    GaussianNoise,
-    NoiseRequest,
+    NoisyTotals,
     Outputs,
     PrivateSums,
-    SensitivityReport,
     Stage,
-    Values,
 )
-from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, check_room, laplace_scales
+from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
+from hexveil.mechanisms.looks.cell_stages import CellRangeStages
+from hexveil.mechanisms.looks.clipped_mean import CELLS
+from hexveil.mechanisms.looks.weighted_mean import check_room
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -55,97 +51,41 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianLookStage(ReadOnlyArrays):
-    """Weighted sums of all cells, in ranges that are public by then.
-
-    Attributes
-    ----------
-    name : str
-    mean : WeightedMean
-    lower, upper : ndarray of int64, shape (n_cells,)
-        Range of each cell, in quanta above the lower bound of the records.
-    share : Fraction
-        Share of the cells' square of μ.
-    """
-
-    name: str
-    mean: WeightedMean
-    lower: Ints
-    upper: Ints
-    share: Fraction
-
-    @property
-    def entries(self) -> int:
-        """One integer per cell."""
-        return self.mean.noise.size
-
-    @property
-    def deviations(self) -> Floats:
-        """Deviation of the noise of each cell, rounded up."""
-        mean, width = self.mean, self.upper - self.lower
-        return laplace_scales(mean.noise, mean.totals, width, Squares.noise_share(self.share))
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
-        """Return noise for the width of each cell's range."""
-        return (GaussianNoise(self.deviations),)
-
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return that a pair moves its cell's number by its weight times the width, exactly."""
-        return (self.mean.sensitivity(self.mean.moves(self.upper - self.lower)),)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
-        """Return the sums. PRIVATE."""
-        return (Values(self.mean.measure(sums, (self.lower, self.upper))),)
-
-
-@dataclass(frozen=True, eq=False)
-class DecidingLookStage(GaussianLookStage):
-    """The first look: its row has the public decisions that are made from it.
-
-    Attributes
-    ----------
-    decide : RangeDecision
-    """
-
-    decide: RangeDecision
-
-    @property
-    def entries(self) -> int:
-        """Four integers per cell: see `FirstLooks`; no finer number is there, so the last is 0."""
-        return 4 * self.mean.noise.size
-
-    def row(self, drawn: Ints, earlier: Outputs) -> Ints:  # noqa: ARG002  see Stage.row
-        """Return the noisy numbers, and the ranges chosen from them."""
-        lower, upper = self.decide(drawn[0])
-        return np.concatenate((drawn[0], lower, upper, np.zeros_like(lower)))[None]
-
-
-@dataclass(frozen=True, eq=False)
-class MeasuredLookStage(GaussianLookStage, DrawnRow):
-    """The second look: its row is its noisy numbers."""
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianCellRanges(CellRangeAllocation):
+class GaussianCellStages(CellRangeStages):
     """Public plan of means with a clipping range per cell, under (ε, δ)."""
 
     def next_look(self, earlier: Outputs) -> Stage | None:
         """Return two looks at all cells."""
         if FIRST_LOOK not in earlier:
-            return self._deciding_look(earlier)
-        return DONE if CELLS in earlier else self._second_look(earlier)
+            ends = tuple(np.full(self.mean.noise.size, end) for end in self.first_range(earlier))
+            decision = self.decision(earlier)
 
-    def _deciding_look(self, earlier: Outputs) -> DecidingLookStage:
-        low, high = self.first_range(earlier)
-        decide = self.decision(earlier)
-        lower, upper = (np.full(self.mean.noise.size, end) for end in (low, high))
-        return DecidingLookStage(FIRST_LOOK, self.mean, lower, upper, self.first_share, decide)
+            def decide(first: Ints) -> Ints:
+                # Four integers per cell: see `FirstLooks`; there is no finer number, so the last
+                # is 0.
+                return np.concatenate([*decision(first), np.zeros_like(first)])
 
-    def _second_look(self, earlier: Outputs) -> MeasuredLookStage:
+            look = self._look(FIRST_LOOK, ends, self.first_scales(self.first_range(earlier)))
+            return replace(look, decide=decide, n_decided=3 * self.mean.noise.size)
+        if CELLS in earlier:
+            return DONE
         released = self.released(earlier)
-        return MeasuredLookStage(
-            CELLS, self.mean, released.lower, released.upper, 1 - self.first_share
-        )
+        ends = released.lower, released.upper
+        return self._look(CELLS, ends, self._second_scales(*ends))
+
+    def _look(self, name: str, ends: tuple[Ints, ...], scales: Floats) -> NoisyTotals:
+        """Return weighted sums of all cells, in ranges that are public by then."""
+        lower, upper = ends
+
+        def total(sums: PrivateSums) -> Ints:
+            return self.mean.measure(sums, (lower, upper))
+
+        report = self.mean.sensitivity(self.mean.moves(upper - lower))
+        return NoisyTotals(name, scales.size, GAUSSIAN, report, total, scales=scales)
+
+    def _second_scales(self, lower: Ints, upper: Ints) -> Floats:
+        """Return the deviation of each cell's second look, rounded up."""
+        return self.mean.scales(upper - lower, Squares.noise_share(1 - self.first_share))
 
     def first_scales(self, ends: tuple[int, int]) -> Floats:
         """Return the deviation of each cell's first look."""
@@ -166,9 +106,10 @@ class GaussianCellRanges(CellRangeAllocation):
         first = self.clipped_look(np.where(looks.moved, looks.first, number), low, high, scale)
         if not looks.moved.any():
             return (first,)
-        stage = self._second_look(outputs)
-        scale = np.where(looks.moved, stage.deviations, np.inf)
-        return first, self.clipped_look(number, stage.lower, stage.upper, scale)
+        released = self.released(outputs)
+        scale = self._second_scales(released.lower, released.upper)
+        scale = np.where(looks.moved, scale, np.inf)
+        return first, self.clipped_look(number, released.lower, released.upper, scale)
 
     def clipped_look(self, number: Ints, lower: Ints, upper: Ints, scale: Floats) -> ClippedLook:
         """Return noisy numbers of cells, their ranges and deviations, in value units."""

@@ -1,6 +1,6 @@
 """Looks at cells: a gradual one in the first range, and a second one in ranges of single cells.
 
-The proof is in the head of mechanisms/cell_ranges/cell_range_allocation.py.
+The proof is in the head of `cell_stages`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.noise_law import LAPLACE
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
-from hexveil.mechanisms.clipped.clipped_allocation import CELLS
 from hexveil.mechanisms.contract import (
-    DrawnRow,
-    LaplaceNoise,
     NoiseRequest,
+    NoisyTotals,
     Outputs,
     PrivateSums,
     SensitivityReport,
     Values,
 )
-from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, laplace_scales, weighted_moves
+from hexveil.mechanisms.looks.clipped_mean import CELLS
+from hexveil.mechanisms.looks.gradual_release import GradualLaplace
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean, laplace_scales, weighted_moves
 
 FIRST_LOOK = "first look"
 """Name of the stage of first looks, in the ledger."""
@@ -131,51 +131,27 @@ class FirstLookStage:
         return np.concatenate((first[0], lower, upper, kept))[None]
 
 
-@dataclass(frozen=True, eq=False)
-class SecondLookStage(DrawnRow):
-    """Weighted sums of the cells that are measured anew, in ranges of their own.
+def second_scales(first: FirstLookStage, looks: FirstLooks) -> Floats:
+    """Return R of each cell that is measured anew."""
+    mean, moved = first.mean, looks.moved
+    width = (looks.upper - looks.lower)[moved]
+    return laplace_scales(mean.noise[moved], mean.totals[moved], width, 1 - first.share)
 
-    Attributes
-    ----------
-    first : FirstLookStage
-    looks : FirstLooks
+
+def second_look(first: FirstLookStage, looks: FirstLooks) -> NoisyTotals:
+    """Return weighted sums of the cells that are measured anew, in ranges of their own.
+
+    The meter has counted the finer number of every cell; in these cells only the coarser was
+    published, so that the report has the loss that the first look left over.
     """
+    mean, gradual, scales = first.mean, first.gradual, second_scales(first, looks)
+    moves = weighted_moves(looks.upper - looks.lower, np.where(looks.moved, 1.0, np.inf))
+    before = replace(mean.moves(first.width), scale=gradual.scales)
+    spent = replace(before, scale=gradual.first_scales)
+    report = replace(mean.sensitivity(moves), before=(before, spent))
 
-    first: FirstLookStage
-    looks: FirstLooks
-    name: str = CELLS
-
-    @property
-    def entries(self) -> int:
-        """One integer per cell that is measured anew."""
-        return int(np.count_nonzero(self.looks.moved))
-
-    @property
-    def scales(self) -> Floats:
-        """R of each cell that is measured anew."""
-        mean, moved = self.first.mean, self.looks.moved
-        width = (self.looks.upper - self.looks.lower)[moved]
-        return laplace_scales(mean.noise[moved], mean.totals[moved], width, 1 - self.first.share)
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage
-        """Return noise for the width of each cell's range."""
-        return (LaplaceNoise(self.scales),)
-
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
-        """Return how far each user can move the sums, and the loss that the first look left over.
-
-        The meter has counted the finer number of every cell; in these cells only the coarser was
-        published.
-        """
-        looks, mean, gradual = self.looks, self.first.mean, self.first.gradual
-        moves = weighted_moves(looks.upper - looks.lower, np.where(looks.moved, 1.0, np.inf))
-        before = replace(mean.moves(self.first.width), scale=gradual.scales)
-        spent = replace(before, scale=gradual.first_scales)
-        return (replace(mean.sensitivity(moves), before=(before, spent)),)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
-        """Return the sums. PRIVATE."""
+    def total(sums: PrivateSums) -> Ints:
         # In cells that are not measured anew the range is empty, and so every term is 0.
-        looks = self.looks
-        sums_of_cells = self.first.mean.measure(sums, (looks.lower, looks.upper))
-        return (Values(sums_of_cells[:, self.looks.moved]),)
+        return mean.measure(sums, (looks.lower, looks.upper))[:, looks.moved]
+
+    return NoisyTotals(CELLS, scales.size, LAPLACE, report, total, scales=scales)

@@ -12,7 +12,7 @@ from its three sums, and with the whole weight W it contributes
     v = W floor(2^20 min(q, m r²) / (m r²)).
 
 The cell's statistic is Y = Σ v, its noise discrete Laplace of scale R. With y the mean's noisy
-number (mechanisms/weighted/weighted_mean.py), x = y / Σ W - c and B the mean's noise scale over
+number (mechanisms/looks/weighted_mean.py), x = y / Σ W - c and B the mean's noise scale over
 Σ W, published is
 
     quantum² (r² (Y + noise) / (2^20 Σ W) - x² + 2 B²),
@@ -37,7 +37,7 @@ The variance of a cell of one record is 0: the plan has no noise for it, charges
 value is looked at; the door gets a 0 in its place, and what comes back is not shown. Whole numbers:
 m S² is below 2^62 where squares are kept, so that q, its terms two at a time and m r² stay within
 64 bits; the division is done bit by bit, without rounding. Source: as for
-mechanisms/weighted/weighted_mean.py, of squares; ERRATA 3 for the accounting.
+mechanisms/looks/weighted_mean.py, of squares; ERRATA 3 for the accounting.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped.clipped_mean import ROOM
-from hexveil.mechanisms.clipped.clipped_variance import NO_SQUARES
 from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
 from hexveil.mechanisms.estimates import centre_and_radius
+from hexveil.mechanisms.looks.clipped_mean import ROOM
+from hexveil.mechanisms.looks.clipped_variance import NO_SQUARES
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean, laplace_scales, weighted_moves
 from hexveil.mechanisms.stage_data import TAIL
-from hexveil.mechanisms.weighted.weighted_mean import WeightedMean, laplace_scales, weighted_moves
 from hexveil.model.occupancy import PairColumn, Pairs
 from hexveil.model.pair_bins import PairSums
 

@@ -8,7 +8,7 @@ privately or all of the bounds. A pair with m records, sum s and the whole weigh
 the user's mean projected to [a, b], times W. The cell's statistic is y = Σ c, its noise discrete
 Laplace of scale R, and what is published is lower + quantum (y + noise) / Σ W. Rounding down moves
 that by less than one quantum times the number of users over Σ W, which is below 2^-9 of a quantum
-for cells of up to 2^17 users (planning/clipping_range/private_range.py).
+for cells of up to 2^17 users (mechanisms/looks/one_range.py).
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds; users
 and counts stay. Then only this user's contributions change. W a and W b are whole, and c lies
@@ -34,8 +34,8 @@ from hexveil.accounting.moves import PairMoves, StatisticMoves
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped.clipped_mean import ROOM, CellLattice
 from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
+from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
 from hexveil.mechanisms.sensitivity_report import MappedMoves
 from hexveil.mechanisms.stage_data import TAIL
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, Weights

@@ -6,35 +6,44 @@ its errors, the stages of a release, and what a release adds to it.
 Loss: the moves of the stages in the noise that is drawn, added up and rounded up
 (accounting/moves.py). A release books exactly these numbers, and its meter adds the same terms up
 again from the scales that go to the noise library. Where a range is chosen privately the cells cost
-the same in every range (mechanisms/weighted/weighted_mean.py,
-mechanisms/cell_ranges/cell_range_allocation.py), and the choices cost all users alike.
+the same in every range (`weighted_mean`, `cell_ranges`), and the choices cost all users alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
 from hexveil.accounting import moves
-from hexveil.accounting.error_model import ErrorModel
+from hexveil.accounting.error_model import ErrorModel, WeightedMeanErrorModel
 from hexveil.accounting.moves import Currency, PairMoves
 from hexveil.accounting.promise import Promise, of_amount
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.clipped.clipped_mean import ROOM, CellLattice
+from hexveil.mechanisms import CellMechanism, ThresholdMechanism
 from hexveil.mechanisms.contract import Decoded, EstimateGrid, Outputs, Stage
-from hexveil.mechanisms.weighted.weighted_mean import weighted_moves
+from hexveil.mechanisms.estimates import CutOff
+from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
+from hexveil.mechanisms.looks.weighted_mean import weighted_moves
+from hexveil.mechanisms.pooled_law import MeanView
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import Weights
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows
-from hexveil.planning.request import Request
+from hexveil.planning.request import ClippingRangeMode, Request
+from hexveil.smoothing import ClippingRange
+
+Rows = TypeVar("Rows", bound=PlanRows)
+Shown = Callable[[Fraction], str]
+SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
+"""Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
 
 
 class ReleaseAllocation(Protocol):
@@ -65,38 +74,84 @@ class ReleaseAllocation(Protocol):
     def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:
         """Return where published numbers can lie, by statistic."""
 
+    def view(self, outputs: Outputs) -> MeanView | None:
+        """Return what a posterior of means before clipping is made of; None where there is none."""
 
-@dataclass(frozen=True, eq=False)
-class Decisions(ReadOnlyArrays):
-    """What a plan has decided, of which stages are made.
+
+class Planned(Protocol):
+    """What kinds read of a plan."""
+
+    @property
+    def problem(self) -> PlanningProblem:
+        """Public input."""
+
+    @property
+    def allocation(self) -> PlanRows:
+        """Rows."""
+
+    @property
+    def lower(self) -> Floats:
+        """Lower bound of each cell."""
+
+    @property
+    def span(self) -> Floats:
+        """Width of each cell's bounds."""
+
+    @property
+    def request(self) -> Request:
+        """Request."""
+
+    @property
+    def mean_noise(self) -> Floats:
+        """Scale of each cell's mean, for bounds or a range of width 1."""
+
+    @property
+    def upper(self) -> Floats:
+        """Upper bound of each cell."""
+
+    @property
+    def error_models(self) -> Mapping[str, ErrorModel]:
+        """Error model of each noised statistic."""
+
+    @property
+    def booked_losses(self) -> Floats:
+        """Booking of each user, rounded up."""
+
+    @property
+    def requested_epsilon(self) -> Fraction:
+        """As asked for, to be named by refusals."""
+
+
+@dataclass(frozen=True)
+class PrivateStep:
+    """A step of a release that looks at values, as its manifest lists it.
 
     Attributes
     ----------
-    problem : PlanningProblem
-    rows : PlanRows
-    lower, upper : ndarray of float, shape (n_cells,)
-        Bounds of each cell.
-    models : mapping of statistic to ErrorModel
-    booked : ndarray of float, shape (n_users,)
-    epsilon : float
-        As asked for, to be named by refusals.
+    name : str
+    cost : Fraction
+        Largest cost to a user, in the currency of the promise.
+    outputs : mapping
+        What it released, and what it was for; exact numbers are an epsilon, to be rounded up.
     """
 
-    problem: PlanningProblem
-    rows: PlanRows
-    lower: Floats
-    upper: Floats
-    models: Mapping[str, ErrorModel]
-    booked: Floats
-    epsilon: float
+    name: str
+    cost: Fraction
+    outputs: Mapping[str, Any]
 
 
 class ClippingKind(ReadOnlyArrays):
-    """Base of what values are clipped to."""
+    """Base of what values are clipped to; nothing outside asks which kind one is."""
 
-    mode: ClassVar[Literal["bounds", "private", "per-cell"]]
+    mode: ClassVar[ClippingRangeMode]
     has_stages: ClassVar[bool] = False
     """Whether every cell has stages of a mechanism of one cell."""
+    strategy: ClassVar[str] = ""
+    """How a range is found, as in the manifest; "" within public bounds."""
+    basis: ClassVar[str] = "prediction"
+    """What planning errors are."""
+    borrows: ClassVar[bool] = False
+    """Whether estimates of means borrow from the whole map already."""
 
     def fits(self, occupancy: Occupancy) -> bool:  # noqa: ARG002  of kinds with arrays
         """Return whether its arrays are those of these cells and users."""
@@ -109,6 +164,14 @@ class ClippingKind(ReadOnlyArrays):
         ------
         InputError
         """
+
+    def known(self, statistic: str, occupancy: Occupancy) -> Bools:  # noqa: ARG002
+        """Return the cells that keep records of a statistic, and need no noise for it."""
+        return np.zeros(occupancy.n_cells, dtype=bool)
+
+    def divisors(self, problem: PlanningProblem, rows: PlanRows) -> Ints:  # noqa: ARG002
+        """Return the samples by which each cell's sums are divided."""
+        return np.asarray(problem.occupancy.records_per_cell)
 
     def error_models(self, problem: PlanningProblem, rows: PlanRows) -> dict[str, ErrorModel]:
         """Return the error model of each noised statistic, by its name."""
@@ -136,7 +199,7 @@ class ClippingKind(ReadOnlyArrays):
         """
         raise NotImplementedError
 
-    def stages(self, plan: Decisions, scale: ValueLattice) -> ReleaseAllocation:
+    def stages(self, plan: Planned, scale: ValueLattice) -> ReleaseAllocation:
         """Return the stages of the plan on the lattice of the records.
 
         Raises
@@ -147,9 +210,50 @@ class ClippingKind(ReadOnlyArrays):
         """
         raise NotImplementedError
 
-    def with_outputs(self, stages: ReleaseAllocation, outputs: Outputs) -> Self:  # noqa: ARG002
+    def with_outputs(self, stages: Any, outputs: Outputs) -> Self:  # noqa: ANN401, ARG002  its own
         """Return the same with what its private stages released."""
         return self
+
+    def restored(self, problem: PlanningProblem, allocation: Rows) -> Rows:  # noqa: ARG002
+        """Return the allocation of a saved plan of this kind: what was not saved is made anew."""
+        return allocation
+
+    # ---- what a release states ----
+
+    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:  # noqa: ARG002
+        """Return the steps that look at values, and all that they cost together."""
+        return [PrivateStep("cells", total, {})]
+
+    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:  # noqa: ARG002
+        """Return what a manifest states of each cell, by name."""
+        return {}
+
+    def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
+        """Return what is assumed of a private range; "" without one.
+
+        An epsilon has a price, and an amount of the promise's currency a part of all.
+        """
+        return ""
+
+    def names(self, mechanism: ThresholdMechanism | CellMechanism) -> list[str]:  # noqa: ARG002
+        """Return the name of the mechanism of each cell; none where all have the plan's."""
+        return []
+
+    def predictions(self) -> Floats | None:
+        """Return each cell's error by the prior of mechanisms of one cell, if it is known."""
+        return None
+
+    def cut_off(self, plan: Planned, numbers: Mapping[str, Ints]) -> dict[str, CutOff]:  # noqa: ARG002
+        """Return the cells that a released range cuts off, by statistic, from noisy integers."""
+        return {}
+
+    def smoothing_bias(
+        self,
+        plan: Planned,  # noqa: ARG002
+        error: WeightedMeanErrorModel,
+    ) -> tuple[Floats, ClippingRange | None]:
+        """Return the deviation of a statistic's bias, and a range that smoothing has to undo."""
+        return SD_PER_MEAN_ABS * error.unit * error.expected_bias, None
 
 
 class MapLosses(Protocol):
@@ -233,7 +337,7 @@ def misfit() -> InputError:
     return InputError("its interval and its request do not fit together.")
 
 
-def lattice_of(plan: Decisions, scale: ValueLattice) -> CellLattice:
+def lattice_of(plan: Planned, scale: ValueLattice) -> CellLattice:
     """Return where the plan's cells stand on the lattice of the records.
 
     Raises

@@ -15,6 +15,7 @@ from hexveil.base.work_share import PLANNING, SEARCH, part_of_work
 from hexveil.cli.output.price_text import clip_user_json
 from hexveil.config import arguments
 from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.planning import option_rules
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID, advice
 from hexveil.planning.feasibility.capacity import assess_grids
@@ -27,7 +28,7 @@ from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hexveil.config import Run
     from hexveil.model.column_facts import ColumnFacts
@@ -86,8 +87,7 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
 def refuse_unused(run: Run, unused: Mapping[str, bool]) -> None:
     """Refuse options without a use under private presence, which look at records or their plans."""
     given = [name for name, is_given in unused.items() if is_given]
-    if given and arguments.is_presence_private(run):
-        raise InputError(f'{given[0]} has no use with protect = "presence"; leave it out.')
+    option_rules.refuse({*arguments.about(run), *given}, only=given)
 
 
 def read(run: Run) -> Dataset:
@@ -181,20 +181,21 @@ def _query_of_column(run: Run, dialect: str) -> str:
     return sums_query(source=source, dialect=dialect, **query_options)
 
 
-def check_plan_options(run: Run) -> None:
-    """Raise InputError for an invalid plan, or declaration, before the records are read."""
+def check_plan_options(run: Run, outputs: Sequence[str] = ()) -> None:
+    """Raise InputError for an invalid plan, or declaration, before the records are read.
+
+    `outputs` are options of the command, such as "--compare", which not every plan has.
+    """
     arguments.refuse_declarations(run)
-    if not arguments.is_presence_private(run):
-        arguments.plan_arguments(run, make_plan)
-        return
-    arguments.presence_arguments(run)
-    if run.release.estimates not in (None, ("raw",)):
+    arguments.plan_arguments(run, outputs)
+    is_private = arguments.is_presence_private(run)
+    if is_private and run.release.estimates not in (None, ("raw",)):
         raise InputError('estimates has "raw" alone with protect = "presence"; leave it out.')
 
 
 def plan_run(run: Run, facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:
     """Return the run's plan for public metadata; nothing is spent."""
-    return _plan_with(arguments.plan_arguments(run, make_plan), facts)
+    return _plan_with(arguments.plan_arguments(run), facts)
 
 
 def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:
@@ -217,7 +218,7 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     coarse_facts = next((c for c in counts if c is None or c.occupancy.n_cells != cells), None)
     if coarse_facts is None:
         return None
-    options = arguments.plan_arguments(run, make_plan)
+    options = arguments.plan_arguments(run)
     coarse = _plan_with(options, coarse_facts)
     assert isinstance(coarse, Plan)  # noqa: S101  records are not counted by bin
     return coarse

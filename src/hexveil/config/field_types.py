@@ -6,18 +6,9 @@ Numbers stay exact: they are handed on as the text that was written, so 0.1 mean
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from hexveil.model.statistic_terms import Estimator
-from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-from hexveil.planning.request import (
-    ClipUserForm,
-    ErrorKind,
-    ExemptCell,
-    Method,
-    Objective,
-    UnfinishedStage,
-)
+from hexveil.planning.options import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,16 +241,9 @@ READERS: dict[str, Callable[[object], object]] = {
 """Check and conversion of a value, by the kind of its field; each raises ValueError."""
 CHOICES: dict[str, tuple[str, ...]] = {
     "protect": ("values", "presence"),
-    "estimator": get_args(Estimator),
-    "method": get_args(Method),
-    "objective": get_args(Objective),
-    "error": get_args(ErrorKind),
-    "clipping_range": get_args(ClippingRangeMode),
-    "clip_user": get_args(ClipUserForm),
-    "unfinished_stage": get_args(UnfinishedStage),
-    "exempt": get_args(ExemptCell),
     "series": ("daily", "fixed"),
     "late": ("keep", "revise"),
+    **WORDS,
 }
 """Words of the fields that take one of the library's."""
 

@@ -27,8 +27,10 @@ from hexveil.model.statistic_terms import Share
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.methods import allocate
+from hexveil.planning.options import PlanOptions
 from hexveil.planning.plan import Plan
-from hexveil.planning.request import WORTHWHILE, WithinEpsilon, check_delta_request, usual_delta
+from hexveil.planning.presence.presence_plan import PresencePlan, with_changes
+from hexveil.planning.request import WORTHWHILE, WithinEpsilon, usual_delta
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
 
 
-AnyPlan = TypeVar("AnyPlan", bound="Plan | DistributionPlan")
+AnyPlan = TypeVar("AnyPlan", bound="Plan | DistributionPlan | PresencePlan")
 
 MOST_PAIRS = 200_000
 """Pairs up to which a second plan takes no more than some seconds."""
@@ -55,6 +57,9 @@ def alternative(plan: AnyPlan, **changes: Any) -> AnyPlan:  # noqa: ANN401  fiel
         request = replace(plan.request, **changes)
         allocation = allocate(replace(plan.problem, request=request))
         return cast("AnyPlan", replace(plan, allocation=allocation, request=request))
+    if isinstance(plan, PresencePlan):
+        changed = with_changes(plan.request, plan.baseline_error, **changes)
+        return cast("AnyPlan", replace(plan, request=changed))
     from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  for these alone
         plan_distribution,
     )
@@ -67,8 +72,8 @@ def alternative(plan: AnyPlan, **changes: Any) -> AnyPlan:  # noqa: ANN401  fiel
         "delta": plan.delta or None,
         "baseline_error": plan.baseline_error,
     }
-    other = plan_distribution(plan.facts, **asked | changes)
-    return cast("AnyPlan", replace(other, edition=plan.edition))
+    made = plan_distribution(plan.facts, PlanOptions(**asked | {"edition": plan.edition} | changes))
+    return cast("AnyPlan", made)
 
 
 def at_loss(plan: Plan, loss: Fraction) -> Plan:
@@ -90,7 +95,7 @@ def describe_delta_gain(plan: Plan | DistributionPlan) -> str | None:
     delta = usual_delta(occupancy.n_users)
     try:
         if isinstance(plan, Plan):
-            check_delta_request(replace(plan.request, delta=delta))
+            replace(plan.request, delta=delta).check_delta()
         error, pure = (_judged_error(one) for one in (alternative(plan, delta=delta), plan))
     except InputError:
         return None  # what δ does not go with, or so small an ε that nothing could be measured
@@ -228,7 +233,8 @@ def compare_mechanisms(plan: Plan) -> list[MechanismRow]:
 
 def explain_absence(plan: Plan) -> str | None:
     """Return why mechanisms of one cell are not compared on a plan's request, or None."""
-    if not isinstance(plan.request.limit, WithinEpsilon) or plan.request.noised != ("mean",):
+    is_pure = isinstance(plan.request.limit, WithinEpsilon) and not plan.delta
+    if not is_pure or plan.request.noised != ("mean",):
         return "Mechanisms of one cell are compared for means within an epsilon only."
     if plan.occupancy.n_cells > MAX_CELLS:
         return (

@@ -190,12 +190,11 @@ def compare_ranges(plan: Plan) -> list[ComparisonRow]:
     ['bounds', 'private', 'per-cell']
     """
     one_pair = np.ptp(plan.lower) == 0 and np.ptp(plan.upper) == 0
-    request = replace(plan.request, clipping_range="private")
-    if request.interval_needs is not None or not one_pair:
+    if plan.request.range_needs("private") is not None or not one_pair:
         return []
     rows = []
     for mode in parts_of_work(COMPARING, RANGES):
-        row = ComparisonRow(plan.method, request.objective, clipping_range=mode)
+        row = ComparisonRow(plan.method, plan.request.objective, clipping_range=mode)
         rows.append(_completed(row, plan, partial(in_clipping_range, plan, mode)))
     return rows
 
@@ -205,9 +204,8 @@ def in_clipping_range(plan: Plan, mode: ClippingRangeMode) -> Plan:
     if mode in {plan.request.clipping_range, plan.allocation.clipping.mode}:
         return plan
     share = None if mode == "bounds" else plan.request.range_share
-    request = replace(plan.request, clipping_range=mode, range_share=share)
-    if request.interval_needs is not None:
-        raise InputError(f"it needs {request.interval_needs}.")
+    if needs := plan.request.range_needs(mode):
+        raise InputError(f"it needs {needs}.")
     return alternative(plan, clipping_range=mode, range_share=share)
 
 
@@ -222,7 +220,9 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
         return plan
     # A loss per cell is of one method alone: others spend what it costs.
     within = plan.request.within(plan.epsilon) if is_printed else plan.request
-    return alternative(replace(plan, request=within), **_changes(plan, method, objective))
+    changes = _changes(plan, method, objective)
+    replace(within, **changes).check_delta()
+    return alternative(replace(plan, request=within), **changes)
 
 
 def _changes(plan: Plan, method: Method, objective: Objective) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.optimizers.mean_error_bound import with_lower_bound
 from hexveil.planning.plan_data import PlanData
 from hexveil.planning.plan_rows import PlanningProblem, refuse_rows
-from hexveil.planning.request import check_delta_request
 from hexveil.planning.serialization.codec import plan_folder
 
 
@@ -48,7 +47,7 @@ class Plan(PlanData):
             raise InputError("its baseline error must be above 0 and finite.")
         if request.delta:
             # What a δ goes with may be less than what the words of a plan say.
-            check_delta_request(request)
+            request.check_delta()
         if isinstance(allocation.clipping, SavedStages):
             problem = PlanningProblem(occupancy, upper - lower, request, fields.get("facts"))
             allocation = allocation.clipping.allocate(problem, allocation.cell_epsilon)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,14 +23,17 @@ from hexveil.planning.alternatives import alternative, at_loss
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR, DistributionPlan
 from hexveil.planning.method_comparison import same_request
 from hexveil.planning.plan import Plan
+from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.report import figure_style
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
     from hexveil.model.statistic_terms import Estimator
+    from hexveil.planning.presence.presence_plan import PresencePlan
 
     Points = list[tuple[float, float]]
 
@@ -41,13 +44,13 @@ DRAWING = "Drawing the curve"
 POINTS = 17
 SHARE_POINTS = 7
 """Points of a curve of shares: each is a plan."""
-KINDS = ("png", "svg")
+KINDS, USERS = ("png", "svg"), "numbers of units"
 _ESTIMATORS: dict[Estimator, str] = {"ranks": "mean ranks of cells", "bins": "bins of every cell"}
 _INDICATOR: dict[Estimator, str] = {"auto": "averages of zeros and ones"}
 
 
-def check(file: Path) -> None:
-    """Raise InputError early if the curve cannot be drawn or written."""
+def check(file: Path, columns: Sequence[str] = ()) -> None:
+    """Raise InputError early if the curve, or that of each value column, cannot be written."""
     figure_style.check_installed()
     if file.is_dir():
         raise InputError(f"{file} is a folder; name a new file for the curve.")
@@ -55,20 +58,55 @@ def check(file: Path) -> None:
         raise InputError(f"--curve writes .png and .svg; {file.name} has another ending.")
     if not file.parent.is_dir():
         raise InputError(f"the folder of {file} does not exist; create it first.")
-    for kind in KINDS:
-        # A figure that someone keeps is never replaced.
-        if file.with_suffix(f".{kind}").exists():
-            raise InputError(f"{file.with_suffix(f'.{kind}')} exists; name a new file.")
+    for own in _files(file, columns).values():
+        for kind in KINDS:
+            # A figure that someone keeps is never replaced.
+            if own.with_suffix(f".{kind}").exists():
+                raise InputError(f"{own.with_suffix(f'.{kind}')} exists; name a new file.")
 
 
-def write(plan: Plan | DistributionPlan, file: Path) -> list[Path]:
-    """Write the figure as PNG and SVG and return both files."""
+def _files(file: Path, columns: Sequence[str]) -> dict[str, Path]:
+    """Return the file of each value column; of one alone the file itself."""
+    if len(columns) < 2:
+        return {"": file}
+    prefixes = column_prefixes(columns)
+    return {column: file.with_stem(f"{file.stem}-{prefixes[column]}") for column in columns}
+
+
+def write(plan: Any, file: Path) -> list[Path]:  # noqa: ANN401  a plan of any kind
+    """Write the figure, of several value columns one of each, as PNG and SVG; return the files."""
+    plans = getattr(plan, "plans", {"": plan})
+    written = []
+    for column, own in _files(file, [*plans]).items():
+        drawn = _drawn(plans[column] if column else next(iter(plans.values())))
+        written += [
+            atomic_files.write_named(own.with_suffix(f".{kind}"), image)
+            for kind, image in drawn.items()
+        ]
+    return written
+
+
+def _drawn(plan: Plan | DistributionPlan | PresencePlan) -> dict[str, bytes]:
     unit = "" if plan.facts is None else plan.facts.value_unit
-    drawn = images(plan, unit) if isinstance(plan, Plan) else share_images(plan)
-    return [
-        atomic_files.write_named(file.with_suffix(f".{kind}"), image)
-        for kind, image in drawn.items()
-    ]
+    if isinstance(plan, Plan):
+        return images(plan, unit)
+    return share_images(plan) if isinstance(plan, DistributionPlan) else paper_images(plan, unit)
+
+
+def paper_images(plan: PresencePlan, unit: str) -> dict[str, bytes]:
+    """Return the figure's bytes by kind: price against the expected error on paper."""
+    curve = []
+    for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
+        # Some prices leave nothing to measure with; the curve leaves them out.
+        with contextlib.suppress(InputError):
+            at = alternative(plan, epsilon=plan.epsilon * to_fraction(round(times, 6), "times"))
+            curve.append((float(at.epsilon), at.expected[0]))
+    error, level, of = plan.expected
+    measure = "" if of == USERS or not unit else f" ({unit})"
+    return _images(
+        {"private presence": curve}, (float(plan.epsilon), error),
+        f"Expected error of {of}{measure}", (level, "one number for all cells (assumed)"),
+    )  # fmt: skip
 
 
 def share_images(plan: DistributionPlan) -> dict[str, bytes]:

@@ -168,7 +168,7 @@ def _declared_lines(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[s
 
 def explain_missing_range(run: Run, plan: object) -> list[str]:
     """Explain why clipping_range "auto" could not consider a private range."""
-    needs = plan.request.interval_needs if isinstance(plan, Plan) else None
+    needs = plan.request.range_needs("private") if isinstance(plan, Plan) else None
     if run.plan.clipping_range != "auto" or needs is None:
         return []
     text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'

@@ -27,15 +27,14 @@ from hexveil.planning.feasibility.grid_assessment import (
 )
 from hexveil.planning.feasibility.grids import MIN_CELLS, grids_to_try, most_cells_of, on_each_grid
 from hexveil.planning.feasibility.prediction import (
-    MAX_EPSILON,
     UNDER,
     ErrorPredictor,
     epsilon_for_error,
     predict_in_full,
     prediction_of,
     scaled_epsilon,
-    two_figures_up,
 )
+from hexveil.planning.least_loss import LARGEST, two_figures_up
 from hexveil.planning.methods import allocate
 
 if TYPE_CHECKING:
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_plan import PresencePlan
 
 
-NEAR = 1.01
-"""Ratio of two losses at which the search for the one needed ends."""
 USABLE_GRID = "Looking for a usable grid"
 """Name of this work, of which parts are told."""
 
@@ -119,7 +116,7 @@ def _scaled_to(plan: Plan, error: float, epsilon: Fraction) -> float | None:
         times = Fraction(scaled) / epsilon
         square = calibrated_square(epsilon, plan.delta) * times**2
         scaled = square_epsilon(square, plan.delta)
-    return two_figures_up(scaled) if scaled <= MAX_EPSILON else None
+    return two_figures_up(scaled) if scaled <= LARGEST else None
 
 
 def epsilon_needed(plan: Plan) -> float | None:
@@ -141,10 +138,7 @@ def epsilon_needed(plan: Plan) -> float | None:
             searched = predictor.epsilon_needed(plan.support.baseline_error)
             enough = (sufficient_epsilon(plan, aim), searched)
             return min((one for one in enough if one is not None), default=None)
-    epsilon = epsilon_for_error(
-        lambda loss: predict_in_full(plan.problem.within(loss)), aim, begin, NEAR
-    )
-    return None if epsilon is None else two_figures_up(epsilon)
+    return epsilon_for_error(lambda loss: predict_in_full(plan.problem.within(loss)), aim, begin)
 
 
 def finest_useful(plan: Plan) -> GridAssessment | None:
@@ -209,12 +203,12 @@ class DeclaredAssessment:
     @property
     def predicted_error(self) -> float:
         """Expected error in open cells: of averages or medians, else of numbers of units."""
-        return self._errors()[0]
+        return self.plan.expected[0]
 
     @property
     def baseline_error(self) -> float:
         """Baseline error: of one constant, or a typical number of units."""
-        return self._errors()[1]
+        return self.plan.expected[1]
 
     @property
     def relative_error(self) -> float:
@@ -234,13 +228,6 @@ class DeclaredAssessment:
     def halved(self) -> bool:
         """Whether the error is below half of the baseline error."""
         return self.beats_constant and self.relative_error < 0.5
-
-    def _errors(self) -> tuple[float, float]:
-        of_map, counts = self.plan.prediction.map, self.plan.prediction.counts
-        if of_map is not None:
-            return of_map.error, of_map.baseline_error
-        assert counts is not None  # noqa: S101  one of both is predicted
-        return counts.count_error, counts.typical_count
 
 
 Assessment: TypeAlias = GridAssessment | DeclaredAssessment

@@ -17,7 +17,7 @@ from hexveil.model.statistic_terms import parse_statistics
 from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_components import score_metadata
 from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.moment_options import MomentOptions
+from hexveil.planning.options import PlanOptions
 from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.serialization.codec import (
     CODERS,
@@ -137,8 +137,7 @@ def _distribution(encoded: bytes, like: DistributionPlan, prefix: str) -> tuple[
         # Another processor may predict that bins are better.
         scored = plan_moments(
             score_metadata(like.facts),
-            epsilon=Fraction(score_epsilon),
-            options=MomentOptions(delta=like.delta or None),
+            PlanOptions(epsilon=Fraction(score_epsilon), delta=like.delta or None),
         )
     scores, score_arrays = _part(chunks[1], score_epsilon, scored, prefix + "scores.")
     if kind not in ("indicator", _RANKS, "bins"):

@@ -101,12 +101,11 @@ def least_epsilon(
 
 def place_of(loss: float | Fraction, figures: int) -> int:
     """Return the place of the least loss of some figures that is not below a number."""
+    one: int = 10 ** (figures - 1)
     exponent = math.floor(math.log10(loss)) - figures + 1
     scaled = float(loss) / 10.0**exponent
     # Rounding must not lift 2.3 to 2.4.
-    mantissa = max(math.ceil(scaled - 1e-9 * scaled), 10 ** (figures - 1))
-    one: int = 10 ** (figures - 1)
-    return 9 * one * exponent + mantissa - one
+    return 9 * one * exponent + max(math.ceil(scaled - 1e-9 * scaled), one) - one
 
 
 def loss_at(place: int, figures: int) -> Fraction:

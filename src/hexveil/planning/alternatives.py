@@ -29,7 +29,6 @@ from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.methods import allocate
 from hexveil.planning.options import PlanOptions
 from hexveil.planning.plan import Plan
-from hexveil.planning.presence.presence_plan import PresencePlan, with_changes
 from hexveil.planning.request import WORTHWHILE, WithinEpsilon, usual_delta
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.presence.presence_plan import PresencePlan
 
 
 AnyPlan = TypeVar("AnyPlan", bound="Plan | DistributionPlan | PresencePlan")
@@ -57,7 +57,9 @@ def alternative(plan: AnyPlan, **changes: Any) -> AnyPlan:  # noqa: ANN401  fiel
         request = replace(plan.request, **changes)
         allocation = allocate(replace(plan.problem, request=request))
         return cast("AnyPlan", replace(plan, allocation=allocation, request=request))
-    if isinstance(plan, PresencePlan):
+    if hasattr(plan, "prediction"):
+        from hexveil.planning.presence.presence_plan import with_changes  # noqa: PLC0415  as below
+
         changed = with_changes(plan.request, plan.baseline_error, **changes)
         return cast("AnyPlan", replace(plan, request=changed))
     from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  for these alone

@@ -57,24 +57,27 @@ def alternative(plan: AnyPlan, **changes: Any) -> AnyPlan:  # noqa: ANN401  fiel
         request = replace(plan.request, **changes)
         allocation = allocate(replace(plan.problem, request=request))
         return cast("AnyPlan", replace(plan, allocation=allocation, request=request))
-    if hasattr(plan, "prediction"):
+    other: Any = plan
+    if hasattr(other, "prediction"):
         from hexveil.planning.presence.presence_plan import with_changes  # noqa: PLC0415  as below
 
-        changed = with_changes(plan.request, plan.baseline_error, **changes)
-        return cast("AnyPlan", replace(plan, request=changed))
+        changed = with_changes(other.request, other.baseline_error, **changes)
+        return cast("AnyPlan", replace(other, request=changed))
     from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  for these alone
         plan_distribution,
     )
 
     asked: dict[str, Any] = {
-        "statistics": plan.statistics,
-        "epsilon": plan.requested_epsilon,
-        "weights": plan.weights if plan.moments else None,
-        "estimator": plan.requested_estimator,
-        "delta": plan.delta or None,
-        "baseline_error": plan.baseline_error,
+        "statistics": other.statistics,
+        "epsilon": other.requested_epsilon,
+        "weights": other.weights if other.moments else None,
+        "estimator": other.requested_estimator,
+        "delta": other.delta or None,
+        "baseline_error": other.baseline_error,
     }
-    made = plan_distribution(plan.facts, PlanOptions(**asked | {"edition": plan.edition} | changes))
+    made = plan_distribution(
+        other.facts, PlanOptions(**asked | {"edition": plan.edition} | changes)
+    )
     return cast("AnyPlan", made)
 
 

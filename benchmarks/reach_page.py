@@ -326,21 +326,29 @@ def rewrite(page: str, rows: Sequence[Row]) -> str:
     return TABLE.sub(table, page)
 
 
-def measure(more: Sequence[str]) -> None:
-    """Measure errors and coverage of all judging sets and goals; `more` options of intervals.py."""
-    for file, words in MEASURED.items():
-        intervals.main([*words, "--label", "now", "--csv", str(FIGURES / file), *more])
+def measure(names: Sequence[str], more: Sequence[str]) -> None:
+    """Measure errors and coverage of all judging sets and goals, or of those of these names.
+
+    `more` are options of intervals.py.
+    """
+    for (file, words), known in zip(MEASURED.items(), (SETS, COLLECTION), strict=True):
+        sets = [name for name in names if name in known]
+        if sets or not names:
+            chosen = ["--sets", *sets] if sets else []
+            label = ["--label", "now", "--csv", str(FIGURES / file)]
+            intervals.main([*words, *label, *chosen, *more])
 
 
 def main() -> int:
     """Write the tables of the page; with --measure, of errors that are measured first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measure", action="store_true", help="all sets first; takes a night")
+    parser.add_argument("--sets", nargs="+", default=[], help="of these sets alone")
     given, more = parser.parse_known_args()
     if more and not given.measure:
         parser.error(f"{more[0]} is an option of measuring; name --measure, too.")
     if given.measure:
-        measure(more)
+        measure(given.sets, more)
     rows = load_rows(FIGURES / "clipping-ranges.csv")
     atomic_files.write(PAGE, rewrite(PAGE.read_text(encoding="utf-8"), rows).encode())
     return 0

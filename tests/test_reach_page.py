@@ -61,6 +61,10 @@ def test_one_command_measures_and_writes(reach_page, monkeypatch, tmp_path):
     assert [given.releases for given in asked] == [1, 1]
     assert (asked[0].sets, asked[1].sets) == (intervals.JUDGING, ["judging", "goal"])
     assert "coverage, average" in (tmp_path / "reach.md").read_text("utf-8")
+    monkeypatch.setattr(sys, "argv", ["reach_page", "--measure", "--sets", "surat-6-goal"])
+    assert reach_page.main() == 0
+    assert [given.csv.name for given in asked[2:]] == ["clipping-ranges.csv"]
+    assert asked[2].sets == ["surat-6-goal"]
     monkeypatch.setattr(sys, "argv", ["reach_page", "--releases", "1"])
     with pytest.raises(SystemExit):
         reach_page.main()

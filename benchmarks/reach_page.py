@@ -331,7 +331,7 @@ def measure(names: Sequence[str], more: Sequence[str]) -> None:
 
     `more` are options of intervals.py.
     """
-    for (file, words), known in zip(MEASURED.items(), (SETS, COLLECTION), strict=True):
+    for (file, words), known in zip(MEASURED.items(), ([*SETS], [*COLLECTION]), strict=True):
         sets = [name for name in names if name in known]
         if sets or not names:
             chosen = ["--sets", *sets] if sets else []

@@ -6,69 +6,30 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 from hexveil.base.errors import InputError
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import option_rules
-from hexveil.planning.feasibility.advice import (
-    GridTooFineWarning,
-    brief_advice,
-    describe_repeats,
-)
-from hexveil.planning.least_loss import plan_within_predictions
+from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats
+from hexveil.planning.least_loss import part_within_predictions
 from hexveil.planning.options import PlanOptions
-from hexveil.planning.plan import Plan
-from hexveil.planning.release_allocation import refuse_undrawable
+from hexveil.planning.plan import Facts, Plan
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.plan_moments import HasFacts, HasPublicMetadata
-    from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.planning.part import Part
+    from hexveil.planning.plan_moments import HasFacts
 
 P = ParamSpec("P")
-AnyPlan = TypeVar(
-    "AnyPlan", bound="Plan | PresencePlan | DistributionPlan | ColumnPlans | DeclaredColumnPlans"
-)
-
-
-class Door(Protocol[P]):
-    """The kind of plan by what it is made of; options are those of `PlanOptions`."""
-
-    @overload
-    def __call__(
-        self,
-        source: DeclaredColumns | HasFacts[DeclaredColumns],
-        *args: P.args,
-        **options: P.kwargs,
-    ) -> DeclaredColumnPlans: ...
-
-    @overload
-    def __call__(
-        self, source: ColumnFacts | HasFacts[ColumnFacts], *args: P.args, **options: P.kwargs
-    ) -> ColumnPlans: ...
-
-    @overload
-    def __call__(
-        self, source: DeclaredFacts | HasFacts[DeclaredFacts], *args: P.args, **options: P.kwargs
-    ) -> PresencePlan: ...
-
-    @overload
-    def __call__(
-        self,
-        source: Occupancy | PublicMetadata | HasPublicMetadata,
-        *args: P.args,
-        **options: P.kwargs,
-    ) -> Plan: ...
+Source: TypeAlias = "Occupancy | Facts | HasFacts[Facts]"
 
 
 def _with_options(
     options: Callable[P, PlanOptions],
-) -> Callable[[Callable[..., Any]], Door[P]]:
+) -> Callable[[Callable[..., Plan]], Callable[Concatenate[Source, P], Plan]]:
     """Return what gives a function of a source the signature and the texts of the options."""
     source = inspect.Parameter("source", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     signature = inspect.signature(options)
@@ -86,17 +47,15 @@ def _with_options(
 
 
 @_with_options(PlanOptions)
-def plan(source: Any, **options: Any) -> Any:  # noqa: ANN401  see `Door` and `PlanOptions`
+def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanOptions`
     """Return a plan for all cells together: within a loss, or within planning errors.
 
     Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
-    spent. With quantiles, shares or histograms among the statistics the result is a
-    `DistributionPlan`, for records that were read with the same statistics. Of records that were
-    read with several value columns the result is a `ColumnPlans`: a plan of each column with all
-    statistics, and one loss over all of them: within `epsilon`, or what the target errors of each
-    cost. Of records that were read with protect="presence" only what was declared enters, and the
-    result is a `PresencePlan`; of several value columns a `DeclaredColumnPlans`. Which options go
-    together: docs/reference/options.md.
+    spent. With quantiles, shares or histograms among the statistics the records were read with the
+    same statistics. Records that were read with several value columns get a part of each column
+    with all statistics, and one loss over all of them: within `epsilon`, or what the target errors
+    of each cost. Of records that were read with protect="presence" only what was declared enters.
+    Which options go together: docs/reference/options.md.
 
     Parameters
     ----------
@@ -138,29 +97,29 @@ def plan(source: Any, **options: Any) -> Any:  # noqa: ANN401  see `Door` and `P
         repeats = describe_repeats(facts)
         if repeats is not None:
             warnings.warn(repeats, UserWarning, stacklevel=2)
-    made = plan_of(facts, given)
-    for one in getattr(made, "plans", {"": made}).values():
-        of_moments = getattr(one, "moment_plan", one)
-        if isinstance(of_moments, Plan):
-            # Means and variances that a release could not draw on the lattice of the records.
-            refuse_undrawable(of_moments)
-    return _advised(made) if given.advise else made
+    return _advised(_plan_of(facts, given), advise=given.advise)
 
 
-def plan_of(facts: Any, options: PlanOptions) -> Any:  # noqa: ANN401  a plan of any kind
-    """Return the plan of public facts, within checked options."""
+def _plan_of(facts: Any, options: PlanOptions) -> Plan:  # noqa: ANN401  of any kind
+    """Return the plan of public or declared facts, within checked options."""
     # Loaded where they are used.
-    if isinstance(facts, (ColumnFacts, DeclaredColumns)):
-        from hexveil.planning.columns import plan_columns as of_columns  # noqa: PLC0415
+    if isinstance(facts, ColumnFacts):
+        from hexveil.planning.columns.plan_columns import plan_columns  # noqa: PLC0415
 
-        if isinstance(facts, ColumnFacts):
-            return of_columns.plan_columns(facts, options)
-        return of_columns.plan_declared_columns(facts, options)
+        return plan_columns(facts, options)
+    if isinstance(facts, DeclaredColumns):
+        from hexveil.planning.columns.plan_columns import plan_declared_columns  # noqa: PLC0415
+
+        return plan_declared_columns(facts, options)
+    return Plan.of(part_of(facts, options))
+
+
+def part_of(facts: Any, options: PlanOptions) -> Part:  # noqa: ANN401  of one value column
+    """Return the part of a plan for the statistics of one value column."""
     is_private = isinstance(facts, DeclaredFacts)
     if options.target_error is not None and (is_private or options.has_distribution):
-        span = float(facts.lattice.span)
-        return plan_within_predictions(partial(plan_of, facts), options, span)
-    if isinstance(facts, DeclaredFacts):
+        return part_within_predictions(partial(part_of, facts), options, facts.lattice)
+    if is_private:
         if isinstance(options.fleet, Mapping):
             raise InputError("fleet states one number, since there is one value column.")
         from hexveil.planning.presence.presence_plan import plan_presence  # noqa: PLC0415
@@ -177,13 +136,12 @@ def plan_of(facts: Any, options: PlanOptions) -> Any:  # noqa: ANN401  a plan of
     return plan_moments(facts, options)
 
 
-def _advised(made: AnyPlan) -> AnyPlan:
-    """Return a plan; warn if its map is predicted to say nothing."""
-    if isinstance(made, Plan):
-        # Without a search: looking for grids takes longer than the plan.
-        refusal = None if made.support.beats_constant else brief_advice(made)
-    else:
-        refusal = made.refusal
+def _advised(made: Plan, *, advise: bool) -> Plan:
+    """Return a plan that can be drawn; warn if its map is predicted to say nothing."""
+    for component in made.components.values():
+        component.refuse_undrawable()
+    # Without a search: looking for grids takes longer than the plan.
+    refusal = made.advice(search=False) if advise else None
     if refusal is not None:
         warnings.warn(refusal, GridTooFineWarning, stacklevel=3)
     return made

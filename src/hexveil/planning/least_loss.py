@@ -21,7 +21,9 @@ from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of
 
 if TYPE_CHECKING:
+    from hexveil.model.public_metadata import ValueLattice
     from hexveil.planning.options import PlanOptions
+    from hexveil.planning.part import Part
 
 SMALLEST, LARGEST = 1e-6, 100.0
 """No loss beyond these is looked at, unless it is asked for."""
@@ -129,10 +131,10 @@ def two_figures_up(loss: float) -> float:
 # ---- targets of predicted errors ----
 
 
-def plan_within_predictions(
-    plan_at: Callable[[PlanOptions], Any], options: PlanOptions, span: float
-) -> Any:  # noqa: ANN401  a plan of a distribution, or of private presence
-    """Return the plan at the least ε of two figures whose predicted errors are within targets.
+def part_within_predictions(
+    part_at: Callable[[PlanOptions], Part], options: PlanOptions, lattice: ValueLattice
+) -> Part:
+    """Return the part at the least ε of two figures whose predicted errors are within targets.
 
     The errors of distributions, and under private presence, depend on the values and are predicted
     by stated priors: other than those of means and variances within the bounds, which hold for all
@@ -140,24 +142,24 @@ def plan_within_predictions(
 
     Parameters
     ----------
-    plan_at : callable
-        The plan of options with an ε.
+    part_at : callable
+        The part of options with an ε.
     options : PlanOptions
         With target errors.
-    span : float
-        Width of the bounds.
+    lattice : ValueLattice
+        Bounds of the values.
 
     Raises
     ------
     InputError
         If a target names no statistic of the plan, or is out of reach.
     """
-    kept: list[Any] = []
+    kept: list[Part] = []
 
     def look(epsilon: Fraction) -> Look:
-        made = plan_at(replace(options, epsilon=epsilon, target_error=None))
+        made = part_at(replace(options, epsilon=epsilon, target_error=None))
         errors = predicted_errors(made)
-        targets = targets_of(options.target_error, tuple(errors), span)
+        targets = targets_of(options.target_error, tuple(errors), float(lattice.span))
         meets = all(errors[name] <= target for name, target in targets.items())
         kept[:] = [made] if meets else kept
         return Look(meets)

@@ -18,8 +18,8 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import allocate
+from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.options import PlanOptions
-from hexveil.planning.plan import Plan
 from hexveil.planning.plan_rows import PlanningProblem
 
 FactsT_co = TypeVar("FactsT_co", covariant=True)
@@ -27,7 +27,7 @@ FactsT_co = TypeVar("FactsT_co", covariant=True)
 
 def plan_moments(
     source: Occupancy | PublicMetadata | HasPublicMetadata, options: PlanOptions
-) -> Plan:
+) -> MomentPart:
     """Return a plan of means and variances for all cells together; see `hexveil.plan`.
 
     Raises
@@ -42,7 +42,7 @@ def plan_moments(
     # Checked before planning: a bad argument must not cost minutes first.
     miss = default_baseline_error(lower, upper, options.baseline_error)  # type: ignore[arg-type]
     request = options.request((upper - lower, cell_names(occupancy, facts)))
-    return Plan(
+    return MomentPart(
         occupancy=occupancy,
         lower=lower,
         upper=upper,

@@ -13,11 +13,9 @@ from hexveil.cli.output.plan_text import estimator_lines, map_lines
 from hexveil.cli.output.price_text import explain_missing_range, price_lines
 from hexveil.config import Run, arguments
 from hexveil.planning.feasibility.advice import describe_repeats
-from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from hexveil.cli import declarations
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.method_comparison import Comparison
+    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan import Plan
 
     Files = dict[str, list[Path]]
 
@@ -57,10 +57,9 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     plan = shared_steps.plan_run(run, facts)
     saved = [] if options.save is None else [plan.save(shared_steps.to_run_path(options.save))]
     files = {"saved": saved, "drawn": _draw(plan, curve)}
-    if isinstance(plan, Plan):
-        _show_moments(run, plan, options, files)
-    else:
-        _show_parts(run, plan, options, files)
+    # Other grids are compared by the error of means and variances.
+    show = _show_with_grids if plan.searches_grids else _show_parts
+    show(run, plan, options, files)
 
 
 def _plan_on_paper(run: Run, curve: Path | None, *, as_json: bool) -> None:
@@ -84,15 +83,18 @@ def _plan_on_paper(run: Run, curve: Path | None, *, as_json: bool) -> None:
     )
 
 
-def _show_moments(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
+def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
     """Print a plan of means and variances, with other plans or grids beside it."""
-    facts = plan.facts
+    component: MomentPart = plan.single
+    facts = component.facts
     assert facts is not None  # noqa: S101  plans are made for records here
     comparison = _compare(plan) if options.compare else None
     # The comparison is long enough without a recommendation.
     wants_grids = options.grids or (options.grids is None and comparison is None and not plan.delta)
     table = (
-        shared_steps.compare_grids(run, plan, weaker=bool(options.grids)) if wants_grids else None
+        shared_steps.compare_grids(run, component, weaker=bool(options.grids))
+        if wants_grids
+        else None
     )
     shows_map = options.as_json or comparison is None
     coarse = shared_steps.plan_coarser(run, facts) if shows_map else None
@@ -112,7 +114,7 @@ def _show_moments(run: Run, plan: Plan, options: declarations.PlanOptions, files
     if comparison is None:
         typer.echo("\n".join(map_lines(plan, coarse=coarse, warning=warning)))
     else:
-        _show_comparison(plan, comparison, facts.value_unit)
+        _show_comparison(component, comparison, facts.value_unit)
     if table is not None and options.grids:
         from hexveil.cli.output import grid_text  # noqa: PLC0415  for the whole table alone
 
@@ -124,43 +126,33 @@ def _show_moments(run: Run, plan: Plan, options: declarations.PlanOptions, files
         typer.echo(line)
 
 
-def _show_parts(run: Run, plan: Any, options: declarations.PlanOptions, files: Files) -> None:  # noqa: ANN401
+def _show_parts(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
     """Print a plan of distributions, or of several value columns, with other plans beside it."""
-    facts, compares = plan.facts, options.compare
-    columns: Mapping[str, Any] = getattr(plan, "plans", {})
-    compared = {
-        column: _compare_estimators(own) if own.facts.bins else _compare(own)
-        for column, own in (columns or {"": plan}).items()
-        if compares
-    }
-    ways = {column: found for column, found in compared.items() if isinstance(found, tuple)}
+    facts: Any = plan.facts
+    compared = {column: _compare(one) for column, one in plan.plans.items() if options.compare}
     if options.as_json:
         content = shared_steps.plan_json(plan) | _common_json(run, facts, files)
-        for column, found in compared.items():
-            entry = content["columns"][column] if column else content
-            entry |= (
-                {"estimators": [asdict(way) for way in found]}
-                if isinstance(found, tuple)
-                else _comparison_json(found)
-            )
+        for column, comparison in compared.items():
+            beside = content if plan.is_single else content["columns"][column]
+            beside |= _comparison_json(comparison)
         formatting.show(list, lambda: content, as_json=True)
         return
     warning = shared_steps.describe_infeasibility(plan)
-    lines = [*price_lines(plan, facts), *map_lines(plan, warning=warning)]
-    for column, estimators in ways.items():
-        lines += ["", f"{column}, at its own loss:"] if column else []
-        lines += estimator_lines(estimators, (columns.get(column) or plan).facts.value_unit)
-    typer.echo("\n".join(lines))
-    for column, found in compared.items():
-        if not isinstance(found, tuple):
+    typer.echo("\n".join([*price_lines(plan, facts), *map_lines(plan, warning=warning)]))
+    for column, comparison in compared.items():
+        if not plan.is_single:
             typer.echo(f"\n{column}, at its own loss or targets:")
-            _show_comparison(columns[column], found, facts.columns[column].value_unit)
+        component = plan.components[column]
+        _show_comparison(component, comparison, component.facts.value_unit)
     for line in file_lines(run, files):
         typer.echo(line)
 
 
-def _show_comparison(plan: Plan, comparison: Comparison, unit: str) -> None:
-    """Print methods, clipping ranges and mechanisms of one request, or why there are none."""
+def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # noqa: ANN401  a part
+    """Print the ways to answer one request, or why there are none."""
+    if comparison.estimators:
+        typer.echo("\n".join(estimator_lines(comparison.estimators, unit)))
+        return
     from hexveil.cli.output import method_table  # noqa: PLC0415  for --compare alone
     from hexveil.planning.alternatives import explain_absence  # noqa: PLC0415
 
@@ -181,13 +173,7 @@ def _compare(plan: Plan) -> Comparison:
         return compare(plan)
 
 
-def _compare_estimators(plan: Any) -> tuple[Any, ...]:  # noqa: ANN401  of distributions
-    from hexveil.planning.alternatives import compare_estimators  # noqa: PLC0415  for --compare
-
-    return compare_estimators(plan)
-
-
-def _draw(plan: Any, curve: Path | None) -> list[Path]:  # noqa: ANN401  of one value column
+def _draw(plan: Plan, curve: Path | None) -> list[Path]:
     """Draw the requested curve, and return its files."""
     if curve is None:
         return []
@@ -207,7 +193,9 @@ def _file_names(run: Run, files: Files) -> list[str]:
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
-    return {name: [asdict(row) for row in rows] for name, rows in vars(comparison).items()}
+    if comparison.estimators:
+        return {"estimators": [asdict(row) for row in comparison.estimators]}
+    return {name: [asdict(row) for row in getattr(comparison, name)] for name in _NO_COMPARISON}
 
 
 def _grids_json(table: Capacity | None, *, all_grids: bool) -> dict[str, Any]:

@@ -19,21 +19,23 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
-from hexveil.planning.alternatives import alternative, at_loss
-from hexveil.planning.distribution.distribution_plan import USELESS_ERROR, DistributionPlan
+from hexveil.planning.alternatives import at_loss
+from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
 from hexveil.planning.method_comparison import same_request
-from hexveil.planning.plan import Plan
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.report import figure_style
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
     from hexveil.model.statistic_terms import Estimator
-    from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan import Plan
+    from hexveil.planning.presence.presence_plan import PresencePart
 
     Points = list[tuple[float, float]]
 
@@ -68,17 +70,18 @@ def check(file: Path, columns: Sequence[str] = ()) -> None:
 def _files(file: Path, columns: Sequence[str]) -> dict[str, Path]:
     """Return the file of each value column; of one alone the file itself."""
     if len(columns) < 2:
-        return {"": file}
+        return dict.fromkeys(columns or ("",), file)
     prefixes = column_prefixes(columns)
     return {column: file.with_stem(f"{file.stem}-{prefixes[column]}") for column in columns}
 
 
-def write(plan: Any, file: Path) -> list[Path]:  # noqa: ANN401  a plan of any kind
+def write(plan: Plan, file: Path) -> list[Path]:
     """Write the figure, of several value columns one of each, as PNG and SVG; return the files."""
-    plans = getattr(plan, "plans", {"": plan})
     written = []
-    for column, own in _files(file, [*plans]).items():
-        drawn = _drawn(plans[column] if column else next(iter(plans.values())))
+    for column, own in _files(file, [*plan.components]).items():
+        component: Any = plan.components[column]
+        unit = "" if component.facts is None else component.facts.value_unit
+        drawn = _IMAGES[component.kind](component, unit)
         written += [
             atomic_files.write_named(own.with_suffix(f".{kind}"), image)
             for kind, image in drawn.items()
@@ -86,20 +89,13 @@ def write(plan: Any, file: Path) -> list[Path]:  # noqa: ANN401  a plan of any k
     return written
 
 
-def _drawn(plan: Plan | DistributionPlan | PresencePlan) -> dict[str, bytes]:
-    unit = "" if plan.facts is None else plan.facts.value_unit
-    if isinstance(plan, Plan):
-        return images(plan, unit)
-    return share_images(plan) if isinstance(plan, DistributionPlan) else paper_images(plan, unit)
-
-
-def paper_images(plan: PresencePlan, unit: str) -> dict[str, bytes]:
+def paper_images(plan: PresencePart, unit: str) -> dict[str, bytes]:
     """Return the figure's bytes by kind: price against the expected error on paper."""
     curve = []
     for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
         # Some prices leave nothing to measure with; the curve leaves them out.
         with contextlib.suppress(InputError):
-            at = alternative(plan, epsilon=plan.epsilon * to_fraction(round(times, 6), "times"))
+            at = plan.alternative(epsilon=plan.epsilon * to_fraction(round(times, 6), "times"))
             curve.append((float(at.epsilon), at.expected[0]))
     error, level, of = plan.expected
     measure = "" if of == USERS or not unit else f" ({unit})"
@@ -109,7 +105,7 @@ def paper_images(plan: PresencePlan, unit: str) -> dict[str, bytes]:
     )  # fmt: skip
 
 
-def share_images(plan: DistributionPlan) -> dict[str, bytes]:
+def share_images(plan: DistributionPart, _: str = "") -> dict[str, bytes]:
     """Return the figure's bytes by kind: price against the error of a share of records."""
     estimators = _ESTIMATORS | (_INDICATOR if plan.estimator == "indicator" else {})
     lines = {name: share_points(plan, estimator) for estimator, name in estimators.items()}
@@ -118,7 +114,7 @@ def share_images(plan: DistributionPlan) -> dict[str, bytes]:
     return _images(lines, marked, "Predicted error of a share of records", level)
 
 
-def share_points(plan: DistributionPlan, estimator: Estimator) -> Points:
+def share_points(plan: DistributionPart, estimator: Estimator) -> Points:
     """Return prices, and the error of a share of records at each; ε is divided as in the plan."""
     share_epsilon = plan.requested_epsilon
     if plan.moment_plan is not None:
@@ -128,12 +124,12 @@ def share_points(plan: DistributionPlan, estimator: Estimator) -> Points:
     for times in parts_of_work(DRAWING, scales):
         scale = to_fraction(times, "times")
         shares_alone = replace(plan, moments=())
-        drawn = alternative(shares_alone, estimator=estimator, epsilon=share_epsilon * scale)
+        drawn = shares_alone.alternative(estimator=estimator, epsilon=share_epsilon * scale)
         curve.append((float(plan.requested_epsilon * scale), drawn.expected_error["share"]))
     return curve
 
 
-def images(plan: Plan, unit: str) -> dict[str, bytes]:
+def images(plan: MomentPart, unit: str) -> dict[str, bytes]:
     """Return the figure's bytes by kind; the same plan gives the same bytes."""
     lines = {
         name: points(planned(plan))
@@ -141,6 +137,14 @@ def images(plan: Plan, unit: str) -> dict[str, bytes]:
     }
     marked = (float(plan.epsilon), objective_error(plan, plan)) if plan.epsilon else None
     return _images(lines, marked, _label(plan, unit), _level(plan))
+
+
+_IMAGES: dict[str, Callable[[Any, str], dict[str, bytes]]] = {
+    "moments": images,
+    "distributions": share_images,
+    "presence": paper_images,
+}
+"""The figure of a part and its unit, by kind."""
 
 
 def _images(
@@ -177,12 +181,12 @@ def _images(
         return figure_style.images(figure)
 
 
-def _joint_plan(plan: Plan) -> Plan:
+def _joint_plan(plan: MomentPart) -> MomentPart:
     objective = plan.request.objective
     return plan if plan.method == "joint" else same_request(plan, "joint", objective)
 
 
-def _per_cell_plan(plan: Plan) -> Plan | None:
+def _per_cell_plan(plan: MomentPart) -> MomentPart | None:
     """Return the plan of separate cells at the price of this plan; None if there is none."""
     with contextlib.suppress(InputError):
         at_one = replace(plan.request, method="joint").within(_reference_epsilon(plan))
@@ -198,11 +202,11 @@ _LINES = {
 }
 
 
-def _reference_epsilon(plan: Plan) -> Fraction:
+def _reference_epsilon(plan: MomentPart) -> Fraction:
     return plan.requested_epsilon or Fraction(1)
 
 
-def _by_target(plan: Plan) -> bool:
+def _by_target(plan: MomentPart) -> bool:
     """Return whether errors are relative to their targets."""
     return (
         plan.request.target is not None
@@ -211,7 +215,7 @@ def _by_target(plan: Plan) -> bool:
     )
 
 
-def points(plan: Plan | None) -> Points:
+def points(plan: MomentPart | None) -> Points:
     """Return prices and the errors of the plan's request at each."""
     if plan is None:
         return []
@@ -230,13 +234,13 @@ def points(plan: Plan | None) -> Points:
     return sorted((loss, error) for loss, error in curve if loss > 0)
 
 
-def _at_targets(plan: Plan, times: float) -> Plan:
+def _at_targets(plan: MomentPart, times: float) -> MomentPart:
     """Return the plan with all targets scaled by a factor."""
     goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
-    return alternative(plan, target=goals)
+    return plan.alternative(target=goals)
 
 
-def objective_error(scaled: Plan, requested: Plan) -> float:
+def objective_error(scaled: MomentPart, requested: MomentPart) -> float:
     """Return the error under the objective of the requested plan."""
     errors = scaled.objective_errors()
     if _by_target(requested):
@@ -247,7 +251,7 @@ def objective_error(scaled: Plan, requested: Plan) -> float:
     return float(errors.max() if requested.request.objective == "max" else errors.mean())
 
 
-def _level(plan: Plan) -> tuple[float, str] | None:
+def _level(plan: MomentPart) -> tuple[float, str] | None:
     """Return the error to beat: the targets, or one number for all cells."""
     if _by_target(plan):
         return 1.0, "the targets"
@@ -279,7 +283,7 @@ def _has_room_right(axes: Axes, level: float, lines: dict[str, Points]) -> bool:
     return bool(crossed) and 1.0 - max(crossed) > min(crossed)
 
 
-def _label(plan: Plan, unit: str) -> str:
+def _label(plan: MomentPart, unit: str) -> str:
     over = "Largest" if plan.request.objective == "max" else "Average"
     names = list(plan.error_models)
     if _by_target(plan):

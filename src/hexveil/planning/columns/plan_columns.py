@@ -10,30 +10,27 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
-from hexveil.planning.api import plan_of
-from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans, SingleColumnPlan
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.api import part_of
 from hexveil.planning.distribution.plan_distribution import KINDS
 from hexveil.planning.options import PlanOptions, by_column
+from hexveil.planning.part import Part
+from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import KINDS as PRESENCE_KINDS
-from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
+from hexveil.planning.presence.presence_plan import PresencePart, plan_presence
 
 if TYPE_CHECKING:
     from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-    from hexveil.model.public_metadata import PublicMetadata
 
 
 USED = Fraction(99, 100)
 """Part of ε that the most exposed unit loses; below it ε is divided anew."""
 
 
-def plan_columns(facts: ColumnFacts, options: PlanOptions) -> ColumnPlans:
+def plan_columns(facts: ColumnFacts, options: PlanOptions) -> Plan:
     """Return a plan of several value columns within one ε, or within targets; nothing is spent.
 
     ε is divided so that the weighted sum of predicted errors is least, each as a part of its
@@ -61,23 +58,18 @@ def plan_columns(facts: ColumnFacts, options: PlanOptions) -> ColumnPlans:
     check_units(delta, facts.n_units)
     whole = promised(requested, delta)
 
-    def planned_column(column: str, part: Fraction) -> SingleColumnPlan:
+    def planned_column(column: str, part: Fraction) -> Part:
         of_column = replace(asked[column], epsilon=part, weights=kinds)
-        made: SingleColumnPlan = plan_of(facts.columns[column], of_column)
-        return made
+        return part_of(facts.columns[column], of_column)
 
-    shares = _divided(
-        whole,
-        weights,
-        lambda name, part: relative_error(planned_column(name, part), facts.columns[name]),
-    )
+    shares = _divided(whole, weights, planned_column)
 
-    def planned(times: Fraction) -> ColumnPlans:
+    def planned(times: Fraction) -> Plan:
         plans = {
             column: planned_column(column, whole.part(share * times).planned)
             for column, share in zip(weights, shares, strict=True)
         }
-        return ColumnPlans(facts, plans, requested, weights, options.edition)
+        return Plan(facts, plans, requested, weights, options.edition)
 
     column_plans = planned(Fraction(1))
     if not 0 < column_plans.booked_limit < USED * whole.amount:
@@ -88,23 +80,12 @@ def plan_columns(facts: ColumnFacts, options: PlanOptions) -> ColumnPlans:
 
 
 def _divided(
-    whole: Promise, weights: Mapping[str, Fraction], error: Callable[[str, Fraction], float]
+    whole: Promise, weights: Mapping[str, Fraction], planned: Callable[[str, Fraction], Part]
 ) -> list[Fraction]:
     """Return the share of each column, by the errors that they have at equal parts."""
     equal = whole.part(Fraction(1, len(weights))).planned
-    return whole.divide([*weights.values()], [error(column, equal) for column in weights])
-
-
-def relative_error(plan: SingleColumnPlan, facts: PublicMetadata) -> float:
-    """Return the predicted error of a column's statistics, without a unit of measure."""
-    moments = plan.moment_plan if isinstance(plan, DistributionPlan) else plan
-    error = 0.0
-    if moments is not None:
-        error = float(np.mean(moments.objective_errors()))
-        if len(moments.request.noised) == 1:
-            (noised,) = moments.request.noised
-            error /= float(facts.lattice.span) ** (2 if noised == "variance" else 1)
-    return error + (plan.expected_error["share"] if isinstance(plan, DistributionPlan) else 0.0)
+    errors = [planned(column, equal).relative_error for column in weights]
+    return whole.divide([*weights.values()], errors)
 
 
 def split_weights(
@@ -137,7 +118,7 @@ def split_weights(
     return columns, kinds or None
 
 
-def plan_within_targets(facts: ColumnFacts, asked: Mapping[str, PlanOptions]) -> ColumnPlans:
+def plan_within_targets(facts: ColumnFacts, asked: Mapping[str, PlanOptions]) -> Plan:
     """Return the plan of each column at the least loss within its own target errors.
 
     Raises
@@ -145,13 +126,13 @@ def plan_within_targets(facts: ColumnFacts, asked: Mapping[str, PlanOptions]) ->
     InputError
         If δ is not below 1 over the units of all columns.
     """
-    plans = {column: plan_of(facts.columns[column], own) for column, own in asked.items()}
-    made = ColumnPlans(facts, plans, None, {}, next(iter(asked.values())).edition)
+    plans = {column: part_of(facts.columns[column], own) for column, own in asked.items()}
+    made = Plan(facts, plans, None, {}, next(iter(asked.values())).edition)
     check_units(made.delta, facts.n_units)
     return made
 
 
-def plan_declared_columns(facts: DeclaredColumns, options: PlanOptions) -> DeclaredColumnPlans:
+def plan_declared_columns(facts: DeclaredColumns, options: PlanOptions) -> Plan:
     """Return a plan of several value columns with private presence; see `hexveil.plan`.
 
     The parts of ε add up to it exactly, or under a δ their squares of μ to no more than its own:
@@ -170,7 +151,7 @@ def plan_declared_columns(facts: DeclaredColumns, options: PlanOptions) -> Decla
     declared = by_column("fleet", options.fleet, columns, is_complete=True)
     own = replace(options, weights=kinds)
 
-    def planned(column: str, budget: Fraction) -> PresencePlan:
+    def planned(column: str, budget: Fraction) -> PresencePart:
         asked = replace(
             own, epsilon=budget, fleet=declared[column], baseline_error=baseline[column]
         )
@@ -178,22 +159,7 @@ def plan_declared_columns(facts: DeclaredColumns, options: PlanOptions) -> Decla
 
     whole = promised(total, to_delta(options.delta))
     # Shares are of few digits: another processor divides ε alike, so that its request is the same.
-    shares = _divided(
-        whole, importance, lambda name, part: relative_error_on_paper(planned(name, part))
-    )
+    shares = _divided(whole, importance, planned)
     epsilons = dict(zip(importance, whole.epsilons(shares), strict=True))
     plans = {column: planned(column, budget) for column, budget in epsilons.items()}
-    return DeclaredColumnPlans(facts, plans, total, importance, options.edition)
-
-
-def relative_error_on_paper(plan: PresencePlan) -> float:
-    """Return the predicted error of a column's statistics, without a unit of measure.
-
-    Of averages and medians as a part of the span, of shares as they are, of numbers of units as a
-    part of what a cell typically has.
-    """
-    of_map, counts = plan.prediction.map, plan.prediction.counts
-    error = 0.0 if counts is None else counts.relative_error
-    if of_map is not None:
-        error = error + of_map.error / float(plan.facts.lattice.span) + (of_map.share_error or 0.0)
-    return error
+    return Plan(facts, plans, total, importance, options.edition)

@@ -52,14 +52,14 @@ def render_readme(table: pa.Table, manifest: Json, *, mapped: bool, tiled: bool 
         ],
         **_accuracy(manifest),
     }
-    template = "presence/" if manifest.get("model") == "presence" else ""
-    if template:
-        values["open_cells"] = sum(table["is_open"].to_pylist())
+    template = "readme.md"
+    if manifest.get("model") == "presence":
+        template, values["open_cells"] = "presence/readme.md", sum(table["is_open"].to_pylist())
     elif manifest.get("kind") == "distributions":
-        template = "distribution/"
+        template = "distribution/readme.md"
     else:
         values |= _moment_values(table, manifest)
-    return document(f"{template}readme.md", values).to_text() + "\n"
+    return document(template, values).to_text() + "\n"
 
 
 def render_columns_readme(table: pa.Table, manifest: Json, columns: Sequence[Json]) -> str:

@@ -6,7 +6,7 @@ scale, T the noisy weight or number of units from which a cell is open.
 - **Averages, quantiles, shares.** An average is a ratio of noisy sums, and its interval is that of
   a ratio, widened by a model (`presence_decoding`); quantiles and shares have intervals by a model
   of the cell's distribution (`shape_decoding`). A difference takes the interval of each side as its
-  error (square-and-add, `cell_changes`).
+  error (square-and-add, `find_changes`).
 - **Empty cells.** An open cell may be empty, opened by noise alone, and its average is noise then.
   Such a cell has a noisy weight of W or more with probability P(Z >= W | Z >= T), Z the sum of the
   noise of its numbers. A change is told only if both cells are told to be used too: its p-value is

@@ -181,12 +181,6 @@ def read_folder(folder: Path, *, key: str | Path | None = None) -> FolderCheck:
     return check
 
 
-def has_columns(folder: Path) -> bool:
-    """Return whether a folder states that it holds several value columns."""
-    content, error = read_json(folder / "manifest.json")
-    return not error and content.get("kind") == column_manifest.KIND
-
-
 def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, ...]:
     """Return the problems of a release folder, a sentence each; none if all is well.
 

@@ -38,6 +38,7 @@ TABLE = {
     # The public side: no record, no engine, no noise library.
     "accounting": Room(BASE, ("numpy",), (("scipy", "noise_law.py"),)),
     "theory": Room(("accounting",)),
+    "evaluation": Room(("mechanisms", "simulation")),
     "planning": Room(
         (*BASE, "accounting", "theory", "mechanisms", "smoothing"), ("numpy", "pyarrow", "scipy")
     ),

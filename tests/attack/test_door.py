@@ -223,7 +223,7 @@ PLANS = {
     },
     "one error of both": {"error": "sum"},
     "each cell alone": {"method": "per-cell", "statistics": ("mean", "variance")},
-    "equal-split": {"method": "equal-split", "mechanism": hv.Baseline()},
+    "equal-split": {"method": "equal-split", "mechanism": hv.mechanisms.Baseline()},
     "suppression": {"method": "clip-user", "statistics": ("mean", "variance")},
     "a private interval": {"clipping_range": "private", "statistics": ("mean", "variance")},
     "ranges of cells": {"clipping_range": "per-cell"},

@@ -117,9 +117,7 @@ def write(results: Results, out: Path, simulated: str) -> list[Path]:
 def _csv(table: pa.Table) -> bytes:
     """Return a table as CSV; a private one begins with the stamp, so that no copy loses it."""
     private = own_cells.is_private(table)
-    stamp = (
-        f"# {own_cells.STAMP} {own_cells.NOT_COVERED}\n" if private else ""
-    )
+    stamp = f"# {own_cells.STAMP} {own_cells.NOT_COVERED}\n" if private else ""
     text = io.BytesIO(stamp.encode())
     # Writing begins at the start otherwise, over the stamp.
     text.seek(0, io.SEEK_END)
@@ -131,9 +129,7 @@ def results_json(results: Results, files: list[Path]) -> dict[str, Any]:
     """Return the tables as JSON data; private ones say so in the first entry."""
     private = own_cells.is_private(results[0][1])
     output: dict[str, Any] = (
-        {"private": f"{own_cells.STAMP} {own_cells.NOT_COVERED}"}
-        if private
-        else {}
+        {"private": f"{own_cells.STAMP} {own_cells.NOT_COVERED}"} if private else {}
     )
     if results[0][0].together:
         output["columns"] = {study.column: table.to_pylist() for study, table in results}
@@ -198,7 +194,7 @@ class CellStudy:
     Attributes
     ----------
     arguments : dict
-        Counts, or records and cell, as `hexveil.evaluate` takes them. PRIVATE where it has records.
+        Counts, or records and cell, as `evaluate` takes them. PRIVATE where it has records.
     cell : str
         What is compared, in words. Public.
     epsilons : sequence of numbers

@@ -30,7 +30,7 @@ from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import budget_words
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, signer_of
 from hexveil.config import Run, arguments, load
-from hexveil.config.fields import Key
+from hexveil.config.run_file import Key
 from hexveil.ledger import Ledger
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.model.time_zones import zone

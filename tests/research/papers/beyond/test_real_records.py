@@ -121,8 +121,8 @@ def test_errors_are_averaged_over_cells():
     data = invented()
     found = mechanism_errors.measured(of_records(data, "invented"), FEW, "km/h")
     tables = [
-        hv.evaluate(
-            [hv.Baseline()],
+        hv.evaluation.evaluate(
+            [hv.mechanisms.Baseline()],
             data=data,
             cell=cell,
             epsilons=mechanism_errors.EPSILONS,
@@ -138,7 +138,7 @@ def test_errors_are_averaged_over_cells():
 
 def test_a_cell_has_errors_of_each_mechanism(monkeypatch):
     """The best is no larger than any, and above zero: of two mechanisms at two prices."""
-    few = (hv.Baseline(), hv.ArrayAveraging(cap="median"))
+    few = (hv.mechanisms.Baseline(), hv.mechanisms.ArrayAveraging(cap="median"))
     monkeypatch.setattr(mechanism_errors, "PAPERS", few)
     monkeypatch.setattr(mechanism_errors, "OURS", ())
     found = mechanism_errors.simulated(Setting(trials=5, epsilons=("0.5", "2")))

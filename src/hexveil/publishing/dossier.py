@@ -127,7 +127,7 @@ def _checksum(folder: Path) -> str:
 
 
 def _common(manifest: Json, checksum: str) -> Json:
-    """Return the values of every release: its promise, over time as well, and what it is of."""
+    """Return the values of every release: its promise, also over time, and its data set."""
     guarantee, dataset = manifest["guarantee"], manifest["dataset"]
     statistics = manifest["plan"]["statistics"]
     unit, loss = guarantee["privacy_unit"], Fraction(guarantee["epsilon_spent"])

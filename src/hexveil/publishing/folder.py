@@ -43,7 +43,7 @@ MAX_TITLE = 300
 
 @dataclass(frozen=True)
 class FolderOptions:
-    """What the holder states about a folder, beside its release.
+    """Statements of the holder about a folder, beside its release.
 
     Attributes
     ----------
@@ -313,7 +313,7 @@ def page_of(
     names: Iterable[str],
     **columns: Any,  # noqa: ANN401  see `report.render`
 ) -> Callable[..., str]:
-    """Return what makes the page, which offers the files that stand beside it."""
+    """Return the function that makes the page, with links to the files beside it."""
     description = json.loads(descriptions[metadata_files.SCHEMA_ORG])
     files = sorted({*names, *descriptions} - {PAGE, receipt.NAME, signing.NAME})
     return partial(report.render, table, manifest, description=description, files=files, **columns)

@@ -231,7 +231,7 @@ def describe_accuracy(
 
 
 def describe_one_number(manifest: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each statistic whose map says no more than one number for all cells.
+    """Return a sentence for each statistic with a map no better than one number for all cells.
 
     Bins of a histogram are named together.
 

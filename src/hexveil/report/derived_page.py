@@ -73,7 +73,7 @@ class DerivedView(ManifestView):
 
     @property
     def heading(self) -> str:
-        """What is shown."""
+        """The title."""
         return self.title
 
     @property

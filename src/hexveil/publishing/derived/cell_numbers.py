@@ -93,7 +93,7 @@ class CellNumbers(ReadOnlyArrays):
 
     @classmethod
     def of_interval(cls, number: Floats, low: Floats, high: Floats) -> CellNumbers:
-        """Return numbers whose intervals hold by a model, all of it as if it were noise."""
+        """Return numbers with intervals that hold by a model; their width counts as noise."""
         zero, unknown = np.zeros_like(number), np.full_like(number, np.nan)
         below, above = np.maximum(number - low, 0.0), np.maximum(high - number, 0.0)
         return cls(number, below, above, zero, zero, unknown, "model")

@@ -134,7 +134,7 @@ def compare_texts(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str
 
 
 def known_names(folder: Path) -> frozenset[str]:
-    """Return the names of the files that a release can have; what was added was named already."""
+    """Return the names of the files present that a release can have."""
     return frozenset(path.name for path in folder.iterdir()) & untrusted_files.LIMITS.keys()
 
 

@@ -106,8 +106,10 @@ def _words(names: Sequence[str], places: Places, context: dict[str, Any] | None)
     streets = streets_through(names, named_lines(context)) if context else {}
     return [
         # A hexagon with a name of its own needs no street.
-        describe_location(one, places.names[one.place], streets.get(name, "") * bool(one.distance))
-        for name, one in zip(names, locate(names, places), strict=False)
+        describe_location(
+            entry, places.names[entry.place], streets.get(name, "") * bool(entry.distance)
+        )
+        for name, entry in zip(names, locate(names, places), strict=False)
     ]
 
 
@@ -181,11 +183,11 @@ def _context_places(
     context: dict[str, Any] | None, projection: Projection
 ) -> tuple[Places, Places]:
     """Return the named points and areas of the context, and its named lines."""
-    found = named_positions(context) if context else []
+    result = named_positions(context) if context else []
     groups: list[Places] = []
     for wanted in (False, True):
         # A street in many pieces is named once.
-        group = {name: place for name, place, is_line in found if is_line is wanted}
+        group = {name: place for name, place, is_line in result if is_line is wanted}
         turned = align_with([[place] for place in group.values()], projection.lon)
         groups.append(
             Places(
@@ -208,18 +210,18 @@ def _joined(first: Places, second: Places) -> Places:
 
 def _labels(places: Places, spacing: float, most: int = MAX_LABELS) -> Places:
     """Return the best known places, none close to a better known one."""
-    kept: list[int] = []
+    remaining: list[int] = []
     taken = np.empty((0, 2))
     shrink = np.array([np.cos(np.radians(places.position[:, 1].mean() if places.names else 0)), 1])
     for row in np.argsort(-places.population, kind="stable"):
         here = places.position[row] * shrink
         if spacing and len(taken) and np.abs(taken - here).max(axis=1).min() < spacing:
             continue
-        kept.append(int(row))
+        remaining.append(int(row))
         taken = np.concatenate([taken, here[None]])
-        if len(kept) == most:
+        if len(remaining) == most:
             break
-    return places.select(np.array(kept, dtype=np.int64))
+    return places.select(np.array(remaining, dtype=np.int64))
 
 
 def _placed(places: Places, projection: Projection) -> list[list[Any]]:
@@ -316,8 +318,8 @@ def streets_through(
     width = float(np.ptp([lat for _, lat in hexagons.outline(int(names[0], 16))]))
     wanted = {int(name, 16): name for name in names}
     steps = [_sampled(np.array(line, dtype=np.float64), width / SAMPLES) for _, line in lines]
-    place, length = (np.concatenate(parts) for parts in zip(*steps, strict=True))
-    street = np.repeat([number[name] for name, _ in lines], [len(one) for one, _ in steps])
+    place, length = (np.concatenate(pieces) for pieces in zip(*steps, strict=True))
+    street = np.repeat([number[name] for name, _ in lines], [len(entry) for entry, _ in steps])
     lat, lon = pa.array(place[:, 1]), pa.array((place[:, 0] + 540) % 360 - 180)
     cells = np.asarray(hexagons.of_places(lat, lon, level), dtype=np.uint64)
     inside = np.isin(cells, np.array(list(wanted), dtype=np.uint64))

@@ -116,7 +116,7 @@ def named_positions(context: dict[str, Any]) -> list[tuple[str, tuple[float, flo
     InputError
         If it is not GeoJSON in degrees.
     """
-    found = []
+    result = []
     for feature in _checked(context):
         name = feature["properties"].get("name")
         lines = _lines(feature["geometry"]) if name else []
@@ -124,8 +124,8 @@ def named_positions(context: dict[str, Any]) -> list[tuple[str, tuple[float, flo
             continue
         is_line = feature["geometry"]["type"].endswith("LineString")
         longest = max(lines, key=len)
-        found.append((name, longest[len(longest) // 2] if is_line else _middle(longest), is_line))
-    return found
+        result.append((name, longest[len(longest) // 2] if is_line else _middle(longest), is_line))
+    return result
 
 
 def named_lines(context: dict[str, Any]) -> list[tuple[str, Line]]:
@@ -188,8 +188,8 @@ def _features(data: Any, name: str = "") -> Iterator[dict[str, Any]]:  # noqa: A
 
 def _name(properties: dict[str, Any]) -> str:
     """Return the name of a feature on one line; "" without one."""
-    found = (properties.get(key) for key in NAMES)
-    return _one_line(next((text for text in found if isinstance(text, str)), ""))
+    result = (properties.get(key) for key in NAMES)
+    return _one_line(next((text for text in result if isinstance(text, str)), ""))
 
 
 def _one_line(text: object) -> str:

@@ -203,7 +203,7 @@ def _parts(colour: str) -> tuple[int, int, int]:
 
 
 def _text(parts: Sequence[float] | np.ndarray) -> str:
-    red, green, blue = (round(float(part)) for part in parts)
+    red, green, blue = (round(float(piece)) for piece in parts)
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 

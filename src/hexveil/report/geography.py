@@ -82,14 +82,14 @@ def locate(names: Sequence[str], places: Places) -> list[Location]:
     centres = np.array([hexagons.centre(index)[::-1] for index in indexes])
     named = _best_known(places, hexagons.resolution_of(indexes[0]))
     near = _neighbours(centres, places)
-    found = []
+    result = []
     for row, index in enumerate(indexes):
         place = named.get(index, near[row])
         distance, wind = _way(places.position[place], centres[row])
         corner, _ = _way(centres[row], np.array(hexagons.outline(index)[0]))
         text = "" if index in named else format_distance(distance, fine=corner < FINE_KM)
-        found.append(Location(place, text, wind))
-    return found
+        result.append(Location(place, text, wind))
+    return result
 
 
 def _best_known(places: Places, resolution: int) -> dict[int, int]:
@@ -328,8 +328,8 @@ class Places:
         lon = box.west + np.mod(self.position[:, 0] - box.west, 360.0)
         lat = self.position[:, 1]
         inside = np.flatnonzero((lon <= box.east) & (lat >= box.south) & (lat <= box.north))
-        found = self.select(inside)
-        return Places(found.names, np.column_stack([lon[inside], lat[inside]]), found.population)
+        result = self.select(inside)
+        return Places(result.names, np.column_stack([lon[inside], lat[inside]]), result.population)
 
 
 @cache
@@ -426,5 +426,5 @@ def _cut_side(ring: Floats, axis: int, limit: float, sign: int) -> Floats:
     crossing = ring + (beyond / length)[:, None] * (after - ring)
     crossing[:, axis] = limit
     corners = np.stack([ring, crossing], axis=1)
-    kept: Floats = corners[np.stack([beyond >= 0, crosses], axis=1)]
-    return kept
+    remaining: Floats = corners[np.stack([beyond >= 0, crosses], axis=1)]
+    return remaining

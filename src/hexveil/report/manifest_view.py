@@ -143,7 +143,7 @@ class ManifestView:
         labels = self.label_columns or ("cell",)
         columns = ("hexagon",) if "hexagon" in table.column_names else labels
         texts = [[str(text) for text in table[name].to_pylist()] for name in columns]
-        return [" \u00b7 ".join(parts) for parts in zip(*texts, strict=True)]
+        return [" \u00b7 ".join(pieces) for pieces in zip(*texts, strict=True)]
 
     @property
     def repeats(self) -> str:
@@ -154,7 +154,7 @@ class ManifestView:
     def accuracy(self) -> Mapping[str, Any]:
         """The manifest's statement on the accuracy of the statistic shown; empty without one."""
         statements = self.manifest.get("accuracy") or ()
-        return next((one for one in statements if one["statistic"] == self.statistic), {})
+        return next((entry for entry in statements if entry["statistic"] == self.statistic), {})
 
     @property
     def clipping_range(self) -> Mapping[str, Any] | None:
@@ -233,7 +233,7 @@ class ManifestView:
         if histogram is None or self.statistic not in column_names(histogram):
             return None
         bounds = self.manifest["bounds"]
-        lower, upper, quantum = (to_fraction(bounds[one], one) for one in _LATTICE)
+        lower, upper, quantum = (to_fraction(bounds[entry], entry) for entry in _LATTICE)
         lattice = ValueLattice.of((lower, upper), quantum)
         number = column_names(histogram).index(self.statistic)
         ends = [0, *histogram.edges(lattice).tolist()]
@@ -321,7 +321,9 @@ def column_prefixes(statistics: Sequence[str]) -> list[str]:
     ['mean', 'share_below_10']
     """
     terms = [(name, term_of(name)) for name in statistics]
-    return [one for name, term in terms for one in ([name] if term is None else column_names(term))]
+    return [
+        entry for name, term in terms for entry in ([name] if term is None else column_names(term))
+    ]
 
 
 def is_share(statistic: str) -> bool:

@@ -269,7 +269,9 @@ def _sub_catalogue(dataset: DatasetSummary) -> Json:
 def _dataset(day: ListedDay) -> Json:
     """Return a day's dataset, with addresses relative to the folder of the data set."""
     folder = f"{day.release.path}/"
-    node = {name: part for name, part in _moved(day.dataset, folder).items() if name != "@context"}
+    node = {
+        name: piece for name, piece in _moved(day.dataset, folder).items() if name != "@context"
+    }
     return node | {"dcat:inSeries": {"@id": _SERIES}}
 
 
@@ -282,15 +284,15 @@ def _moved(node: Any, folder: str) -> Any:  # noqa: ANN401  JSON
     {'@id': 'day/1/', 'p': [{'@id': 'day/1/cells.csv'}, {'@id': 'https://a.org/x'}]}
     """
     if isinstance(node, list):
-        return [_moved(part, folder) for part in node]
+        return [_moved(piece, folder) for piece in node]
     if not isinstance(node, dict):
         return node
     return {
-        name: f"{folder}{part.removeprefix(HERE)}"
+        name: f"{folder}{piece.removeprefix(HERE)}"
         # A colon: an address with a scheme, or a name with a prefix.
-        if name == "@id" and isinstance(part, str) and ":" not in part
-        else _moved(part, folder)
-        for name, part in node.items()
+        if name == "@id" and isinstance(piece, str) and ":" not in piece
+        else _moved(piece, folder)
+        for name, piece in node.items()
     }
 
 

@@ -112,8 +112,8 @@ class ArchiveFiles:
     def read(self, *parts: str, limit: float = MAX_CONTENT) -> bytes | None:
         """Return the content of a file; None if it is not there, or larger than a limit."""
         path = self.full(*parts)
-        found = self.files.get_file_info(path)
-        if found.type != pa.fs.FileType.File or found.size > limit:
+        result = self.files.get_file_info(path)
+        if result.type != pa.fs.FileType.File or result.size > limit:
             return None
         with self.files.open_input_stream(path) as stream:
             return bytes(stream.read())
@@ -128,7 +128,7 @@ class ArchiveFiles:
 
     def full(self, *parts: str) -> str:
         """Return a path in the file system; a store's own root has no name."""
-        return "/".join(part for part in (self.root, *parts) if part)
+        return "/".join(piece for piece in (self.root, *parts) if piece)
 
     @property
     def local(self) -> bool:
@@ -301,9 +301,9 @@ def list_damage(read: Reader, signer: SigningKey | None = None, prefix: str = ""
     if own is None or checksums is None:
         yield f"{prefix}{receipt.NAME} {'is missing' if own is None else 'was changed'}"
         return
-    parts = [name for name in checksums if "/" in name]
+    pieces = [name for name in checksums if "/" in name]
     # One level: columns have no folders in them, whatever a receipt says.
-    for name in parts if not prefix else ():
+    for name in pieces if not prefix else ():
         yield from list_damage(read, signer, name.removesuffix(receipt.NAME))
     issues = [*_compare(read, prefix, checksums)]
     yield from issues

@@ -174,10 +174,10 @@ def box_text(box: Box) -> str:
 def box_rings(box: Box) -> list[list[list[float]]]:
     """Return the closed rings of a box, counter-clockwise; two if it crosses the 180th meridian."""
     west, south, east, north = box
-    parts = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
+    pieces = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
     return [
         [[low, south], [high, south], [high, north], [low, north], [low, south]]
-        for low, high in parts
+        for low, high in pieces
     ]
 
 

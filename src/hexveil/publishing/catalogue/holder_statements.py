@@ -131,10 +131,10 @@ def _check(name: str, fact: Any) -> None:  # noqa: ANN401  whatever a caller wro
 
 def _check_days(days: Any) -> None:  # noqa: ANN401  whatever a caller wrote
     try:
-        first, last = (date.fromisoformat(day) for day in days)
+        first, final = (date.fromisoformat(day) for day in days)
     except (TypeError, ValueError):
-        first, last = date.max, date.min
-    if first > last:
+        first, final = date.max, date.min
+    if first > final:
         raise InputError(
             "temporal (in [catalogue]) must be the first and the last day, such as 2024-01-01 and "
             f"2024-01-31, got {days!r}."

@@ -335,8 +335,8 @@ def _period(
     if "starts_at_utc" in table.column_names and clock is not None:
         starts = table["starts_at_utc"].to_pylist()
         ends = table["slot_end"].to_pylist()
-        last = datetime.fromisoformat(max(ends)).replace(tzinfo=clock)
-        return min(starts).astimezone(UTC), last.astimezone(UTC), days_of(table, manifest)
+        final = datetime.fromisoformat(max(ends)).replace(tzinfo=clock)
+        return min(starts).astimezone(UTC), final.astimezone(UTC), days_of(table, manifest)
     stated = stated_days(manifest)
     if stated is None or clock is None:
         return None, None, stated

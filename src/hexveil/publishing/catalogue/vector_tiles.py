@@ -57,7 +57,7 @@ def write_tiles(table: pa.Table, path: Path) -> None:
     """Write the vector tiles of a map."""
     import pyogrio  # noqa: PLC0415  an extra
 
-    first, last = zooms(int(table["hexagon"][0].as_py(), 16))
+    first, final = zooms(int(table["hexagon"][0].as_py(), 16))
     pyogrio.write_arrow(
         _as_features(table),
         path,
@@ -69,7 +69,7 @@ def write_tiles(table: pa.Table, path: Path) -> None:
         dataset_options={
             "NAME": LAYER,
             "MINZOOM": str(first),
-            "MAXZOOM": str(last),
+            "MAXZOOM": str(final),
             # Otherwise cells that make a tile large would be left out of it.
             "MAX_SIZE": str(_UNLIMITED),
             "MAX_FEATURES": str(_UNLIMITED),
@@ -90,8 +90,8 @@ def zooms(hexagon: int) -> tuple[int, int]:
     # A degree of latitude is as long everywhere: the height does not depend on the place.
     metres = np.ptp(corners[:, 1]) * _WORLD / 360.0
     pixels = metres * _TILE / _WORLD
-    first, last = (int(np.ceil(np.log2(size / pixels))) for size in (_SMALLEST, _LARGEST))
-    return min(max(first, 0), _MAX_ZOOM), min(max(last, 0), _MAX_ZOOM)
+    first, final = (int(np.ceil(np.log2(size / pixels))) for size in (_SMALLEST, _LARGEST))
+    return min(max(first, 0), _MAX_ZOOM), min(max(final, 0), _MAX_ZOOM)
 
 
 def _as_features(table: pa.Table) -> pa.Table:

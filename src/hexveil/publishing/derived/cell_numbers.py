@@ -136,10 +136,10 @@ def average_cells(numbers: CellNumbers, records: Floats, group: Ints) -> CellNum
     order = np.argsort(group, kind="stable")
     ends = np.cumsum(np.bincount(group))[:-1]
     bounds = numbers.noise_low if numbers.is_gaussian else numbers.scale
-    parts = np.split((weight * bounds)[order], ends)
+    pieces = np.split((weight * bounds)[order], ends)
     # Bounds of Gaussian numbers are multiples of deviations, whose squares add up.
     of_sum = np.linalg.norm if numbers.is_gaussian else sum_bound
-    noise = np.array([of_sum(part) for part in parts])
+    noise = np.array([of_sum(piece) for piece in pieces])
     return CellNumbers(
         averaged(numbers.number),
         noise,

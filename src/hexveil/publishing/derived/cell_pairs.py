@@ -163,7 +163,7 @@ def place_columns(table: pa.Table) -> list[str]:
     # Names of cells come first, then counts: of users in a release, of cells in a roll-up.
     # In a map with private presence, whether a cell is open stands before both.
     names = table.column_names
-    end = names.index(next(one for one in ("is_open", "users", "cells") if one in names))
+    end = names.index(next(entry for entry in ("is_open", "users", "cells") if entry in names))
     labels = [name for name in names[:end] if name not in fixed]
     return labels or ([] if "slot" in table.column_names else ["cell"])
 

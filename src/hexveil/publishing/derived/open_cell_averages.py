@@ -121,7 +121,7 @@ def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     share = np.maximum(cells.weight_noisy, np.finfo(np.float64).tiny)
     share = share / _add(group, share)[group]
     below, above = (
-        Excess(*(_add(group, share * part) for part in (side.mean, side.square, side.error)))
+        Excess(*(_add(group, share * piece) for piece in (side.mean, side.square, side.error)))
         for side in (sums.cut.below, sums.cut.above)
     )
     cut = BeyondRange(below, above, sums.cut.deviation)

@@ -137,7 +137,7 @@ def _sums(source: ReleaseSource) -> CellSums | None:
         for name in ("mean", "mean_centre", "mean_range_low", "mean_range_high")
     )
     centres, low_end, high_end = (
-        np.rint(PARTS * part).astype(np.int64) for part in (centre, low, high)
+        np.rint(PARTS * piece).astype(np.int64) for piece in (centre, low, high)
     )
     window = CellWindow(np.ones_like(centres), low_end, high_end)
     cut = stated_cut(source.manifest["plan"], centres, window)
@@ -205,8 +205,8 @@ def empty_chances(source: ReleaseSource) -> Floats:
 def published_noise(manifest: Any, stage: str = "") -> NoiseLaw:  # noqa: ANN401  parsed JSON
     """Return the law of the noise of a stage, by default of the map that is published."""
     stages = manifest["plan"]["stages"]
-    one = next((each for each in stages if each["stage"] == stage), stages[-1])
-    return law_of(one["noise"], float(one["scale"]))
+    entry = next((each for each in stages if each["stage"] == stage), stages[-1])
+    return law_of(entry["noise"], float(entry["scale"]))
 
 
 def cell_cap(manifest: Any) -> float:  # noqa: ANN401  parsed JSON

@@ -166,7 +166,7 @@ class _Options:
 def _sources(release: Comparable, key: str | Path | None) -> dict[str, ReleaseSource]:
     """Return the release or roll-up of each value column; named "" where there is one alone."""
     if isinstance(release, DerivedColumns):
-        return {column: one.source for column, one in release.tables.items()}
+        return {column: entry.source for column, entry in release.tables.items()}
     if isinstance(release, RolledUpRelease):
         return {"": release.source}
     return open_sources(release, key=key)
@@ -347,7 +347,7 @@ def find_changes(before: CellNumbers, after: CellNumbers) -> Change:
     """
     change = after.number - before.number
     is_single = np.isfinite(before.scale) & np.isfinite(after.scale)
-    scales = [np.where(is_single, part.scale, 0.0) for part in (before, after)]
+    scales = [np.where(is_single, piece.scale, 0.0) for piece in (before, after)]
     exact = pair_bound(scales[0], scales[1])
     noise_low = np.where(is_single, exact, np.hypot(after.noise_low, before.noise_high))
     noise_high = np.where(is_single, exact, np.hypot(after.noise_high, before.noise_low))

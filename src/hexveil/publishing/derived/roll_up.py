@@ -141,7 +141,7 @@ def roll_up_release(
 ) -> RolledUpRelease | DerivedColumns[RolledUpRelease]:
     """Return the averages of a release of one or several value columns; see `roll_up`."""
     sources = open_sources(release, key=key)
-    return of_columns({name: _roll_up(one, grid, statistic) for name, one in sources.items()})
+    return of_columns({name: _roll_up(entry, grid, statistic) for name, entry in sources.items()})
 
 
 def _roll_up(source: ReleaseSource, grid: CoarserGrid, statistic: str | None) -> RolledUpRelease:
@@ -161,7 +161,7 @@ def _roll_up(source: ReleaseSource, grid: CoarserGrid, statistic: str | None) ->
     table = pa.table(name_columns(groups.table) | columns)
     section = dict(groups.grid)
     if source.is_map:
-        section = {key: part for key, part in section.items() if key not in GRID_OF_RELEASE}
+        section = {key: piece for key, piece in section.items() if key not in GRID_OF_RELEASE}
     manifest = {**source.manifest, "grid": section}
     coarse = replace(source, manifest=manifest, table=table, rolled_up=(column, numbers))
     return RolledUpRelease(table, _statement(coarse, column, numbers), numbers, coarse)
@@ -188,7 +188,7 @@ def _statistic_to_roll_up(source: ReleaseSource, statistic: str | None) -> str:
                 "coarser grid instead."
             )
         return MEAN
-    possible = [one for one in source.statistics if _adds_up(one)]
+    possible = [entry for entry in source.statistics if _adds_up(entry)]
     if statistic and not _adds_up(column):
         raise InputError(
             f"the {noun(column)} of coarser cells does not follow from those of finer ones; roll "

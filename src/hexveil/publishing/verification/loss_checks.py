@@ -262,11 +262,11 @@ def _check_cell_stages(manifest: Json, step: Json) -> Iterator[str]:
 def _is_within_scale(cell: Json) -> bool:
     """Return whether the noise fitted to a released range is at most the largest there can be."""
     (statistic,) = cell["noised"]
-    found = statistic.get("released_range")
-    if found is None:
+    result = statistic.get("released_range")
+    if result is None:
         return True
     largest = statistic["scale"] * (1.0 + TOLERANCE)
-    return bool(found["lower"] <= found["upper"] and found["scale"] <= largest)
+    return bool(result["lower"] <= result["upper"] and result["scale"] <= largest)
 
 
 def describe_losses(stated: ReleaseStatements) -> Iterator[str]:

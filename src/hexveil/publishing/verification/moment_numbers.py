@@ -179,7 +179,7 @@ def _interval(table: pa.Table, name: str) -> tuple[Floats, Floats]:
 def check_accuracy(table: pa.Table, manifest: Json, law: NoiseLaw) -> Iterator[str]:
     """Yield differences of the statement on accuracy from the table."""
     statements = manifest["accuracy"]
-    if [one["statistic"] for one in statements] != manifest["plan"]["statistics"]:
+    if [entry["statistic"] for entry in statements] != manifest["plan"]["statistics"]:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
     for statement in statements:

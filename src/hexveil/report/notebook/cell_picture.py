@@ -145,7 +145,7 @@ def picture_of(
 def _statistic_of(name: str, view: ManifestView) -> str:
     """Return the prefix of the statistic that a column belongs to; "" for counts and weights."""
     known = (*column_prefixes(view.statistics), *RANGE)
-    return next((one for one in known if name == one or name.startswith(f"{one}_")), "")
+    return next((entry for entry in known if name == entry or name.startswith(f"{entry}_")), "")
 
 
 def select_slot(table: pa.Table, slot: str | None, weights: Floats) -> str | None:

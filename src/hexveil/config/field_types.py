@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, get_args
 
 from hexveil.model.statistic_terms import Estimator
-from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 from hexveil.planning.request import (
+    ClippingRangeMode,
     ClipUserForm,
     ErrorKind,
     ExemptCell,

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.statistic_terms import Estimator
-    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.plan_moments import HasFacts, HasPublicMetadata
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.planning.request import (
+        ClippingRangeMode,
         ClipUserForm,
         ErrorKind,
         ExemptCell,

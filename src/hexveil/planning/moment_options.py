@@ -10,9 +10,9 @@ from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
-from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
 from hexveil.planning.methods import METHODS
 from hexveil.planning.request import (
+    ClippingRangeMode,
     ClipUserForm,
     ErrorKind,
     ExemptCell,
@@ -285,7 +285,13 @@ def _share(share: Number | None, clipping_range: str) -> Fraction | None:
         return None
     if clipping_range == "bounds":
         raise InputError('range_share goes with clipping_range other than "bounds".')
-    return check_share(to_fraction(share, "range_share"))
+    asked = to_fraction(share, "range_share")
+    if not 0 < asked < 1:
+        raise InputError(
+            f"range_share is the part of epsilon that finds the interval, between 0 and 1, got "
+            f"{asked}: at 0 there is no interval, at 1 nothing is left for the cells."
+        )
+    return asked
 
 
 def _with_interval(request: Request, bounds: object) -> Request:

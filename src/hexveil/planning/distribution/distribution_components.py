@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -25,10 +25,9 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.combined_stages import BinScores, Component
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.priced_weights import (
+    PricedColumn,
     PricedWeights,
-    cell_totals,
     unit_sizes,
-    weigh,
 )
 from hexveil.mechanisms.distribution.shape_statistics import (
     GRAIN,
@@ -273,8 +272,9 @@ def choose_prices(occupancy: Occupancy, law: NoiseLaw) -> PricedCells:
         priced = unit_sizes(occupancy, prices, law)
         floors = [int(np.quantile(priced, level)) if level else 0 for level in FLOOR_QUANTILES]
         # All floors at once: pairs may lie elsewhere, where each question takes a job.
-        query = partial(_weights_of_floors, floors=floors)
-        columns = occupancy.map_cells(query, (prices,), (priced,))
+        divisors = [np.maximum(priced, max(floor, 1)) for floor in floors]
+        weights = [PricedColumn(prices, divisor) for divisor in divisors]
+        columns = occupancy.map_cells(partial(_totals_and_differences, weights=weights))
         for floor, total, differs in zip(floors, columns[::2], columns[1::2], strict=True):
             error = float(_errors(*_variances(total, differs), law.number_deviation / PARTS).mean())
             candidates.append(PricedCells(prices, floor, error))
@@ -287,30 +287,26 @@ def weight_variance(weights: PricedWeights) -> tuple[Floats, Floats]:
     A share by weights differs from the share by records as units differ: by the prior, with the
     variance `BETWEEN_USERS` between units.
     """
-    return _variances(*weights.map_cells(_totals_and_differences))
+    work = partial(_totals_and_differences, weights=[weights.column])
+    return _variances(*weights.occupancy.map_cells(work))
 
 
 def _variances(total: Ints, differs: Floats) -> tuple[Floats, Floats]:
     return np.maximum(total, 1.0) / PARTS, BETWEEN_USERS * differs
 
 
-def _weights_of_floors(
-    pairs: Pairs, prices: Ints, priced: Ints, *, floors: Sequence[int]
-) -> tuple[Floats | Ints, ...]:
-    """Return both figures of each floor, one floor after another."""
-    columns: list[Floats | Ints] = []
-    for floor in floors:
-        weight = weigh(pairs, prices, np.maximum(priced, max(floor, 1)))
-        columns += _totals_and_differences(pairs, weight)
+def _totals_and_differences(pairs: Pairs, *, weights: Sequence[PricedColumn]) -> tuple[Any, ...]:
+    """Return the weight of each cell, and Σ (share by weight - share by records)², of each."""
+    begin, own = pairs.start[:-1], pairs.cell - pairs.first
+    records = np.add.reduceat(pairs.n, begin)
+    columns: list[Any] = []
+    for column in weights:
+        weight = column.of(pairs)
+        total = np.add.reduceat(weight, begin)
+        differs = weight / np.maximum(total, 1.0)[own] - pairs.n / records[own]
+        squares = np.bincount(own, differs**2, pairs.n_cells)
+        columns += [total, np.asarray(squares, dtype=np.float64)]
     return tuple(columns)
-
-
-def _totals_and_differences(pairs: Pairs, weight: Ints) -> tuple[Ints, Floats]:
-    """Return the weight of each cell, and Σ (share by weight - share by records)²."""
-    total, records = cell_totals(pairs, weight), cell_totals(pairs, pairs.n)
-    differs = weight / np.maximum(total, 1.0)[pairs.cell] - pairs.n / records[pairs.cell]
-    squares = np.bincount(pairs.cell, differs**2, pairs.n_cells)
-    return total, np.asarray(squares, dtype=np.float64)
 
 
 def _errors(weight: Floats, mismatch: Floats, deviation: float) -> Floats:

@@ -181,6 +181,7 @@ class DistributionPart(PlainPart):
         from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  it needs this
             plan_distribution,
         )
+        from hexveil.planning.options import PlanOptions  # noqa: PLC0415  as above
 
         asked: dict[str, Any] = {
             "statistics": self.statistics,
@@ -191,7 +192,7 @@ class DistributionPart(PlainPart):
             "baseline_error": self.baseline_error,
             "edition": self.edition,
         }
-        return plan_distribution(self.facts, **asked | changes)
+        return plan_distribution(self.facts, PlanOptions(**asked | changes))
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse means, variances or mean scores that cannot be computed or noised."""

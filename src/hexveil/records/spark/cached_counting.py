@@ -118,7 +118,8 @@ def count_cached(
     files = list_files(spark, source, versions)
     state = CacheState.of(request.cache, files.stamps, is_private=is_private)
     records = open_records(spark, session, source, request)
-    relation, terms = records.relation, ()
+    relation = records.relation
+    terms: tuple[str, ...] = ()
     mixed = files.is_twice
     if isinstance(source, Files):
         mixed = has_mixed_columns(session, source, relation, files.stamps)

@@ -225,8 +225,8 @@ def _decode(
         """Return the release of one value column."""
         # Constants alone cost nothing, whatever else was booked under the request.
         stored = position if component.epsilon else None
-        own = Draw(book.dataset, name, stored, stages, outputs, smoothing)
-        table, manifest = PUBLISHED[component.kind].publish(component, facts, own)
+        component_draw = Draw(book.dataset, name, stored, stages, outputs, smoothing)
+        table, manifest = PUBLISHED[component.kind].publish(component, facts, component_draw)
         placed = with_places(table, manifest)
         return Release(placed, manifest, component.epsilon, draw.replayed)
 

@@ -17,7 +17,6 @@ from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, Priv
 from hexveil.records.dataset import Dataset
 
 if TYPE_CHECKING:
-
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.part import Part
@@ -126,11 +125,11 @@ def check_declared(facts: Any, plan: Plan, ledger: Ledger | None) -> Ledger:  # 
     book = _check_ledger(ledger)
     if isinstance(facts, DeclaredColumns):
         check_prefixes(facts)
-    for own, component in _pairs(plan, facts):
-        if _reading(own) != _reading(component.facts):
+    for facts_as_read, component in _pairs(plan, facts):
+        if _reading(facts_as_read) != _reading(component.facts):
             raise InputError("the plan was made for another declared reading; plan again.")
         check_same_promise(book.account.name, book.account.delta, component.delta)
-        PUBLISHED[component.kind].check_columns(component, own)
+        PUBLISHED[component.kind].check_columns(component, facts_as_read)
     return book
 
 

@@ -294,7 +294,7 @@ def test_private_presence_is_not_handed_to_public_code():
         "from hexveil.model import private_pairs",
         "if TYPE_CHECKING:\n    from hexveil.mechanisms.presence.any_unit import PresenceSums",
         "def f():\n    from hexveil.records.duckdb.reading import fetch_declared",
-        "from hexveil.records.private_presence.private_dataset import PrivateDataset",
+        "from hexveil.records.column_datasets import PrivateDataset",
     ],
 )
 def test_imports_of_private_presence_are_found(text):

@@ -406,7 +406,7 @@ MUTANTS = {
         {"values": "all at random"},
     ),
     "the place of repeats decided by value": Mutant(
-        "hexveil.records.duckdb.record_repeats:_drawn",
+        "hexveil.records.duckdb.counting:_drawn",
         value_first,
         "attack.test_neighbours:test_which_place_of_repeats_counts_is_no_matter_of_values",
     ),

@@ -592,7 +592,7 @@ def test_a_release_with_ranges_of_cells_is_checked(tmp_path, monkeypatch):
     ("options", "message"),
     [
         ({"method": "equal-split"}, "equal-split"),
-        ({"objective": "max"}, "or for target errors"),
+        ({"objective": "max"}, "or name target_error"),
         ({"delta": "0.4"}, "below 1 / 3 units"),
         ({"delta": "0"}, "delta"),
     ],

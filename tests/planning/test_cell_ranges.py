@@ -139,7 +139,7 @@ def test_errors_are_those_of_the_released_ranges_afterwards():
 def test_ranges_of_cells_are_for_means():
     """Variances have one range for all cells."""
     for statistics in (("mean", "sd"), ("variance",)):
-        with pytest.raises(InputError, match="'per-cell' goes with the mean alone"):
+        with pytest.raises(InputError, match='"per-cell" goes with the mean alone'):
             planned(statistics=statistics)
 
 

@@ -189,7 +189,7 @@ REFUSED = [
     ("bounds", (*FACTS, "lattice", "lower"), "61", "bounds of its values do not rise"),
     ("bounds", (*FACTS, "cells", "grid", "timezone"), "Asia/Nowhere", "timezone .* not known"),
     ("bounds", ("plan", "colour"), "red", "colour is no field"),
-    ("delta", ("plan", "request", "method"), "clip-user", "delta works"),
+    ("delta", ("plan", "request", "method"), "clip-user", "delta goes with"),
     ("range", RANGE, {"is": "WithinBounds"}, "do not fit together"),
     ("range", (*RANGE, "quantiles"), ["0.9", "0.1"], "quantiles or a width"),
     ("range", (*RANGE, "radius"), "1/2", "a radius that no plan has"),

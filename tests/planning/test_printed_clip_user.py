@@ -297,9 +297,9 @@ def test_the_loss_per_cell_that_spends_epsilon(occupancy, epsilon):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cell_epsilon": None}, "needs the loss of one cell, such as cell_epsilon=1"),
-        ({"cell_epsilon": None, "epsilon": 3}, "leave out epsilon=3 and give cell_epsilon=1"),
-        ({"epsilon": 3, "cell_epsilon": 2}, "leave out epsilon=3 and give cell_epsilon=2"),
+        ({"cell_epsilon": None}, "takes cell_epsilon, the loss of one cell"),
+        ({"cell_epsilon": None, "epsilon": 3}, "leave out epsilon and give cell_epsilon=1"),
+        ({"epsilon": 3, "cell_epsilon": 2}, "takes the place of epsilon"),
         ({"exempt": "largest"}, "must be one of smallest, none"),
         (
             {
@@ -313,11 +313,11 @@ def test_the_loss_per_cell_that_spends_epsilon(occupancy, epsilon):
             'exempt goes with method "clip-user"',
         ),
         ({"method": "joint"}, "goes with method"),
-        ({"error": "separate"}, "adds their errors"),
-        ({"statistics": ("mean",)}, "adds their errors"),
+        ({"error": "separate"}, "means and variances and error"),
+        ({"statistics": ("mean",)}, "means and variances and error"),
         ({"split": "0.3"}, "in halves"),
-        ({"clip_user": "improved"}, "nothing else has it"),
-        ({"clip_user": "other"}, "nothing else has it"),
+        ({"clip_user": "improved"}, 'cell_epsilon goes with clip_user "printed"'),
+        ({"clip_user": "other"}, "must be one of improved, printed"),
         ({"unfinished_stage": "drop"}, "must be one of keep, undo"),
         ({"cell_epsilon": "0.0000000001"}, "too small to publish a variance"),
         ({"cell_epsilon": -1}, "must be positive"),

@@ -7,10 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, SPREAD_POINTS
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.cell_ranges import PerCellRange
-from hexveil.planning.clipping_range.one_range import PrivateRange
 
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
@@ -23,6 +19,10 @@ from hexveil.mechanisms.contract import (
     Outputs,
     execute,
 )
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.cell_ranges import PerCellRange
+from hexveil.mechanisms.looks.one_range import PrivateRange
+from hexveil.mechanisms.looks.pooled_means import BINS, SPREAD_POINTS
 from hexveil.mechanisms.registry import REGISTRY
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice

@@ -187,7 +187,8 @@ def compare_mechanisms(plan: MomentPart) -> list[MechanismRow]:
 
 def explain_absence(plan: MomentPart) -> str | None:
     """Return why mechanisms of one cell are not compared on a plan's request, or None."""
-    if not isinstance(plan.request.limit, WithinEpsilon) or plan.request.noised != ("mean",):
+    is_pure = isinstance(plan.request.limit, WithinEpsilon) and not plan.delta
+    if not is_pure or plan.request.noised != ("mean",):
         return "Mechanisms of one cell are compared for means within an epsilon only."
     if plan.occupancy.n_cells > MAX_CELLS:
         return (

@@ -52,7 +52,7 @@ from hexveil.planning.plan_rows import (
     full_factors,
     refuse_rows,
 )
-from hexveil.planning.request import Request, no_variances
+from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -129,7 +129,7 @@ class CellMechanisms(ClippingKind):
 
     def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
         """Refuse variances."""
-        raise no_variances()
+        raise InputError("mechanisms of single cells publish the mean alone.")
 
     def losses(
         self,

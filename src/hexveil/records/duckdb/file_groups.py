@@ -12,23 +12,29 @@ Two rules look beyond a file:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hexveil.model.cells import DAY
 from hexveil.records.duckdb.validation import BOX, DATES
-from hexveil.records.sources.cache import CacheEntry, CacheFolder, FileStamp, TimeSpan
+from hexveil.records.read_request import ReadRequest
+from hexveil.records.sources.cache import (
+    Cache,
+    CacheEntry,
+    CacheFolder,
+    FileStamp,
+    TimeSpan,
+    refuse_changed_sizes,
+)
+from hexveil.records.sources.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from hexveil.records.duckdb.cached_reading import CacheQuery
 
-    from hexveil.records.duckdb.caching.cache_query import CacheQuery
-    from hexveil.records.read_request import ReadRequest
-    from hexveil.records.sources.versions import Versions
-
-    Fill = Callable[[Sequence[tuple[CacheEntry, Sequence[str]]]], list[CacheEntry]]
-    """Reads the files of entries without counts and tables, all or none for certain dates alone."""
+Fill = Callable[[CacheFolder, Sequence[tuple[CacheEntry, Sequence[str]]]], list[CacheEntry]]
+"""Reads the files of entries without counts and tables, and returns the entries."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,52 @@ class FileGroup:
 
 
 class EnteredFiles(NamedTuple):
-    """Entries whose pairs are added up, counts by reason of all files, and the request as read."""
+    """Entries whose pairs are added up, paths of their tables, counts by reason, the request."""
 
     used: list[CacheEntry]
+    tables: list[str]
     left_out: dict[int, int]
     request: ReadRequest
+
+
+@dataclass(frozen=True)
+class CacheState:
+    """An opened cache, and the files of a source as they are now.
+
+    Attributes
+    ----------
+    store : CacheFolder
+    entries : sequence of CacheEntry
+        Those of the folder.
+    versions : Versions
+    stamps : mapping of str to FileStamp
+        By path, in the order of the files.
+    """
+
+    store: CacheFolder
+    entries: Sequence[CacheEntry]
+    versions: Versions
+    stamps: Mapping[str, FileStamp]
+
+    @classmethod
+    def of(cls, cache: Cache, stamps: Mapping[str, FileStamp], *, is_private: bool) -> CacheState:
+        """Open a cache; refuse a file that has grown or shrunk under its declared version.
+
+        Parameters
+        ----------
+        cache : Cache
+        stamps : mapping of str to FileStamp
+        is_private : bool
+            Whether presence is private. A file of another size is then read again: a refusal would
+            tell that somebody's records were added or removed.
+        """
+        store = CacheFolder.open(cache.folder)
+        entries = store.entries()
+        if not is_private:
+            # Before any record is read: a grown file under an old version would be published as the
+            # old one.
+            refuse_changed_sizes(stamps, entries)
+        return cls(store, entries, cache.versions, stamps)
 
 
 @dataclass(frozen=True)
@@ -62,22 +109,18 @@ class GroupedFiles:
     Attributes
     ----------
     query : CacheQuery
-    stamps : mapping of str to FileStamp
-        By path, in the order of the files.
-    entries : sequence of CacheEntry
-        Those of the folder.
-    measure : function
-        Returns the time spans of files by their paths.
+    cache : CacheState
     mixed : bool
         Whether all files are read together: how a column is read depends on all of them, or one
         is listed twice.
+    measure : function
+        Returns the time spans of files by their paths.
     """
 
     query: CacheQuery
-    stamps: Mapping[str, FileStamp]
-    entries: Sequence[CacheEntry]
-    measure: Callable[[Sequence[str]], Mapping[str, TimeSpan]]
+    cache: CacheState
     mixed: bool
+    measure: Callable[[Sequence[str]], Mapping[str, TimeSpan]]
 
     def groups(self) -> list[FileGroup]:
         """Return the files, in groups that can share no repeat, and where the dates leave each."""
@@ -93,49 +136,43 @@ class GroupedFiles:
 
     def _undated_groups(self) -> list[FileGroup]:
         if self.mixed:
-            return [FileGroup(tuple(self.stamps))]
-        if not self.query.drops_repeats:
-            return [FileGroup((path,)) for path in self.stamps]
+            return [FileGroup(tuple(self.cache.stamps))]
+        if not self.query.request.drops_repeats:
+            return [FileGroup((path,)) for path in self.cache.stamps]
         return [FileGroup(tuple(paths)) for paths in group_overlapping(self.spans)]
 
     @cached_property
     def spans(self) -> dict[str, TimeSpan]:
         """First and last time of each file, cached or measured now."""
         cached: dict[FileStamp, TimeSpan] = {}
-        for entry in self.entries:
+        for entry in self.cache.entries:
             if entry.query == self.query.hash and entry.spans is not None:
                 cached.update(zip(entry.files, entry.spans, strict=True))
         # In the order of the files, whichever were measured now.
-        measured = self.measure([path for path, now in self.stamps.items() if now not in cached])
-        return {
-            path: cached[now] if now in cached else measured[path]
-            for path, now in self.stamps.items()
-        }
+        stamps = self.cache.stamps
+        measured = self.measure([path for path, now in stamps.items() if now not in cached])
+        return {path: cached.get(now) or measured[path] for path, now in stamps.items()}
 
     def template(self, group: FileGroup) -> CacheEntry:
         """Return the entry of a group without its counts and table."""
         dates = self.query.request.rules.select.dates
         window = "" if dates is None or group.inside or group.outside else "..".join(dates)
         paths = sorted(group.paths)
-        files = tuple(self.stamps[path] for path in paths)
+        files = tuple(self.cache.stamps[path] for path in paths)
         spans = tuple(self.spans[path] for path in paths) if self.query.timed else None
         return CacheEntry(self.query.hash, window, self.query.maker, files, spans, {}, 0)
 
-    def entered(self, store: CacheFolder, versions: Versions, fill: Fill) -> EnteredFiles:
+    def entered(self, fill: Fill) -> EnteredFiles:
         """Return a whole entry of each group: of those without one, the records are read."""
-        entries, groups = {}, self.groups()
+        entries, groups, store = {}, self.groups(), self.cache.store
         for group in groups:
             known = self._known(group)
             # Of files outside of the dates only the counts are needed.
             if known is not None and (group.outside or store.is_intact(known)):
                 entries[group] = known
-        missing = {group: self.template(group) for group in groups if group not in entries}
-        for dated in (False, True):
-            # What lies across an end of the dates is read by another query.
-            alike = [group for group, entry in missing.items() if bool(entry.window) == dated]
-            if alike:
-                filled = fill([(missing[group], group.paths) for group in alike])
-                entries |= dict(zip(alike, filled, strict=True))
+        if missing := [group for group in groups if group not in entries]:
+            filled = fill(store, [(self.template(group), group.paths) for group in missing])
+            entries |= dict(zip(missing, filled, strict=True))
         left_out: dict[int, int] = {}
         for group in groups:
             for reason, n in _left_out(group, entries[group]).items():
@@ -144,9 +181,12 @@ class GroupedFiles:
         used = [group for group in groups if not group.outside]
         # Of used files alone: the release of one day keeps its identity when files of others are
         # added.
+        versions = self.cache.versions
         stated = versions.describe(versions.number(path) for group in used for path in group.paths)
         request = replace(self.query.request, version=stated)
-        return EnteredFiles([entries[group] for group in used], left_out, request)
+        found = [entries[group] for group in used]
+        tables = [store.table(entry) for entry in found if entry.table]
+        return EnteredFiles(found, tables, left_out, request)
 
     def _known(self, group: FileGroup) -> CacheEntry | None:
         """Return the cached entry of a group, whole or not; None without one."""
@@ -161,7 +201,7 @@ class GroupedFiles:
     @cached_property
     def _by_files(self) -> dict[tuple[str, tuple[FileStamp, ...]], list[CacheEntry]]:
         found: dict[tuple[str, tuple[FileStamp, ...]], list[CacheEntry]] = {}
-        for entry in self.entries:
+        for entry in self.cache.entries:
             found.setdefault((entry.query, entry.files), []).append(entry)
         return found
 
@@ -199,13 +239,6 @@ def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
             groups.append([path])
         reached = max(reached, end)
     return groups
-
-
-def time_span(row: Sequence[object]) -> TimeSpan:
-    """Return the time span of a row of `CacheQuery.span_query`."""
-    ends = [int(str(end)) for end in row if end is not None]
-    instants = (ends[0], ends[1]) if ends else None
-    return TimeSpan(instants, (ends[2], ends[3]) if ends[2:] else None)
 
 
 def _date_sides(spans: Sequence[tuple[int, int]], days: tuple[int, int]) -> tuple[bool, bool]:

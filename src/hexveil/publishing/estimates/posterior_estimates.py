@@ -77,7 +77,7 @@ def estimate_view(view: MeanView, effects: Sequence[RandomEffect] = ()) -> Poste
         _deviation(posterior, bounds[1] - bounds[0]),
         CutOff(*np.zeros((2, low.size), dtype=np.bool_)),
         *np.zeros((2, low.size)),
-        np.zeros(low.size, dtype=np.bool_),
+        tight=np.zeros(low.size, dtype=np.bool_),
     )
     last = last_look(looks)
     if view.law is not None:

@@ -207,7 +207,8 @@ def _grade_against_map(
             interval = columns["low"], columns["high"]
             flags = grade_against_map(interval, deviation, error.informative)
             if name == "mean" and posterior is not None:
-                flags = np.where(posterior.tight & (np.array(flags) == "good"), "caution", flags)
+                careful = posterior.tight & (np.array(flags) == "good")
+                flags = np.where(careful, "caution", flags).tolist()
             columns["quality"] = pa.array(flags, type=pa.string())
             noise = columns["bound95"] - columns["bias"]
             by_noise = grade_against_map((-noise, noise), deviation, error.informative)

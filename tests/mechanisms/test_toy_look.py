@@ -9,7 +9,12 @@ import hexveil as hv
 from hexveil.accounting.error_model import ErrorModel, constant_error
 from hexveil.mechanisms.contract import DONE, Decoded, NoisyTotals
 from hexveil.mechanisms.looks.clipped_mean import CELLS
-from hexveil.mechanisms.looks.kinds import ClippingKind, lattice_of, weighted_losses
+from hexveil.mechanisms.looks.kinds import (
+    ClippingKind,
+    ReleaseAllocation,
+    lattice_of,
+    weighted_losses,
+)
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.model.pair_columns import ListedWeights
 from hexveil.planning.serialization import codec
@@ -48,7 +53,7 @@ class RecordWeights(ClippingKind):
 
 
 @dataclass(frozen=True, eq=False)
-class ToyStages:
+class ToyStages(ReleaseAllocation):
     """Its stage: weighted sums of all cells."""
 
     mean: WeightedMean
@@ -56,8 +61,9 @@ class ToyStages:
     steps: int
     plan: object
 
-    def losses(self):
-        """Return the booking."""
+    @property
+    def booked(self):
+        """The booking."""
         return self.plan.booked_losses
 
     def next_stage(self, earlier):
@@ -76,10 +82,6 @@ class ToyStages:
         """Refuse what does not fit."""
         self.mean.check_room(self.steps, epsilon)
 
-    def numbers(self, outputs):
-        """Return the noisy sums."""
-        return {"mean": outputs[CELLS][0]}
-
     def decode(self, outputs):
         """Return the means."""
         means = self.lattice.in_units(self.mean.averages(outputs[CELLS][0]))
@@ -89,9 +91,6 @@ class ToyStages:
     def grids(self, models):  # noqa: ARG002
         """Return where means lie."""
         return {"mean": self.mean.grid(self.lattice)}
-
-    def view(self, outputs):
-        """Return nothing: there is no posterior."""
 
 
 def test_a_look_is_one_class(tmp_path, monkeypatch):

@@ -69,15 +69,17 @@ def estimate_view(view: MeanView, effects: Sequence[RandomEffect] = ()) -> Poste
     looks, bounds = view.looks, view.bounds
     posterior = fit(looks, view.design, view.spread, bounds, effects)
     low, high = posterior.interval(LEVEL)
+    nothing, nowhere = np.zeros(low.size), np.zeros(low.size, dtype=np.bool_)
     estimates = PosteriorEstimates(
         np.clip(posterior.median(), low, high),
         low,
         high,
         posterior.mean_abs_error(),
         _deviation(posterior, bounds[1] - bounds[0]),
-        CutOff(*np.zeros((2, low.size), dtype=np.bool_)),
-        *np.zeros((2, low.size)),
-        tight=np.zeros(low.size, dtype=np.bool_),
+        CutOff(nowhere, nowhere),
+        nothing,
+        nothing,
+        nowhere,
     )
     last = last_look(looks)
     if view.law is not None:

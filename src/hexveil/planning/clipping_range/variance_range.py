@@ -96,8 +96,7 @@ def plan_variance_range(search: RangeSearch, request: Request) -> VarianceRange:
         With a private interval, and a variance.
     """
     occupancy = search.occupancy
-    some, part = (occupancy, 1.0) if occupancy.is_local else fetch_sample(occupancy)[::2]
-    local = some.local()
+    local, _, part = fetch_sample(occupancy)
     candidates = [
         (one, *search.interval(one, part=MEAN_PART, users=(local, part)))
         for one in search.candidates
@@ -107,7 +106,7 @@ def plan_variance_range(search: RangeSearch, request: Request) -> VarianceRange:
         for one, interval, weights in candidates
     ]
     one, best = min(with_radius, key=lambda tried: tried[1].predicted)
-    if occupancy.is_local:
+    if local is occupancy:
         return best
     interval, weights = search.interval(one, part=MEAN_PART)
     known = has_single_record(occupancy)

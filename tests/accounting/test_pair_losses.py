@@ -16,8 +16,8 @@ from hexveil.accounting.contributions import (
 )
 from hexveil.accounting.moves import PairMoves
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, bisect_factors, loss_at
-from hexveil.mechanisms.clipped.clipped_mean import mean_moves, unrounded_mean_moves
-from hexveil.mechanisms.clipped.clipped_variance import variance_moves
+from hexveil.mechanisms.looks.clipped_mean import mean_moves, unrounded_mean_moves
+from hexveil.mechanisms.looks.clipped_variance import variance_moves
 from hexveil.model.occupancy import LocalOccupancy, Partition
 from hexveil.model.pair_columns import SuppressedPairs
 

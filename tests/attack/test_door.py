@@ -30,20 +30,19 @@ PRIVATE = ("total", "total_sq", "map_cells")
 READERS = {"publishing/private_sums.py"}
 """Modules that hand the sums of records to the stages of a release."""
 MEASURES = {
-    "mechanisms/clipped/clipped_allocation.py", "mechanisms/clipped/clipped_mean.py",
-    "mechanisms/clipped/clipped_variance.py", "mechanisms/clipped/renormalised_mean.py",
-    "mechanisms/weighted/weighted_allocation.py", "mechanisms/cell_ranges/look_stages.py",
-    "mechanisms/weighted/weighted_mean.py", "mechanisms/weighted/weighted_variance.py",
+    "mechanisms/looks/bounds.py", "mechanisms/looks/clipped_mean.py",
+    "mechanisms/looks/clipped_variance.py",
+    "mechanisms/looks/range_stages.py", "mechanisms/looks/cell_looks.py",
+    "mechanisms/looks/weighted_mean.py", "mechanisms/looks/weighted_variance.py",
     "mechanisms/private_quantile.py",
-    "mechanisms/cell_ranges/pooled_spread.py", "mechanisms/cell_ranges/gaussian_looks.py",
-    "mechanisms/cell_ranges/pair_votes.py",
+    "mechanisms/looks/pooled_means.py", "mechanisms/looks/gaussian_looks.py",
+    "mechanisms/looks/pair_votes.py",
     "mechanisms/presence/shape_allocation.py",
     "mechanisms/per_cell_allocation.py",
     "mechanisms/cell_plans.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/contribution.py",
     "mechanisms/presence/count_map.py",
-    "mechanisms/pooled_histogram.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""

@@ -16,7 +16,7 @@ import hexveil as hv
 from attack import exact_cases, exact_law
 from attack.exact_cases import KINDS
 from hexveil.mechanisms import simulated_noise
-from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.mechanisms.looks.bounds import WithinBounds
 
 LONG = int(os.environ.get("HEXVEIL_ATTACK") or 0)
 PLAIN = (

@@ -20,7 +20,7 @@ from attack.path_files import Setting, losses_of_target, one_id, two_spellings
 from attack.path_runs import pair_by_fleet, runs
 from attack.path_twins import CLAMPS, clamping_after_summing, forgotten, scale_halved, without
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.clipped import clipped_mean
+from hexveil.mechanisms.looks import clipped_mean
 
 pytestmark = pytest.mark.slow
 

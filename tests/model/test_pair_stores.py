@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.errors import InputError
-from hexveil.model.distributed_occupancy import partition_numbers
-from hexveil.model.occupancy import Occupancy
-from hexveil.planning.clipping_range import user_weights
-from hexveil.planning.clipping_range.user_weights import (
+from hexveil.mechanisms.looks import user_weights
+from hexveil.mechanisms.looks.user_weights import (
     ABS_SMOOTHING,
     MEAN_ABS_NORMAL,
     UserMeanPrior,
     WeightProblem,
 )
+from hexveil.model.distributed_occupancy import partition_numbers
+from hexveil.model.occupancy import Occupancy
 from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.optimizers.user_factors import (
     ClippingProblem,

@@ -13,8 +13,8 @@ import hexveil as hv
 from hexveil import theory
 from hexveil.accounting import heavy_users
 from hexveil.base.errors import InputError
+from hexveil.mechanisms.looks.user_weights import DISTRIBUTED_ITERATIONS
 from hexveil.planning.alternatives import compare_mechanisms
-from hexveil.planning.clipping_range.user_weights import DISTRIBUTED_ITERATIONS
 from hexveil.planning.feasibility.advice import GridTooFineWarning
 from hexveil.planning.goal import goal
 from hexveil.planning.method_comparison import compare_methods, compare_ranges

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil import theory
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.clipped.clipped_mean import half_widths
+from hexveil.mechanisms.looks.clipped_mean import half_widths
 from hexveil.mechanisms.noise import ROOM
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan

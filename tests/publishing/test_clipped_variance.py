@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.clipped.clipped_mean import GRAIN
-from hexveil.mechanisms.clipped.clipped_variance import STEPS, centring
+from hexveil.mechanisms.looks.clipped_mean import GRAIN
+from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil.mechanisms.noise import ROOM, TAIL
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums

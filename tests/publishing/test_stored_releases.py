@@ -11,7 +11,6 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise, per_cell_allocation
-from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, SPREAD_POINTS
 from hexveil.mechanisms.contract import (
     LaplaceNoise,
     MemoryJournal,
@@ -20,14 +19,15 @@ from hexveil.mechanisms.contract import (
     Outputs,
     execute,
 )
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.cell_ranges import PerCellRange
+from hexveil.mechanisms.looks.one_range import PrivateRange
+from hexveil.mechanisms.looks.pooled_means import BINS, SPREAD_POINTS
 from hexveil.mechanisms.registry import REGISTRY
 from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.alternatives import explain_absence
 from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.cell_ranges import PerCellRange
-from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.optimizers import pair_sums
@@ -147,12 +147,10 @@ def _part_at_hand(part, whole):
         moments = None if moments is None else _part_at_hand(moments, whole)
         return replace(part, facts=whole.public, component=component, moment_plan=moments)
     allocation = part.allocation
-    field = {PrivateRange: "range", PerCellRange: "plan"}.get(type(allocation.clipping))
-    if field is not None:
-        ranged = getattr(allocation.clipping, field)
-        ranged = replace(ranged, weight=replace(ranged.weight, occupancy=whole.occupancy))
-        clipping = replace(allocation.clipping, **{field: ranged})
-        allocation = replace(allocation, clipping=clipping)
+    clipping = allocation.clipping
+    if clipping.strategy:
+        weight = replace(clipping.weight, occupancy=whole.occupancy)
+        allocation = replace(allocation, clipping=replace(clipping, weight=weight))
     return replace(part, occupancy=whole.occupancy, facts=whole.public, allocation=allocation)
 
 
@@ -475,11 +473,11 @@ def test_refusals_of_blocks_are_those_of_one_machine(monkeypatch):
         with pytest.raises(InputError, match="no array is filled"):
             planned(data, mechanism='ArrayAveraging("wrap_around", 100000)', **asked)
     plan = planned(there, mechanism="Auto(trials=2)", **asked)
-    saved, cost = SavedStages.of(plan.allocation.clipping), plan.cell_epsilon
+    saved = SavedStages.of(plan.allocation.clipping)
     with pytest.raises(InputError, match="has a choice that"):
-        replace(saved, choices=("[1]",) * 3).allocate(plan.problem, cost)
+        replace(saved, choices=("[1]",) * 3).restored(plan.problem, plan.allocation)
     with pytest.raises(InputError, match="come out otherwise in this version"):
-        replace(saved, stages="0" * 64).allocate(plan.problem, cost)
+        replace(saved, stages="0" * 64).restored(plan.problem, plan.allocation)
     assert explain_absence(plan) is None
     with pytest.raises(InputError, match="in one machine's memory"):
         plan.pair_losses()
@@ -492,14 +490,12 @@ def test_refusals_of_blocks_are_those_of_one_machine(monkeypatch):
 def test_weights_that_fit_no_plan_are_refused(name):
     """Factors below zero, and totals that would make weights too large, measure nothing."""
     there = distributed_dataset(records(), 30)
-    made, field = planned(there, **ASKED[name]), "plan" if name == "cell ranges" else "range"
-    ranged = getattr(made.allocation.clipping, field)
-    weights = ranged.weight
+    made = planned(there, **ASKED[name])
+    weights = made.allocation.clipping.weight
     for wrong in (
         {"factor": -weights.factor}, {"total": weights.total / 8}, {"total": weights.total * np.nan}
     ):  # fmt: skip
-        other = replace(ranged, weight=replace(weights, **wrong))
-        clipping = replace(made.allocation.clipping, **{field: other})
+        clipping = replace(made.allocation.clipping, weight=replace(weights, **wrong))
         forged = made.changed(allocation=replace(made.allocation, clipping=clipping))
         with pytest.raises(InputError, match="without weights or noise"):
             forged.stages()

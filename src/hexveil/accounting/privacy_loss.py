@@ -26,7 +26,7 @@ states this joint bound; a plan books the plain sum, which is never less.
 
 What a release rounds is charged as well, where a plan books it (accounting/moves.py): variances are
 published in steps, and a step costs each user of the cell `VARIANCE_LATTICE` more
-(mechanisms/clipped/clipped_variance.py).
+(mechanisms/looks/clipped_variance.py).
 
 The functions of pairs take some pairs (`hexveil.model.occupancy.Pairs`), arrays with an entry per
 cell and arrays with an entry per user. So they serve pairs in memory and, mapped over blocks, pairs

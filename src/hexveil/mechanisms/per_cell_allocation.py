@@ -489,6 +489,9 @@ class PublishedCells:
         """Return nothing: no range of the whole map cuts these integers off."""
         return {}
 
+    def view(self, outputs: Outputs) -> None:
+        """Return nothing: each cell's estimate is its mechanism's."""
+
     def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
         """Refuse nothing: stages are built for these records, or not at all."""
 

@@ -1,7 +1,7 @@
 """Columns of pairs that each block computes for its own: whole weights, and suppressed pairs.
 
 *Weights* are kept as a number per user and a number per cell. The search for weights
-(planning/clipping_range/user_weights.py) gives a pair with m of a cell's N records the weight
+(mechanisms/looks/user_weights.py) gives a pair with m of a cell's N records the weight
 f m / (N T): f belongs to the user, and T, the cell's sum of f m / N, to the cell. An array of
 weights would be as large as the pairs. Both factors fit a driver, and each block of pairs computes
 its weights from them by the same rounded operations, so that a pair has the same whole weight in

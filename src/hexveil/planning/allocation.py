@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
-from hexveil.accounting.contributions import KeptRecords, contributed_totals
 from hexveil.accounting.error_model import ErrorModel, has_single_record
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
-from hexveil.base.arrays import Floats
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.kinds import ClippingKind, misfit
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.clipping import ClippingKind, misfit
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows, full_factors, refuse_rows
 from hexveil.planning.request import Request
 
@@ -31,7 +29,7 @@ class PlanAllocation(PlanRows):
     Attributes
     ----------
     clipping : ClippingKind
-        Kind of the plan (planning/clipping_range/clipping.py). Under a private range the mean's
+        Kind of the plan (mechanisms/looks/kinds.py). Under a private range the mean's
         Laplace scale is the range's width times r / N; the noise of a cell with a range of its own
         is what it has if all of the loss goes to one number.
     """
@@ -58,10 +56,7 @@ class PlanAllocation(PlanRows):
             refuse_rows(cap < 0, f"the {name} keeps fewer than 0 records")
             refuse_rows(~(np.isfinite(noise) & (noise >= 0)), f"the {name}'s noise is no scale")
             if name in request.noised:
-                # Sums divided by contributing samples keep the one record of a cell for both.
-                is_printed = self.normaliser == "contributions" and name == "variance"
-                known = has_single_record(occupancy) & is_printed
-                silent = (noise == 0) & (cap > 0) & ~known
+                silent = (noise == 0) & (cap > 0) & ~self.clipping.known(name, occupancy)
                 refuse_rows(silent, f"the {name} keeps records without noise")
         factor = self.contribution_factor
         refuse_rows(~((factor >= 0) & (factor <= 1)), "a user's factor is not from 0 to 1")
@@ -69,8 +64,6 @@ class PlanAllocation(PlanRows):
             raise InputError("allocation.cell_epsilon must be above 0.")
         if self.bound_kind not in BOUND_KINDS:
             raise InputError(f"allocation.bound_kind {self.bound_kind!r} is the kind of no bound.")
-        if self.normaliser == "contributions":
-            self._check_contributions(occupancy)
         self._check_kind(occupancy, request)
 
     def _check_sizes(self, occupancy: Occupancy) -> None:
@@ -85,16 +78,6 @@ class PlanAllocation(PlanRows):
         if any(size != needed for size, needed in sizes):
             raise InputError("it was made for other cells or users: an array has another length.")
 
-    def _check_contributions(self, occupancy: Occupancy) -> None:
-        """Refuse sums divided by contributing samples where these are none, or not whole."""
-        cap, factor, gone = self.contribution_cap, self.contribution_factor, self.suppressed_pairs
-        kept = KeptRecords(cap, factor, np.zeros(cap.size), gone)
-        filled = occupancy.map_cells(partial(contributed_totals, kept=kept)) > 0
-        is_plain = self.clipping == WITHIN_BOUNDS
-        same = np.array_equal(cap, self.variance_cap)
-        if not (filled.all() and is_plain and same and (self.contribution_factor == 1).all()):
-            raise InputError("it has a cell to which nothing contributes, or parts of records do.")
-
     def _check_kind(self, occupancy: Occupancy, request: Request) -> None:
         """Refuse a plan of another kind than was requested, or for other statistics."""
         asked, kind = request.clipping_range, self.clipping
@@ -106,6 +89,10 @@ class PlanAllocation(PlanRows):
         if asked not in {kind.mode, "auto"} or kind.has_stages != stages:
             raise misfit()
         kind.check_plan(self, occupancy, request)
+
+    def divisors(self, problem: PlanningProblem) -> Ints:
+        """Return the samples by which each cell's sums are divided."""
+        return self.clipping.divisors(problem, self)
 
     def booked(self, problem: PlanningProblem) -> Floats:
         """Return the booking of each user, rounded up: ε, or a square of μ under a δ."""

@@ -25,6 +25,11 @@ from hexveil.accounting.error_model import CellMechanismErrorModel, ErrorModel, 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.looks.kinds import (
+    ClippingKind,
+    Planned,
+    PrivateStep,
+)
 from hexveil.mechanisms.per_cell_allocation import (
     PerCell,
     PlannedCells,
@@ -38,8 +43,8 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     ReleasedRange,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan
+from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.clipping_range.clipping import ClippingKind, Decisions, ReleaseAllocation
 from hexveil.planning.plan_rows import (
     MAX_ERROR,
     PlanningProblem,
@@ -47,7 +52,7 @@ from hexveil.planning.plan_rows import (
     full_factors,
     refuse_rows,
 )
-from hexveil.planning.request import Request, no_variances
+from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +63,6 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.moment_part import MomentPart
 
 
 PREDICTION_TRIALS = 256
@@ -125,7 +129,7 @@ class CellMechanisms(ClippingKind):
 
     def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
         """Refuse variances."""
-        raise no_variances()
+        raise InputError("mechanisms of single cells publish the mean alone.")
 
     def losses(
         self,
@@ -136,7 +140,7 @@ class CellMechanisms(ClippingKind):
         """Return the losses of the stages of all cells."""
         return CellLosses(self.cells)
 
-    def stages(self, plan: Decisions, scale: ValueLattice) -> PublishedCells:
+    def stages(self, plan: Planned, scale: ValueLattice) -> PublishedCells:
         """Return the stages of all cells; refuse those of other records or bounds."""
         planned = self.cells.problem
         lattice = planned.lower, planned.quantum, planned.span
@@ -150,12 +154,41 @@ class CellMechanisms(ClippingKind):
                 "the stages of the plan are those of other records or bounds; plan these records "
                 "again."
             )
-        return PublishedCells(self.cells, plan.models["mean"])
+        return PublishedCells(self.cells, plan.error_models["mean"])
 
-    def with_outputs(self, stages: ReleaseAllocation, outputs: Outputs) -> CellMechanisms:
+    def with_outputs(self, stages: Any, outputs: Outputs) -> CellMechanisms:  # noqa: ANN401  its own
         """Return the same with the ranges that cells chose."""
-        assert isinstance(stages, PublishedCells)  # noqa: S101  made by `stages`
         return dataclasses.replace(self, released=stages.released_ranges(outputs))
+
+    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+        """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
+
+        The cost of a stage is that of the user whom it costs most over all cells, so that costs of
+        stages need not add up to the cost of the release.
+        """
+        stages = [
+            {"stage": name, "cells": n_cells, "epsilon": Fraction(largest)}
+            for name, (n_cells, largest) in self.cells.stage_costs().items()
+        ]
+        stated = {"cell_epsilon": self.cells.cell_epsilon, "stages": stages}
+        mechanism = {"mechanism": plan.request.mechanism.name}
+        return [PrivateStep("cell_stages", total, mechanism | stated)]
+
+    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:  # noqa: ARG002
+        """Return the released choices of each cell's mechanism, in value units."""
+        if not any(self.released):
+            return {}
+        stated = [None if one is None else dataclasses.asdict(one) for one in self.released]
+        return {"released_range": stated}
+
+    def names(self, mechanism: ThresholdMechanism | CellMechanism) -> list[str]:
+        """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
+        assert isinstance(mechanism, CellMechanism)  # noqa: S101  checked with the plan
+        return self.cells.names(mechanism)
+
+    def predictions(self) -> Floats:
+        """Return each cell's error by the prior."""
+        return self.predicted_error
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -229,7 +262,7 @@ class SavedStages(ReadOnlyArrays):
         cells = clipping.cells
         return cls(digest(cells), tuple(cells.choices), clipping.predicted_error)
 
-    def allocate(self, problem: PlanningProblem, cell_epsilon: Fraction | None) -> PlanAllocation:
+    def restored(self, problem: PlanningProblem, allocation: PlanAllocation) -> PlanAllocation:
         """Return the allocation: its stages from the counts, its stored predictions.
 
         Raises
@@ -238,6 +271,7 @@ class SavedStages(ReadOnlyArrays):
             If the choices are not one for each cell, of those that the mechanism makes, or the
             stages are others than those that were saved.
         """
+        cell_epsilon = allocation.cell_epsilon
         if len(self.choices) != problem.occupancy.n_cells:
             raise InputError("it does not have one choice of a mechanism for each cell.")
         if cell_epsilon is None or cell_epsilon <= 0:
@@ -307,14 +341,6 @@ def _allocation(
         cell_epsilon=cells.cell_epsilon,
         clipping=CellMechanisms(cells, predicted_error),
     )
-
-
-def names_of_cells(plan: MomentPart) -> list[str]:
-    """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
-    match plan.allocation.clipping:
-        case CellMechanisms(cells=cells) if isinstance(plan.request.mechanism, CellMechanism):
-            return cells.names(plan.request.mechanism)
-    return [plan.mechanism] * plan.occupancy.n_cells
 
 
 # ---- errors ----

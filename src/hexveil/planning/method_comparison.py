@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Pairs
-    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
+    from hexveil.planning.request import ClippingRangeMode
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
     ("joint", "mean"),
@@ -208,12 +208,11 @@ def compare_ranges(plan: MomentPart) -> list[ComparisonRow]:
     ['bounds', 'private', 'per-cell']
     """
     one_pair = np.ptp(plan.lower) == 0 and np.ptp(plan.upper) == 0
-    request = replace(plan.request, clipping_range="private")
-    if request.interval_needs is not None or not one_pair:
+    if plan.request.range_needs("private") is not None or not one_pair:
         return []
     rows = []
     for mode in parts_of_work(COMPARING, RANGES):
-        row = ComparisonRow(plan.method, request.objective, clipping_range=mode)
+        row = ComparisonRow(plan.method, plan.request.objective, clipping_range=mode)
         rows.append(_completed(row, plan, partial(in_clipping_range, plan, mode)))
     return rows
 
@@ -223,9 +222,8 @@ def in_clipping_range(plan: MomentPart, mode: ClippingRangeMode) -> MomentPart:
     if mode in {plan.request.clipping_range, plan.allocation.clipping.mode}:
         return plan
     share = None if mode == "bounds" else plan.request.range_share
-    request = replace(plan.request, clipping_range=mode, range_share=share)
-    if request.interval_needs is not None:
-        raise InputError(f"it needs {request.interval_needs}.")
+    if needs := plan.request.range_needs(mode):
+        raise InputError(f"it needs {needs}.")
     return plan.alternative(clipping_range=mode, range_share=share)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Literal
 
 import numpy as np
 
-from hexveil.accounting.contributions import KeptRecords, clipped_by_caps, contributed_totals
+from hexveil.accounting.contributions import KeptRecords, clipped_by_caps
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, span_in_quanta
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
@@ -22,7 +21,6 @@ from hexveil.planning.request import Request
 
 MAX_ERROR = 1e6
 """Predicted errors are below this, in spans."""
-Normaliser = Literal["records", "contributions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +87,6 @@ class PlanRows(ReadOnlyArrays):
         Pairs of which nothing is kept.
     cell_epsilon : Fraction or None
         The loss of one cell, where every cell has the same.
-    normaliser : "records" or "contributions"
-        What a cell's sums are divided by: all its records, of which some are put at the middle, or
-        those that contribute, of users who are left out otherwise (COMP's estimator).
     lower_bound : float or None
         What no plan of the class can go below, rounded down.
     bound_kind : str or None
@@ -106,17 +101,12 @@ class PlanRows(ReadOnlyArrays):
     contribution_factor: Floats
     suppressed_pairs: SuppressedPairs | None = None
     cell_epsilon: Fraction | None = None
-    normaliser: Normaliser = "records"
     lower_bound: float | None = None
     bound_kind: str | None = None
 
     def divisors(self, problem: PlanningProblem) -> Ints:
         """Return the samples by which each cell's sums are divided."""
-        if self.normaliser == "records":
-            return np.asarray(problem.occupancy.records_per_cell)
-        return np.asarray(
-            problem.occupancy.map_cells(partial(contributed_totals, kept=self.kept(problem)))
-        )
+        return np.asarray(problem.occupancy.records_per_cell)
 
     def mean_noise(self, problem: PlanningProblem) -> Floats:
         """Return the Laplace scale of each cell's mean, for bounds or a range of width 1."""

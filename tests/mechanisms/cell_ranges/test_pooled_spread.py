@@ -12,20 +12,20 @@ from cell_range_laws import allocation_of
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.mechanisms.cell_ranges.first_range import FirstRange
-from hexveil.mechanisms.cell_ranges.pair_votes import (
+from hexveil.mechanisms.contract import Outputs, PrivateSums, Values
+from hexveil.mechanisms.looks.first_range import FirstRange
+from hexveil.mechanisms.looks.pair_votes import (
     WeightedVotes,
     partners,
     votes_of_distances,
 )
-from hexveil.mechanisms.cell_ranges.pooled_spread import (
+from hexveil.mechanisms.looks.pooled_means import (
     PooledChoice,
     PooledMeans,
     spread_points,
     within_cell_deviation,
     within_cell_spread,
 )
-from hexveil.mechanisms.contract import Outputs, PrivateSums, Values
 from hexveil.model.pair_columns import ListedWeights
 from stage_laws import candidate_scores
 

@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
+from hexveil.mechanisms.looks.pair_votes import WeightedVotes
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.publishing.private_sums import private_sums
 from publishing import measuring
@@ -147,7 +147,7 @@ def test_blocks_that_are_made_again_must_be_the_same(elsewhere, monkeypatch):
     digests = vars(store)["_digests"]
     assert set(digests) == {"cells", "users"}  # both were asked when they were made
     plan = hv.plan(elsewhere, epsilon=6, clipping_range="per-cell", advise=False)
-    votes = WeightedVotes(plan.allocation.clipping.plan.weight)
+    votes = WeightedVotes(plan.allocation.clipping.weight)
     assert votes.largest_share >= 1  # known before
     changed = "the records changed while they were in use"
     with monkeypatch.context() as patch:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.statistic_terms import Share
+    from hexveil.model.statistic_terms import Share, Term
     from hexveil.planning.moment_part import MomentPart
 
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
@@ -105,6 +105,11 @@ class IndicatorPlan:
         """Predicted error of a share of records, on average over cells."""
         return float(np.mean(self.plan.error))
 
+    def check_against(self, terms: tuple[Term, ...], occupancy: Occupancy) -> None:  # noqa: ARG002
+        """Refuse another share than was asked for."""
+        if terms != (self.share,):
+            raise InputError("an indicator measures the single share that was asked for.")
+
     def level_error(self, request: AskedDistribution) -> float:  # noqa: ARG002  see RankPlan
         """Return the same: there is no shape to read a quantile off."""
         return self.share_error
@@ -146,6 +151,9 @@ class RankPlan:
         """Predicted error of a share of records, on average over cells."""
         return RANK_TO_SHARE * float(np.mean(self.plan.error))
 
+    def check_against(self, terms: tuple[Term, ...], occupancy: Occupancy) -> None:
+        """Refuse nothing: see `IndicatorPlan`."""
+
     def level_error(self, request: AskedDistribution) -> float:
         """Return the predicted error of the cumulative share at a quantile, on average over cells.
 
@@ -186,6 +194,11 @@ class BinPlan:
     def share_error(self) -> float:
         """Predicted error of a share of records, on average over cells."""
         return self.priced.error
+
+    def check_against(self, terms: tuple[Term, ...], occupancy: Occupancy) -> None:  # noqa: ARG002
+        """Refuse prices of other cells."""
+        if self.priced.prices.size != occupancy.n_cells:
+            raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")
 
     def level_error(self, request: AskedDistribution) -> float:
         """Return the predicted error of the cumulative share at a quantile: see `RankPlan`."""

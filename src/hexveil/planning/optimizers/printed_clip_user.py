@@ -30,6 +30,7 @@ from hexveil.accounting.residual_cap import caps_of_remaining
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
+from hexveil.mechanisms.looks.bounds import ContributedSamples
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.plan_rows import PlanningProblem, full_factors
 from hexveil.planning.request import Request
@@ -93,7 +94,7 @@ def allocate_printed(source: SuppressionSource, span: float, request: Request) -
         contribution_factor=kept.factor,
         suppressed_pairs=suppressed,
         cell_epsilon=Fraction(cell_epsilon),
-        normaliser="contributions",
+        clipping=ContributedSamples(),
     )
 
 

@@ -24,8 +24,7 @@ from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_
 from hexveil.model.occupancy import Pairs, Partition, T, WholeGroup, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.records.dataset import DistributedSums, check_sums
-from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS
-from hexveil.records.duckdb.pair_store import PairStore
+from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS, PairStore
 from hexveil.records.duckdb.session import Session
 from hexveil.records.read_request import Rules
 

@@ -21,8 +21,8 @@ from hexveil.base.errors import HexveilError
 from hexveil.model.occupancy import Partition, WholeGroup
 from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import check_sums
+from hexveil.records.feasible_sums import bins_of_lists
 
 if TYPE_CHECKING:
     from hexveil.records.spark.tasks import Batches, Work

@@ -28,14 +28,15 @@ from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.duckdb.reading import public_metadata
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.spark import blocks
-from hexveil.records.spark.frames import (
+from hexveil.records.spark.session import (
     checkpoint,
     collect,
     from_arrow,
     map_batches,
+    sent_to_tasks,
     stored,
+    translate_errors,
 )
-from hexveil.records.spark.session import sent_to_tasks, translate_errors
 from hexveil.records.units import Units
 
 BLOCK_PAIRS = 2**19
@@ -57,7 +58,7 @@ class CountedRecords:
     pairs : DataFrame
         A row per pair, in no order, made of these: `cell` INT and `unit` INT from 0, `n` BIGINT,
         `total` BIGINT, and `total_sq` BIGINT where sums of squares fit; with fine bins also
-        `bins`, lists of whole numbers (`hexveil.records.bin_number`). The same records give the
+        `bins`, lists of whole numbers (`hexveil.records.feasible_sums`). The same records give the
         same rows, whatever their partitions.
     pairs_per_cell : ndarray of int64, shape (n_cells,)
     cells : CellTable

@@ -360,42 +360,6 @@ def test_every_shape_of_files_is_read_or_refused_alike(spark, tmp_path, shape, a
     assert SENTINEL_ID not in str(found) or isinstance(found, dict)
 
 
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [
-        ("speed", [float("nan")] * 40),
-        ("user", [None] * 40),
-        ("time", [-5] * 39 + [4_102_444_800]),
-        ("time", ["20224-02-19 15:58:20"] * 40),
-        ("lat", [200.0] * 40),
-        ("lat", [121.5] * 40),
-        ("lat", [95.0] * 5 + [52.2] * 35),
-    ],
-)
-def test_columns_without_anything_usable_are_refused_alike(spark, column, values):
-    """The sentence has the same counts and the same hint."""
-    found = agree(reading, table(**{column: values}), spark)
-    assert isinstance(found, tuple)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"select": Select(box=(0, 0, 1, 1))},
-        {"select": Select(box=(52, 20, 53, 22), min_users=1)},
-        {"select": Select(hours=[3])},
-        {"select": Select(min_users=50)},
-        {"lat": "lon", "lon": "lat"},
-        {"user": "users"},
-        {"value": "time.x"},
-        {"location": "lat", "lat": None, "lon": None},
-    ],
-)
-def test_what_leaves_nothing_is_refused_alike(spark, arguments):
-    """Selections, swapped columns, names that are not there."""
-    assert isinstance(agree(reading, table(), spark, **arguments), tuple)
-
-
 def test_sums_that_could_overflow_are_refused_alike(spark):
     """By the count of kept records, whatever their values are."""
     kind, sentence = agree(reading, table(size=600), spark, bounds=(0, 2**52), quantum=1)
@@ -412,11 +376,12 @@ def test_nothing_in_a_source_is_refused_alike(spark, tmp_path):
         assert isinstance(agree(reading, source, spark), tuple)
 
 
-@pytest.mark.parametrize("case", cases_of(test_refusals.test_arguments_without_meaning_are_refused))
-def test_arguments_without_meaning_are_refused_alike(spark, case):
-    """Before a record is read, and so before Spark is asked."""
-    if "engine" not in case[0]:
-        assert isinstance(agree(reading, table(), spark, **case[0]), tuple)
+@pytest.mark.parametrize("case", test_refusals.REFUSALS)
+def test_what_cannot_be_used_is_refused_alike(spark, case):
+    """With the same counts and hints; what is wrong with an argument before Spark is asked."""
+    columns, arguments, _ = case
+    if "engine" not in arguments:
+        assert isinstance(agree(reading, table(**columns), spark, **arguments), tuple)
 
 
 @pytest.mark.parametrize(("n", "steps"), [(3, 2**30), (4, 2**30), (2, 2**31), (2, 2**52)])

@@ -48,6 +48,10 @@ TABLE = {
         ("numpy",),
         (("opendp", "noise.py"),),
     ),
+    # Kinds of clipping plan as well: both sides of a mechanism stand in one place.
+    "mechanisms/looks": Room(
+        (*BASE, "accounting", "smoothing", "mechanisms", "planning"), ("numpy",)
+    ),
     # The private side.
     "records": Room(
         BASE,
@@ -142,6 +146,8 @@ def files():
 
 def room_of(file):
     """Return the room a source file belongs to."""
+    if "/".join(file.parts[:2]) in TABLE:
+        return "/".join(file.parts[:2])
     return file.parts[0] if len(file.parts) > 1 else file.stem
 
 

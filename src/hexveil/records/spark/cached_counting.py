@@ -126,7 +126,8 @@ def count_cached(
     stamps, addresses = list_files(spark, source, versions)
     state = CacheState.of(request.cache, stamps, is_private=is_private)
     records = open_records(spark, session, source, request)
-    relation, terms, mixed = records.relation, (), len(stamps) < len(addresses)
+    relation, mixed = records.relation, len(stamps) < len(addresses)
+    terms: tuple[str, ...] = ()
     if isinstance(source, Files):
         mixed = has_mixed_columns(session, source, relation, stamps)
     else:

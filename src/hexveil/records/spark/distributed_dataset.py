@@ -21,7 +21,8 @@ from pyspark.storagelevel import StorageLevel
 from hexveil.base.errors import StorageError
 from hexveil.model.cells import CellTable
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
-from hexveil.model.occupancy import Arrays, Occupancy, WholeGroup
+from hexveil.model.occupancy import Occupancy, Pairs, T, WholeGroup
+from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.duckdb.reading import public_metadata
@@ -169,34 +170,31 @@ class BlockStore:
     def __repr__(self) -> str:
         return "BlockStore(private)"
 
-    def map(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterator[tuple[NDArray[Any], ...]]:
+    def map(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterator[T]:
         """Return the answers of all blocks of a kind; see `DistributedOccupancy`."""
-        return self._map_blocks(whole, (work, tuple(cells), tuple(users)), "nothing")
+        return self._answers(whole, work, "nothing")
 
-    def map_sums(
-        self, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterator[tuple[NDArray[Any], ...]]:
+    def map_sums(self, work: Callable[[Pairs, PairSums], T]) -> Iterator[T]:
         """Return the answers of blocks of cells with their sums: `SumsPartitionStore`. PRIVATE."""
-        return self._map_blocks("cells", (work, tuple(cells), tuple(users)), "sums")
+        return self._answers("cells", work, "sums")
 
-    def map_bins(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterator[tuple[NDArray[Any], ...]]:
+    def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> Iterator[T]:
         """Return the answers of blocks with their counts by bin: `SumsPartitionStore`. PRIVATE."""
-        return self._map_blocks(whole, (work, tuple(cells), tuple(users)), "bins")
+        return self._answers(whole, work, "bins")
 
-    def _map_blocks(
-        self, whole: WholeGroup, question: blocks.Given, beside: blocks.Beside
-    ) -> Iterator[tuple[NDArray[Any], ...]]:
+    def _answers(
+        self, whole: WholeGroup, work: Callable[..., T], beside: blocks.Beside
+    ) -> Iterator[T]:
         table = self._tables[whole]
-        with sent_to_tasks(table, question) as load_query:
-            work = blocks.map_task(whole, self._others[whole], load_query, beside)
-            rows = collect(map_batches(table, work, blocks.MAPPED)).sort_by("block")
+        with sent_to_tasks(table, work) as load_query:
+            task = blocks.map_task(whole, self._others[whole], load_query, beside)
+            rows = collect(map_batches(table, task, blocks.MAPPED)).sort_by("block")
         numbers = rows["block"].to_pylist()
         self._check(whole, dict(zip(numbers, rows["digest"].to_pylist(), strict=True)))
-        return (tuple(blocks.from_bytes(mapped)) for mapped in rows["found"].to_pylist())
+        found: Iterator[Any] = (
+            tuple(blocks.from_bytes(mapped)) for mapped in rows["found"].to_pylist()
+        )
+        return found
 
     def _check(self, whole: WholeGroup, digests: dict[int, bytes]) -> None:
         """Refuse blocks that changed since they were first mapped over."""

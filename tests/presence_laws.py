@@ -25,8 +25,8 @@ from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.publishing.pipeline import draw_once
+from hexveil.publishing.presence.presence_manifest import identify
 from hexveil.publishing.presence.presence_table import decode_outputs, released_table
-from hexveil.publishing.presence.request_identity import identify
 from hexveil.publishing.privacy_models import any_unit_charge
 from stage_laws import TINY, selection_law
 

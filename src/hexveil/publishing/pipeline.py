@@ -41,9 +41,8 @@ from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.places import with_places
-from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
-from hexveil.publishing.presence.presence_table import decode_outputs, released_table
+from hexveil.publishing.presence.presence_table import decode_outputs, map_accuracy, released_table
 from hexveil.publishing.privacy_models import (
     Charge,
     DeclaredPlan,
@@ -278,7 +277,7 @@ class _Decoding:
         if isinstance(plan, PresencePlan):
             declared, decoded_map = plan.facts, decode_outputs(plan.request, outputs)
             table = released_table(plan.request, decoded_map, declared.value, declared.value_unit)
-            accuracy = map_accuracy(plan.request, decoded_map)
+            accuracy = map_accuracy(decoded_map)
             manifest = presence_manifest(
                 self.dataset, plan, outputs, self.request, position, accuracy
             )

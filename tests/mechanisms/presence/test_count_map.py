@@ -74,7 +74,7 @@ def test_intervals_cover_at_their_rate():
         source = SimulatedNoise(np.random.default_rng([5, seed]), 1)
         outputs = execute(plan, PresenceSums(pairs), source, MemoryJournal(), Meter(plan.losses()))
         table = plan.decode(outputs)
-        covered.append((table.units_low <= 1) & (table.units_high >= 1))
+        covered.append((table["users_low"] <= 1) & (table["users_high"] >= 1))
     # Four standard errors of 2,000 draws at 0.95 are 0.02.
     assert abs(np.mean(covered) - 0.95) < 0.02
 

@@ -216,12 +216,12 @@ def test_maps_under_gaussian_noise_cover_and_beat_laplace_where_units_are_in_man
             outputs = execute(plan, sums, source, MemoryJournal(), meter)
             decoded = plan.decode(outputs)
             assert decoded.is_open.all()
-            found.append(np.abs(decoded.mean - true).mean())
-            covered.append((decoded.mean_low <= true) & (true <= decoded.mean_high))
+            found.append(np.abs(decoded["mean"] - true).mean())
+            covered.append((decoded["mean_low"] <= true) & (true <= decoded["mean_high"]))
             exact, _ = plan.fine_window(outputs).decode(
                 plan.fine_window(outputs).halves(sums.pairs, 1000, norm_of(plan.law))
             )
-            weighed.append((decoded.weight_low <= exact) & (exact <= decoded.weight_high))
+            weighed.append((decoded["weight_low"] <= exact) & (exact <= decoded["weight_high"]))
         errors[delta] = float(np.mean(found))
     assert errors[Fraction(1, 10**6)] < 0.8 * errors[Fraction(0)]
     assert np.mean(covered) >= 0.93

@@ -23,9 +23,9 @@ from hexveil.mechanisms.presence import shape_allocation
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import L2
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
+from hexveil.mechanisms.presence.presence_decoding import weight_interval
 from hexveil.mechanisms.presence.presence_design import PrivateCap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
-from hexveil.mechanisms.presence.shape_decoding import decode_shapes, weight_interval
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
 from mechanisms.presence.test_gaussian_laws import scale_of_laplace
@@ -206,9 +206,13 @@ def test_units_in_many_cells_gain():
             source = SimulatedNoise(np.random.default_rng([7, seed]), 1)
             meter = Meter(plan.losses(), squared=bool(plan.delta))
             outputs = execute(plan, PresenceSums(pairs), source, MemoryJournal(), meter)
-            decoded = decode_shapes(plan, outputs, request.measured)
-            found.append(np.nanmean(np.abs(decoded.estimate - true)[:, 1]))
-            covered.append((decoded.low <= true + 1e-9) & (true - 1e-9 <= decoded.high))
+            decoded, names = plan.decode(outputs, request.measured), request.measured.columns
+            estimate, low, high = (
+                np.column_stack([decoded[f"{name}{end}"] for name in names])
+                for end in ("", "_low", "_high")
+            )
+            found.append(np.nanmean(np.abs(estimate - true)[:, 1]))
+            covered.append((low <= true + 1e-9) & (true - 1e-9 <= high))
         errors[delta] = float(np.mean(found))
     assert errors[Fraction(1, 10**6)] < 0.8 * errors[Fraction(0)]
     assert np.mean(covered) >= 0.93

@@ -41,9 +41,8 @@ from hexveil.publishing.derived.open_cells import (
     unit_numbers,
 )
 from hexveil.publishing.derived.release_source import ReleaseSource
-from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
-from hexveil.publishing.presence.presence_table import decode_outputs, released_table
+from hexveil.publishing.presence.presence_table import decode_outputs, map_accuracy, released_table
 from hexveil.publishing.privacy_models import stages_of
 from hexveil.publishing.published_numbers import Release
 
@@ -165,13 +164,13 @@ class InventedMap:
         weighting = WEIGHTING / np.sqrt(np.maximum(self.weight, 1.0)) * self.rng.normal(size=n)
         truth = (self.centre + self.radius * (self.ratio + clipping + weighting)) / PARTS
         names = ("mean", "mean_low", "mean_high", "weight_noisy", "weight_low")
-        columns = (getattr(decoded, name)[decoded.is_open] for name in names)
+        columns = (decoded[name][decoded.is_open] for name in names)
         n_open = int(decoded.is_open.sum())
         part = Excess(*(np.zeros(n_open) for _ in range(3)))
         sums = CellSums(
-            decoded.centre[decoded.is_open],
+            decoded["mean_centre"][decoded.is_open],
             np.full(n_open, self.radius / PARTS),
-            decoded.balance_noisy[decoded.is_open],
+            decoded["balance_noisy"][decoded.is_open],
             np.zeros(n_open),
             replace(self.cut, below=part, above=part),
         )
@@ -318,7 +317,7 @@ def released(dataset, plan, name, seed):
     outputs = execute(stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)
     decoded = decode_outputs(plan.request, outputs)
     table = released_table(plan.request, decoded, "speed", "km/h")
-    accuracy = map_accuracy(plan.request, decoded)
+    accuracy = map_accuracy(decoded)
     manifest = presence_manifest("cars", plan, outputs, name[:1] * 64, None, accuracy)
     return Release(table, manifest, plan.epsilon, replayed=False)
 

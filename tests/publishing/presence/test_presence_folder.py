@@ -145,7 +145,7 @@ SHAPE_TABLES = {
 }
 COUNTED_TABLES = {
     "a number of units": ("users", first_open(lambda x: x + 1), "users does not follow"),
-    "its grade": ("users_quality", first_open(lambda _: "closed"), "users_quality does not"),
+    "its grade": ("users_quality", first_open(lambda _: "closed"), "users_quality is not"),
     "a missing number of units": ("users", first_open(lambda _: None), "users is there"),
     "a bin": SHAPE_TABLES["a bin"],
     "a weight": SHAPE_TABLES["a weight"],

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -152,6 +152,10 @@ class AnyUnitPlan:
         # Each stage is built from the outputs of those before it, so no further than the first
         # that has none of its own.
         return next((stage for stage in self.stages(earlier) if stage.name not in earlier), DONE)
+
+    def statement(self, outputs: Outputs) -> dict[str, Any]:  # noqa: ARG002  of most kinds
+        """Return what the manifest states of this kind of map alone."""
+        return {}
 
     def stages(self, earlier: Outputs) -> Iterator[Stage]:
         """Yield all stages in order, each made of the outputs before it."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ from hexveil.mechanisms.presence.pooled_ranges import (
     used_bins,
     within_reach,
 )
-from hexveil.mechanisms.presence.presence_decoding import PresenceMap, decode_map
+from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, decode_map
 from hexveil.mechanisms.presence.presence_design import (
     CAPPED_WEIGHT,
     WIDE_PART,
@@ -149,7 +150,12 @@ class PresenceAllocation(AnyUnitPlan):
         votes = self._residuals(outputs, self.form).noisy(outputs)
         return RESIDUALS, *used_bins(within_reach(centres, prices), votes)
 
-    def decode(self, outputs: Outputs) -> PresenceMap:
+    def statement(self, outputs: Outputs) -> dict[str, Any]:
+        """Return the released histogram: what the ranges cut off follows from it."""
+        name, edges, votes = self.histogram(outputs)
+        return {"histogram": {"stage": name, "edges": edges.tolist(), "votes": votes.tolist()}}
+
+    def decode(self, outputs: Outputs) -> ReleasedMap:
         """Return the map, with every cell of the grid, open or closed."""
         # Cells that the coarse map closed stay closed; of the others the fine map decides.
         noisy = outputs[FINE_MAP][0]

@@ -45,10 +45,11 @@ bits: a count is at most 2^20, so n <= 2^36 with 2^16 fine bins, and w_c n <= 2^
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -59,6 +60,12 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
 from hexveil.mechanisms.distribution.binned_stage import apportion
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE, ShapeBins
+from hexveil.mechanisms.distribution.shape_statistics import (
+    ShapeStatistics,
+    between_cells,
+    cell_statistics,
+)
+from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
 from hexveil.mechanisms.presence.contribution import (
     L1,
@@ -70,6 +77,11 @@ from hexveil.mechanisms.presence.contribution import (
     unit_weights,
 )
 from hexveil.mechanisms.presence.map_refinement import prices_of_weights
+from hexveil.mechanisms.presence.presence_decoding import (
+    ReleasedMap,
+    noisy_columns,
+    weight_interval,
+)
 from hexveil.mechanisms.presence.presence_design import NO_CAP, PrivateCap, UserCap
 from hexveil.model.private_pairs import PrivatePairs
 
@@ -181,6 +193,10 @@ class ShapeAllocation(AnyUnitPlan):
         threshold = self.threshold(self.n_used(outputs))
         return None if threshold is None else threshold / PARTS
 
+    def statement(self, outputs: Outputs) -> dict[str, Any]:
+        """Return the bins of a cell that are in use."""
+        return {"bins": self.n_used(outputs)}
+
     # ---- what outputs say ----
 
     @property
@@ -207,6 +223,42 @@ class ShapeAllocation(AnyUnitPlan):
         """Return the noisy weights of bins in use, in units; shape (n_cells, n_used)."""
         noisy = outputs[CELL_BINS][0].reshape(-1, self.n_bins)
         return np.asarray(noisy[:, : self.n_used(outputs)] / PARTS)
+
+    def decode(
+        self, outputs: Outputs, statistics: ShapeStatistics, groups: Sequence[Ints] = ()
+    ) -> ReleasedMap:
+        """Return the map of a release; `groups` as in `fit_bins`, of all cells. Post-processing.
+
+        All statistics of a cell are those of one tilted form of the pooled shape, so they agree.
+        The weight of a cell is the sum of its noisy bins.
+        """
+        bins = self.noisy_bins(outputs)
+        weight, is_open = bins.sum(axis=1), self.prices(outputs) > 0
+        least, columns = self.open_from(outputs), statistics.columns
+        if least is not None:
+            is_open &= np.rint(weight * PARTS) >= least * PARTS
+        numbers = np.full((4, weight.size, len(columns)), np.nan)
+        between = np.full(len(columns), np.nan)
+        if is_open.any():
+            shares, noise = self.shape.shares(outputs), self.law.number_deviation / PARTS
+            own = [group[is_open] for group in groups]
+            fit = fit_cells(shares, bins[is_open], self.cell_place(outputs), noise, own)
+            place = self.shape.measured_place(outputs)
+            made = cell_statistics(statistics, shares, fit, INFLATION, place)
+            numbers[:, is_open] = made.estimate, made.low, made.high, made.error
+            between = between_cells(made.estimate, made.error, statistics.half_bins)
+        ends = weight_interval(weight, self.law, bins.shape[1], least)
+        estimates = {
+            f"{name}{end}": numbers[number, :, k]
+            for number, end in enumerate(("", "_low", "_high"))
+            for k, name in enumerate(columns)
+        }
+        return ReleasedMap(
+            is_open,
+            estimates | noisy_columns("weight", weight, ends, is_open),
+            dict(zip(columns, numbers[3].T, strict=True)),
+            dict(zip(columns, between.tolist(), strict=True)),
+        )
 
     # ---- stages ----
 

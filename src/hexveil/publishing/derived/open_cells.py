@@ -5,8 +5,8 @@ scale, T the noisy weight or number of units from which a cell is open.
 
 - **Averages, quantiles, shares.** An average is a ratio of noisy sums, and its interval is that of
   a ratio, widened by a model (`presence_decoding`); quantiles and shares have intervals by a model
-  of the cell's distribution (`shape_decoding`). A difference takes the interval of each side as its
-  error (square-and-add, `cell_changes`).
+  of the cell's distribution (`shape_allocation`). A difference takes the interval of each side as
+  its error (square-and-add, `cell_changes`).
 - **Empty cells.** An open cell may be empty, opened by noise alone, and its average is noise then.
   Such a cell has a noisy weight of W or more with probability P(Z >= W | Z >= T), Z the sum of the
   noise of its numbers. A change is told only if both cells are told to be used too: its p-value is
@@ -31,10 +31,10 @@ from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
-from hexveil.mechanisms.presence.shape_decoding import weight_interval
+from hexveil.mechanisms.presence.presence_decoding import weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, law_of, stated_cut
-from hexveil.publishing.presence.shape_table import ENDS, has_shapes
+from hexveil.publishing.presence.presence_table import ENDS, has_shapes
 from hexveil.report.manifest_view import ManifestView
 
 if TYPE_CHECKING:

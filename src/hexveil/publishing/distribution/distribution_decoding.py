@@ -20,19 +20,18 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import (
+    CellEstimates,
     PooledRankScores,
     ShapeStatistics,
-    drawn_statistics,
+    cell_statistics,
 )
 from hexveil.mechanisms.distribution.tilt_estimation import (
     TiltFit,
     fit_bins,
-    legendre_terms,
     solve_tilts,
-    tilt,
     tilt_to_means,
 )
-from hexveil.model.statistic_terms import Histogram, Quantile, column_names
+from hexveil.model.statistic_terms import Histogram
 from hexveil.planning.distribution.distribution_components import (
     SCORES,
     SHAPE,
@@ -62,31 +61,7 @@ SHAPE_VARIANCE = (0.0, 0.25, 0.2)
 """Variance between cells of what a mean rank does not say: of each Legendre term."""
 LEAST_VARIANCE = 1e-6
 """Least variance of the first tilt by ranks."""
-SHARE_ALLOWANCE = 0.02
-"""Part by which intervals of shares are widened: no tilt makes a share exactly 0 or 1."""
 Z95 = 1.959964
-
-
-@dataclass(frozen=True, eq=False)
-class CellEstimates:
-    """One statistic of all cells, in its own units.
-
-    Attributes
-    ----------
-    estimate, low, high : ndarray of float, shape (n_cells,)
-        Estimates, and their 95% intervals.
-    error : ndarray of float, shape (n_cells,)
-        Expected absolute errors by the model of the intervals.
-    """
-
-    estimate: Floats
-    low: Floats
-    high: Floats
-    error: Floats
-
-    def rows(self, rows: slice) -> CellEstimates:
-        """Return the estimates of some cells."""
-        return CellEstimates(self.estimate[rows], self.low[rows], self.high[rows], self.error[rows])
 
 
 def decode_distribution(
@@ -215,61 +190,37 @@ def decode_mean(
 # ---- statistics of tilted shapes ----
 
 
-def _bin_values(plan: DistributionPlan) -> Floats:
-    """Return the middle of each fine bin as a part of the span."""
-    bins = plan.facts.bins
-    assert bins is not None  # noqa: S101  see plan_distribution
-    return (bins.starts + bins.ends) / (2.0 * float(plan.facts.lattice.span_quanta))
-
-
-def _means(plan: DistributionPlan, shares: Floats) -> Floats:
-    """Return the means of distributions, in value units."""
-    lattice = plan.facts.lattice
-    return float(lattice.lower) + float(lattice.span) * (shares @ _bin_values(plan))
-
-
-def _with_means(plan: DistributionPlan, shares: Floats, target: Floats) -> Floats:
-    """Return shares with these means, in value units."""
-    values, lattice = _bin_values(plan), plan.facts.lattice
-    parts = (target - float(lattice.lower)) / float(lattice.span)
-    return tilt_to_means(shares, values, np.clip(parts, values[0], values[-1]))
-
-
 def _statistics(
     plan: DistributionPlan, shapes: _CellShapes, mean: CellEstimates | None
 ) -> dict[str, CellEstimates]:
-    shares, fit, statistics = shapes.shares, shapes.fit, _measured_statistics(plan)
+    bins, lattice = plan.facts.bins, plan.facts.lattice
+    assert bins is not None  # noqa: S101  see plan_distribution
+    statistics = ShapeStatistics(bins, lattice, plan.terms)
+    middles = (bins.starts + bins.ends) / (2.0 * float(lattice.span_quanta))
+    lower, span = float(lattice.lower), float(lattice.span)
+
+    def with_means(own: Floats, target: Floats) -> Floats:
+        parts = np.clip((target - lower) / span, middles[0], middles[-1])
+        return tilt_to_means(own, middles, parts)
 
     def adjusted(rows: slice, middle: Floats, drawn: Floats) -> tuple[Floats, Floats]:
         assert mean is not None  # noqa: S101  see below
-        own, own_drawn = _means(plan, middle), _means(plan, drawn)
-        target = _joined_means(plan, own, own_drawn.std(axis=0), mean.rows(rows))
+        own, own_drawn = (lower + span * (shares @ middles) for shares in (middle, drawn))
+        target = _joined_means(plan, own, own_drawn.std(axis=0), mean.at(rows))
         # Draws keep their own spread: errors of both are not independent, as both come of the same
         # few vehicles, and intervals of half the variance held too rarely on the tuning sets.
-        own_means = own_drawn + target - own
-        return _with_means(plan, middle, target), _with_means(plan, drawn, own_means)
+        return with_means(middle, target), with_means(drawn, own_drawn + target - own)
 
-    middle, low, high, error = drawn_statistics(
-        statistics, shares, fit, None if mean is None else adjusted
+    made = cell_statistics(
+        statistics,
+        shapes.shares,
+        shapes.fit,
+        shapes.inflation,
+        shapes.place,
+        shapes.even,
+        None if mean is None else adjusted,
     )
-    # Intervals are inflated, expected errors are not.
-    error = np.hypot(error / shapes.inflation**0.5, statistics.half_bins)
-    _widen_shares(plan, low, high)
-    # A middle outside its own draws' interval would be no estimate of it; of few units the smooth
-    # law of the pooled shape hides single numbers that many records share.
-    even_terms = legendre_terms(shapes.even, fit.alpha.shape[1])
-    other = statistics.of(tilt(shapes.even, even_terms, fit.alpha))
-    inner = np.where(statistics.is_quantile, other, middle)
-    low, high = (
-        np.minimum(low, np.minimum(middle, inner)),
-        np.maximum(high, np.maximum(middle, inner)),
-    )
-    low, high = statistics.to_bin_ends(low, high, shapes.place)
-    columns = [name for term in plan.terms for name in column_names(term)]
-    return {
-        name: CellEstimates(middle[:, i], low[:, i], high[:, i], error[:, i])
-        for i, name in enumerate(columns)
-    }
+    return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
 
 def _joined_means(
@@ -286,18 +237,3 @@ def _joined_means(
     own_precision = np.maximum(own_deviation, 1e-12) ** -2
     joined = (precision * mean.estimate + own_precision * own) / (precision + own_precision)
     return np.asarray(joined)
-
-
-def _widen_shares(plan: DistributionPlan, low: Floats, high: Floats) -> None:
-    """Widen the intervals of shares in place, within 0 and 1."""
-    names = [term for term in plan.terms for _ in column_names(term)]
-    is_share = np.array([not isinstance(term, Quantile) for term in names])
-    low[:, is_share] = np.maximum(low[:, is_share] - SHARE_ALLOWANCE, 0.0)
-    high[:, is_share] = np.minimum(high[:, is_share] + SHARE_ALLOWANCE, 1.0)
-
-
-def _measured_statistics(plan: DistributionPlan) -> ShapeStatistics:
-    """Return all statistics of distributions over fine bins."""
-    bins, lattice = plan.facts.bins, plan.facts.lattice
-    assert bins is not None  # noqa: S101  see plan_distribution
-    return ShapeStatistics(bins, lattice, plan.terms)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.distribution.shape_statistics import between_cells
+from hexveil.mechanisms.distribution.shape_statistics import CellEstimates, between_cells
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
 from hexveil.planning.distribution.distribution_components import (
     MOMENTS,
@@ -26,10 +26,7 @@ from hexveil.planning.distribution.distribution_components import (
     RankPlan,
 )
 from hexveil.planning.release_allocation import with_outputs
-from hexveil.publishing.distribution.distribution_decoding import (
-    CellEstimates,
-    decode_distribution,
-)
+from hexveil.publishing.distribution.distribution_decoding import decode_distribution
 from hexveil.publishing.estimates.accuracy import count_grades, typical_error
 from hexveil.publishing.estimates.decoded_moments import DecodedMoments, decode_moments
 from hexveil.publishing.estimates.quality_grades import (
@@ -41,6 +38,8 @@ from hexveil.publishing.estimates.table import described_table, name_counted_cel
 from hexveil.report.accuracy_text import describe_assumption
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
@@ -105,42 +104,30 @@ class DecodedDistribution:
 
 def decode_release(plan: DistributionPlan, outputs: Outputs) -> DecodedDistribution:
     """Return the released numbers of stored outputs; post-processing, without sums."""
-    moments = _moments(plan, outputs)
+    moments, facts = _moments(plan, outputs), plan.facts
     table = _named_cells(plan) if moments is None else moments.table
     means = None if moments is None or "mean" not in plan.moments else _means(moments.table)
     accuracy = [] if moments is None else list(moments.accuracy)
-    for term, estimates in _by_term(plan, decode_distribution(plan, outputs, means)):
-        width = float(plan.facts.lattice.span) if isinstance(term, Quantile) else 1.0
-        half = half_bin(plan.facts.lattice) if isinstance(term, Quantile) else 0.0
-        for prefix, subject, one in estimates:
-            between = deviation_of_estimates(one.estimate, one.error, half)
-            columns = {name: pa.array(getattr(one, name)) for name in KEYS[:-1]}
-            columns["quality"] = pa.array(grade_estimates(one.low, one.high, between, width))
-            for key in KEYS:
-                metadata = {"description": _MEANINGS[key].format(subject)}
-                if isinstance(term, Quantile) and plan.facts.value_unit and key != "quality":
-                    metadata["unit"] = plan.facts.value_unit
-                field = pa.field(f"{prefix}_{key}", columns[key].type, metadata=metadata)
-                table = table.append_column(field, columns[key])
-            accuracy.append(estimate_accuracy(table, prefix, between))
+    estimates = decode_distribution(plan, outputs, means)
+    for prefix, subject, is_value in describe_terms(plan.terms, facts.lattice):
+        one, width = estimates[prefix], float(facts.lattice.span) if is_value else 1.0
+        half = half_bin(facts.lattice) if is_value else 0.0
+        between = deviation_of_estimates(one.estimate, one.error, half)
+        columns = {name: pa.array(getattr(one, name)) for name in KEYS[:-1]}
+        columns["quality"] = pa.array(grade_estimates(one.low, one.high, between, width))
+        for key, column in columns.items():
+            metadata = {"description": _MEANINGS[key].format(subject)}
+            if is_value and facts.value_unit and key != "quality":
+                metadata["unit"] = facts.value_unit
+            field = pa.field(f"{prefix}_{key}", column.type, metadata=metadata)
+            table = table.append_column(field, column)
+        accuracy.append(estimate_accuracy(table, prefix, between))
     return DecodedDistribution(outputs, table, moments, _score_plan(plan, outputs), accuracy)
 
 
 def deviation_of_estimates(estimate: Floats, error: Floats, half: float) -> float | None:
-    """Return the standard deviation of true numbers between cells; None for a map of one cell.
-
-    Parameters
-    ----------
-    estimate, error : ndarray of float, shape (n_cells,)
-        Published estimates, and their expected absolute errors.
-    half : float
-        Half a bin, which is in the errors of quantiles.
-    """
-    if estimate.size == 1:
-        return None
-    # Where values lie within a bin is not known, and the same for all cells.
-    own_deviation = np.sqrt(np.maximum(error**2 - half**2, 0.0))
-    return float(between_cells(estimate, own_deviation))
+    """Return the standard deviation between cells: see `between_cells`; None of one cell."""
+    return None if estimate.size == 1 else float(between_cells(estimate, error, half))
 
 
 def grade_estimates(low: Floats, high: Floats, between: float | None, width: float) -> list[str]:
@@ -196,22 +183,11 @@ def _named_cells(plan: DistributionPlan) -> pa.Table:
     return described_table(columns, lambda name: (describe_column(name), ""), plan.facts.value)
 
 
-def _by_term(
-    plan: DistributionPlan, estimates: dict[str, CellEstimates]
-) -> list[tuple[Term, list[tuple[str, str, CellEstimates]]]]:
-    """Return prefix, subject and estimates of each column, by statistic."""
-    return [
-        (
-            term,
-            [
-                (prefix, subject, estimates[prefix])
-                for prefix, subject in zip(
-                    column_names(term), describe_term(term, plan.facts.lattice), strict=True
-                )
-            ],
-        )
-        for term in plan.terms
-    ]
+def describe_terms(terms: Sequence[Term], lattice: ValueLattice) -> Iterator[tuple[str, str, bool]]:
+    """Yield prefix and subject of the columns of statistics, and whether they are values."""
+    for term in terms:
+        for prefix, subject in zip(column_names(term), describe_term(term, lattice), strict=True):
+            yield prefix, subject, isinstance(term, Quantile)
 
 
 def describe_term(term: Term, lattice: ValueLattice) -> list[str]:

@@ -1,11 +1,21 @@
-"""Manifest of a release with private presence: declared facts, stages and their exact losses.
+"""Manifest of a release with private presence, and its identity: declared facts alone, as text.
 
-It holds no count of records, users or bad rows, no fingerprint of an occupancy, no per-unit loss:
-under this model these are private. Everything in it was declared, or follows from noisy numbers.
+The manifest holds declared facts, stages and their exact losses; no count of records, users or bad
+rows, no fingerprint of an occupancy, no per-unit loss: under this model these are private.
+Everything in it was declared, or follows from noisy numbers.
+
+The identity of a request with public occupancy names the occupancy. Here nothing of the records may
+enter, so a holder names them: another edition of the records is another `source`, or another
+version. Stages and shares of ε are part of it, and `STAGES_VERSION` stands for the constants and
+the arithmetic of the mechanism: a version that plans or measures otherwise must not finish what
+another began, since their stages together could lose more than was booked. No name of a module is.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,14 +25,16 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import square_epsilon, square_of_pure
 from hexveil.accounting.noise_law import Gaussian, Laplace, NoiseLaw
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms.contract import DONE, GaussianNoise, LaplaceNoise, Outputs, Stage
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.presence.any_unit import AnyUnit
-from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
+from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
+from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
-from hexveil.mechanisms.presence.presence_allocation import RESIDUALS, PresenceAllocation
+from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
 from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap
-from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
+from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
     cell_grid,
@@ -39,10 +51,13 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.presence.contribution import CellWindow
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.planning.presence.presence_request import PresenceRequest
 
 MODEL: Literal["presence"] = "presence"
-CHOICE, LAPLACE, GAUSSIAN = "permute and flip", "discrete Laplace", "discrete Gaussian"
+LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
 LARGEST_LOSS = 1e9
+STAGES_VERSION = "3"
+"""To be raised when a constant or the arithmetic of a stage changes; a test compares constants."""
 
 
 def presence_manifest(
@@ -94,41 +109,25 @@ def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
 
 def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
     request, stages = plan.request, plan.request.allocation()
-    fleet = request.fleet
     # Beside other statistics numbers of units add a stage and their cap; the map is as without.
+    is_counted = isinstance(stages, CountedAllocation)
     allocation = stages.statistics if isinstance(stages, CountedAllocation) else stages
-    capped = stages.counts if isinstance(stages, CountedAllocation) else None
-    counted = {} if capped is None else {"cell_cap": capped.cell_cap}
+    capped = {"cell_cap": request.count_allocation().cell_cap} if is_counted else {}
     return {
         "statistics": list(plan.statistics),
         "columns": list(columns_of(plan.statistics)),
-        **({"bins": allocation.n_used(outputs)} if isinstance(allocation, ShapeAllocation) else {}),
-        "fleet": {
-            "units": fleet.units,
-            "records_per_unit": fleet.records_per_unit,
-            "cells_per_unit": fleet.cells_per_unit,
-        },
+        "fleet": dataclasses.asdict(request.fleet),
         "form": allocation.kind,
         "user_cap": _user_cap(plan),
-        **counted,
+        **capped,
         "parts": PARTS,
         "scale": allocation.law.scale,
-        **_histogram(allocation, outputs),
+        **allocation.statement(outputs),
         "open_from": allocation.open_from(outputs),
         "false_openings": allocation.false_openings,
         "prediction": plan.figures(),
         "stages": list(_stages(stages, outputs)),
     }
-
-
-def _histogram(
-    allocation: PresenceAllocation | CountAllocation | ShapeAllocation, outputs: Outputs
-) -> dict[str, Any]:
-    """Return the released histogram of a map of averages: what its ranges cut off follows."""
-    if not isinstance(allocation, PresenceAllocation):
-        return {}
-    name, edges, votes = allocation.histogram(outputs)
-    return {"histogram": {"stage": name, "edges": edges.tolist(), "votes": votes.tolist()}}
 
 
 def stated_cut(plan: Mapping[str, Any], centres: Ints, window: CellWindow) -> BeyondRange | None:
@@ -173,33 +172,22 @@ def _user_cap(plan: PresencePlan) -> str:
     return "private" if isinstance(cap, PrivateCap) else "none"
 
 
-def _stages(
-    allocation: PresenceAllocation | CountAllocation | ShapeAllocation | CountedAllocation,
-    outputs: Outputs,
-) -> Iterator[dict[str, Any]]:
+def _stages(allocation: AnyUnitPlan, outputs: Outputs) -> Iterator[dict[str, Any]]:
     """Yield each stage with its noise, its sensitivity and its loss, in order."""
     earlier = Outputs()
     while (stage := allocation.next_stage(earlier)) is not DONE:
-        yield _stage(stage, earlier, allocation.delta)
+        # As all of this model are.
+        assert isinstance(stage, NoisyTotals) and isinstance(stage.report, AnyUnit)  # noqa: S101, PT018
+        is_gaussian, by = stage.law.power == 2, stage.report.by
+        kind, moved = (GAUSSIAN, math.sqrt(by)) if is_gaussian else (LAPLACE, by)
+        stated = {
+            "stage": stage.name,
+            "noise": kind,
+            "scale": stage.law.scale,
+            "sensitivity": moved,
+        }
+        yield stated | stage_losses(kind, moved, stage.law.scale, allocation.delta)
         earlier = earlier.extended(stage.name, stage.entries, outputs[stage.name])
-
-
-def _stage(stage: Stage, earlier: Outputs, delta: Fraction) -> dict[str, Any]:
-    ((noise,), (report,)) = stage.noise(earlier), stage.sensitivity(earlier)
-    if isinstance(noise, GaussianNoise):
-        kind, scale = GAUSSIAN, float(noise.deviations.min())
-    elif isinstance(noise, LaplaceNoise):
-        kind, scale = LAPLACE, float(noise.scales.min())
-    else:
-        kind, scale = CHOICE, float(noise.scale)
-    assert isinstance(report, AnyUnit)  # noqa: S101  of every stage of this model
-    by = report.by if report.power == 1 else math.sqrt(report.by)
-    stated = {"stage": stage.name, "noise": kind, "scale": scale, "sensitivity": by}
-    return stated | stage_losses(kind, by, scale, delta)
-
-
-TWICE = {CHOICE: 2}
-"""A choice costs twice its sensitivity: some scores rise while others fall."""
 
 
 def stage_losses(kind: str, by: float, scale: float, delta: Fraction) -> dict[str, float]:
@@ -220,5 +208,91 @@ def stage_losses(kind: str, by: float, scale: float, delta: Fraction) -> dict[st
     if kind == GAUSSIAN and delta:
         square = (by / scale) ** 2
         return {"epsilon": square_epsilon(Fraction(square), delta), "squared_mu": square}
-    epsilon = TWICE.get(kind, 1) * by / scale
+    epsilon = by / scale
     return {"epsilon": epsilon} | ({"squared_mu": square_of_pure(epsilon)} if delta else {})
+
+
+# ---- identity ----
+
+
+def identify(
+    request: PresenceRequest,
+    source: str,
+    declared: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return the declared facts that make a request, in a fixed order.
+
+    Parameters
+    ----------
+    request : PresenceRequest
+    source : str
+        Public name of the records.
+    declared : mapping of str to str, optional
+        The declared reading, without the names of files.
+
+    Raises
+    ------
+    InputError
+        If the source has no name.
+    """
+    if not source.strip():
+        raise InputError("name the records (source), such as 'taxis, 2026-11'.")
+    fleet = request.fleet
+    # Of fractions and whole numbers: the same text on every processor.
+    plan = [STAGES_VERSION, repr(request.allocation())]
+    facts = {
+        "model": MODEL,
+        "source": source,
+        "cells": f"{request.grid.n_cells}",
+        "grid": request.grid.fingerprint(),
+        "in use": "declared" if request.grid.is_in_use else "tested",
+        "fleet": f"{fleet.units} units, {fleet.records_per_unit} records and "
+        f"{fleet.cells_per_unit} cells each",
+        "epsilon": decimal_text(request.epsilon),
+        **({"delta": decimal_text(request.delta)} if request.delta else {}),
+        "plan": hashlib.sha256(json.dumps(plan).encode()).hexdigest(),
+        # A moved or renamed file holds the same records.
+        **{f"records.{k}": v for k, v in sorted((declared or {}).items()) if k != "source"},
+    }
+    if not request.has_map:
+        return facts | {"statistics": "users"}
+    lattice = request.lattice
+    # Terms are texts without commas.
+    return facts | {
+        "statistics": ", ".join((*request.names, "weight")),
+        "bounds": f"{decimal_text(lattice.lower)} to {decimal_text(lattice.upper)}",
+        "quantum": decimal_text(lattice.quantum),
+        "cap": repr(request.cap),
+    }
+
+
+def request_name(facts: dict[str, str]) -> str:
+    """Return the name by which the ledger knows a request.
+
+    Examples
+    --------
+    >>> request_name({"model": "presence"})[:12]
+    'be97503eb69a'
+    """
+    return hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
+
+
+def presence_request(dataset: str, plan: PresencePlan | DeclaredColumnPlans) -> dict[str, str]:
+    """Return the request in words: declared facts, so that equal requests replay."""
+    if isinstance(plan, DeclaredColumnPlans):
+        requests = {
+            column: presence_request(dataset, column_plan)
+            for column, column_plan in plan.plans.items()
+        }
+        return {
+            "model": MODEL,
+            "source": dataset,
+            "epsilon": decimal_text(plan.epsilon),
+            # In whichever order columns are named, the request is the same. Each has its part of ε.
+            "columns": json.dumps(requests, sort_keys=True),
+            "unit": plan.facts.privacy_unit,
+        }
+    facts = plan.facts
+    identity = identify(plan.request, dataset, facts.identity)
+    edition = {} if plan.edition is None else {"edition": plan.edition}
+    return identity | {"value": facts.value, "unit": facts.privacy_unit} | edition

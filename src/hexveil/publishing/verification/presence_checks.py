@@ -17,43 +17,47 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
+from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
+from hexveil.mechanisms.presence.presence_decoding import (
+    ReleasedMap,
+    decode_map,
+    noisy_columns,
+    weight_interval,
+)
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import Share, parse_statistics
 from hexveil.publishing.estimates.quality_grades import beats_constant
-from hexveil.publishing.presence.map_accuracy import MIN_COMPARED, stated_deviations
-from hexveil.publishing.presence.presence_manifest import GAUSSIAN, law_of, stage_losses
+from hexveil.publishing.presence.presence_manifest import (
+    GAUSSIAN,
+    law_of,
+    stage_losses,
+    stated_cut,
+)
 from hexveil.publishing.presence.presence_table import (
+    MIN_COMPARED,
     OPEN,
     SMOOTHED,
     USERS,
-    USERS_GRADE,
     columns_of,
-    count_columns,
-    grade_columns,
-    grade_counts,
-    grade_means,
-)
-from hexveil.publishing.presence.shape_table import (
     estimated_columns,
+    grade_columns,
     has_shapes,
     limits_of,
+    map_accuracy,
     map_statistics,
-)
-from hexveil.publishing.verification.decoded_maps import (
-    check_decoded,
-    compare_columns,
-    in_parts,
-    published_law,
+    stated_deviations,
 )
 from hexveil.publishing.verification.distribution_checks import check_agreement, lattice_of
 from hexveil.publishing.verification.guarantee_checks import check_delta, check_guarantee, delta_of
+from hexveil.publishing.verification.moment_numbers import DEVIATION_TOLERANCE, is_same
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
     check_columns,
@@ -68,7 +72,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.base.arrays import Floats
+    from hexveil.base.arrays import Floats, Ints
 
     Json = dict[str, Any]
 
@@ -125,7 +129,7 @@ def check_presence(table: pa.Table, manifest: Json) -> Iterator[str]:
 
 def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers that do not follow from each other, or from the manifest."""
-    plan = manifest["plan"]
+    plan, lattice = manifest["plan"], lattice_of(manifest)
     is_open = np.array(table[OPEN].to_pylist(), dtype=bool)
     numbers = {name: column(table, name) for name in number_columns(manifest)}
     if manifest["grid"]["in_use"] and not is_open.all():
@@ -136,36 +140,114 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
         if (np.isfinite(values) != is_expected).any() or np.isinf(values).any():
             yield f"{name} is there for a closed cell, or missing for an open one."
             return
-    counted = "users" if plan["statistics"] == [USERS] else "weight"
+    counted = USERS if plan["statistics"] == [USERS] else "weight"
     yield from _check_opening(numbers[counted], is_open, manifest)
-    faults = tuple(_accuracy_faults(is_open, manifest))
-    yield from faults
-    if not faults:
-        yield from check_decoded(table, numbers, manifest)
-        yield from _check_grades(table, numbers, is_open, manifest)
-    if "cell_cap" in plan:
-        yield from _check_counts_beside(table, numbers, is_open, manifest)
-    if statistics := map_statistics(plan["statistics"]):
-        yield from _check_intervals(statistics, numbers, is_open, manifest)
+    if faults := tuple(_accuracy_faults(is_open, manifest)):
+        yield from faults
+    else:
+        yield from _check_decoded(numbers, is_open, manifest)
+        between = stated_deviations(manifest["accuracy"])
+        grades = grade_columns(plan["statistics"], lattice, numbers, between, is_open)
+        for name in plan["columns"]:
+            if name in grades and grades[name] != table[name].to_pylist():
+                yield f"{name} is not that of the intervals."
+    if map_statistics(plan["statistics"]):
+        yield from _check_intervals(numbers, is_open, manifest)
 
 
-def _check_counts_beside(
-    table: pa.Table, numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
+# ---- columns, made again of the noisy numbers as a release does ----
+
+
+def _check_decoded(
+    numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
 ) -> Iterator[str]:
-    """Yield if numbers of units beside a map are not those of their own stage."""
-    plan = manifest["plan"]
+    """Yield columns that the functions of a release do not make of the noisy numbers."""
+    statistics = manifest["plan"]["statistics"]
+    expected: dict[str, Floats] = {}
+    if USERS in statistics:
+        if (law := _law_of_counts(manifest["plan"])) is None:
+            yield "numbers of units have no stage of their own, with the stated cap on cells."
+        else:
+            expected |= decode_counts(_in_parts(numbers, USERS), law, is_open).columns
+    if has_shapes(statistics):
+        weight, plan = _in_parts(numbers, "weight") / PARTS, manifest["plan"]
+        ends = weight_interval(weight, _published_law(plan), plan["bins"], plan["open_from"])
+        expected |= noisy_columns("weight", weight, ends, is_open)
+    elif MEAN in statistics:
+        decoded = _decode_means(numbers, is_open, manifest)
+        if isinstance(decoded, str):
+            yield decoded
+            return
+        stated = manifest["accuracy"][0]
+        if not all(
+            is_same(stated[name], number, DEVIATION_TOLERANCE)
+            if isinstance(number, float)
+            else stated[name] == number
+            for name, number in map_accuracy(decoded)[0].items()
+        ):
+            yield "the accuracy of mean does not follow from the noisy numbers of the cells."
+        expected |= decoded.columns
+    # It borrows from cells whose noisy numbers are not published.
+    for name in expected.keys() - {SMOOTHED}:
+        ends = numbers[name], expected[name]
+        if not np.allclose(*ends, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
+            yield f"{name} does not follow from the noisy numbers of the cells."
+
+
+def _law_of_counts(plan: Json) -> NoiseLaw | None:
+    """Return the noise of numbers of units; None if their stage is not that of the cap."""
+    if "cell_cap" not in plan:
+        return _published_law(plan)
     stages = [stage for stage in plan["stages"] if stage["stage"] == COUNT_MAP]
-    law, full = None, plan["cell_cap"] * PARTS
-    if len(stages) == 1:
-        law = law_of(stages[0]["noise"], stages[0]["scale"])
-        full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, Gaussian) else full
-    if law is None or stages[0]["sensitivity"] != full:
-        yield "numbers of units have no stage of their own, with the stated cap on cells."
-        return
-    decoded = decode_counts(in_parts(numbers, USERS), law, is_open)
-    columns = count_columns(decoded)
-    columns[USERS_GRADE] = columns.pop("quality")
-    yield from compare_columns(table, columns)
+    if len(stages) != 1:
+        return None
+    law, full = law_of(stages[0]["noise"], stages[0]["scale"]), plan["cell_cap"] * PARTS
+    full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, Gaussian) else full
+    return law if stages[0]["sensitivity"] == full else None
+
+
+def _decode_means(
+    numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
+) -> ReleasedMap | str:
+    """Return the averages of the noisy numbers, or what is wrong with the ranges."""
+    plan, lattice = manifest["plan"], lattice_of(manifest)
+    lower, span = float(lattice.lower), float(lattice.span)
+    centres, low, high = (
+        _as_integers((numbers[name] - lower) / span * PARTS)
+        for name in ("mean_centre", "mean_range_low", "mean_range_high")
+    )
+    # Of closed cells the whole bounds.
+    low, high = np.where(is_open, low, 0), np.where(is_open, high, PARTS)
+    if not ((low >= 0) & (low < high) & (high <= PARTS)).all():
+        return "mean_range_low and mean_range_high are no range within the bounds."
+    window = CellWindow(is_open.astype(np.int64), low, high)
+    if (beyond := stated_cut(plan, centres, window)) is None:
+        return "plan/histogram is not that of one of plan/stages."
+    weight = _in_parts(numbers, "weight")
+    upper = (weight + _in_parts(numbers, "balance")) // 2
+    noisy = np.concatenate([upper, weight - upper])
+    threshold = None if plan["open_from"] is None else round(plan["open_from"] * PARTS)
+    law = _published_law(plan)
+    return decode_map(window, noisy, law, beyond, centres, threshold).in_units(lower, span)
+
+
+def _in_parts(numbers: dict[str, Floats], name: str) -> Ints:
+    """Return noisy numbers in parts."""
+    return _as_integers(numbers[f"{name}_noisy"] * PARTS)
+
+
+def _as_integers(numbers: NDArray[Any]) -> Ints:
+    """Return whole numbers that stay so in every sum; 0 for those of closed cells."""
+    integers: Ints = np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
+    return integers
+
+
+def _published_law(plan: Json) -> NoiseLaw:
+    """Return the noise of the published map."""
+    return law_of(plan["stages"][-1]["noise"], plan["scale"])
+
+
+# ---- losses ----
 
 
 def check_presence_losses(manifest: Json) -> Iterator[str]:
@@ -237,7 +319,7 @@ def _grid(grid: Json) -> Cells | Labels:
 def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
     """Yield if the threshold is not that of the noise, or an open cell is below it."""
     plan = manifest["plan"]
-    n_cells, law = manifest["grid"]["cells"], published_law(manifest)
+    n_cells, law = manifest["grid"]["cells"], _published_law(plan)
     if (plan["false_openings"] is None) != (plan["open_from"] is None):
         yield "open_from and false_openings do not belong together."
         return
@@ -271,33 +353,11 @@ def _accuracy_faults(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str
             yield "the accuracy in manifest.json is not that of so many open cells."
 
 
-def _check_grades(
-    table: pa.Table, numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
-) -> Iterator[str]:
-    """Yield if grades are not those of the intervals."""
-    statistics, between = manifest["plan"]["statistics"], stated_deviations(manifest["accuracy"])
-    if has_shapes(statistics):
-        limits = limits_of(map_statistics(statistics), lattice_of(manifest))
-        graded = grade_columns(numbers, limits, between, is_open)
-    elif "mean" in statistics:
-        lower, upper = (float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper"))
-        graded = {"quality": grade_means(numbers, between["mean"], (lower, upper), is_open)}
-    else:
-        ends = numbers["users_low"], numbers["users_high"]
-        graded = {"quality": grade_counts(*ends, numbers["users"], is_open)}
-    for name, expected in graded.items():
-        if expected != table[name].to_pylist():
-            yield f"{name} is not that of the intervals."
-
-
 def _check_intervals(
-    statistics: tuple[str, ...],
-    numbers: dict[str, Floats],
-    is_open: NDArray[np.bool_],
-    manifest: Json,
+    numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
 ) -> Iterator[str]:
     """Yield statistics that are no intervals within their limits, or that do not agree."""
-    lattice = lattice_of(manifest)
+    lattice, statistics = lattice_of(manifest), map_statistics(manifest["plan"]["statistics"])
     for name, limits in limits_of(statistics, lattice).items():
         rows = [numbers[f"{name}{end}"][is_open] for end in ("_low", "", "_high")]
         slack = TOLERANCE * max(1.0, limits[1] - limits[0])

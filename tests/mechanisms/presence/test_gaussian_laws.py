@@ -26,8 +26,7 @@ from hexveil.mechanisms.presence import contribution
 from hexveil.mechanisms.presence.any_unit import AnyUnit, PresenceSums
 from hexveil.mechanisms.presence.contribution import L2, norm_of
 from hexveil.mechanisms.presence.count_map import CountAllocation
-from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-from hexveil.mechanisms.presence.presence_design import OneShot, ThreeStages
+from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
 from hexveil.mechanisms.sensitivity_report import noise_of_law
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs

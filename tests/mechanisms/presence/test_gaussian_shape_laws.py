@@ -21,10 +21,9 @@ from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence import shape_allocation
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import L2
+from hexveil.mechanisms.presence.contribution import L2, PrivateCap
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
-from hexveil.mechanisms.presence.presence_design import PrivateCap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs

@@ -19,14 +19,8 @@ from hexveil.mechanisms.presence import (
     contribution,
     presence_allocation,
 )
-from hexveil.mechanisms.presence.contribution import CellWindow
-from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-from hexveil.mechanisms.presence.presence_design import (
-    DeclaredCap,
-    OneShot,
-    PrivateCap,
-    ThreeStages,
-)
+from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap, PrivateCap
+from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
 from presence_laws import ExactPresenceLoss, PresenceWorld
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))

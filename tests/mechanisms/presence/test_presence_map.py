@@ -12,20 +12,19 @@ from hexveil.mechanisms.contract import MemoryJournal, Meter, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.pooled_law import Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import CellWindow
+from hexveil.mechanisms.presence.contribution import CellWindow, PrivateCap
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
-from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+from hexveil.mechanisms.presence.presence_allocation import (
+    WIDE_PART,
+    OneShot,
+    PresenceAllocation,
+    ThreeStages,
+)
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
     lowest_weights,
     noise_quantile95,
     ratio_interval,
-)
-from hexveil.mechanisms.presence.presence_design import (
-    WIDE_PART,
-    OneShot,
-    PrivateCap,
-    ThreeStages,
 )
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs

@@ -16,8 +16,8 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     tilt,
 )
 from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence.contribution import PrivateCap
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
-from hexveil.mechanisms.presence.presence_design import PrivateCap
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon

@@ -14,8 +14,8 @@ from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import NoisyTotals
 from hexveil.mechanisms.distribution import binned_stage
 from hexveil.mechanisms.presence import contribution, shape_allocation
+from hexveil.mechanisms.presence.contribution import DeclaredCap
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
-from hexveil.mechanisms.presence.presence_design import DeclaredCap
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.private_pairs import PrivatePairs
 from presence_laws import NEW_UNIT, ExactPresenceLoss

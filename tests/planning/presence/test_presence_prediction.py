@@ -9,7 +9,7 @@ import pytest
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap
+from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid

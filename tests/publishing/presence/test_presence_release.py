@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError
 from hexveil.ledger import hash_losses
-from hexveil.mechanisms.presence.presence_design import NO_CAP
+from hexveil.mechanisms.presence.contribution import NO_CAP
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import Labels
 from hexveil.model.declared_grid import DeclaredGrid

@@ -48,8 +48,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -60,7 +61,6 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import any_unit_stage
-from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap, UserCap
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.model.private_pairs import PrivatePairs
 
@@ -89,38 +89,31 @@ def priced_records(pairs: PrivatePairs, prices: Ints) -> Ints:
     return np.asarray(pairs.records * prices[pairs.cell])
 
 
-class Norm(Protocol):
-    """Size of the priced records of a unit, within which its weights are limited."""
+class Norm:
+    """Size of the priced records of a unit, within which its weights are limited: their sum.
+
+    Weights of a unit add up to at most `PARTS`.
+    """
 
     def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
         """Return the size of each unit, in whole priced records. PRIVATE."""
-
-    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
-        """Return the weight of each pair, by the larger of its unit's size and τ. PRIVATE."""
-
-    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
-        """Return a unit's weight in each of its cells, k of them counting fully. PRIVATE."""
-
-
-class SumOfRecords:
-    """Their sum: weights of a unit add up to at most `PARTS`."""
-
-    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
-        """Return the sum of each unit's priced records. PRIVATE."""
         return pairs.per_unit(priced)
 
     def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
-        """Return weights in whole numbers, without any rounding but their floor. PRIVATE."""
+        """Return the weight of each pair, by the larger of its unit's size and τ. PRIVATE.
+
+        In whole numbers, without any rounding but their floor.
+        """
         # At least 1: a unit whose cells are all closed has no priced records.
         divisor = np.maximum(self.sizes(pairs, priced), max(cap, 1))
         return np.asarray(PARTS * priced // pairs.of_unit(divisor))
 
     def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
-        """Return floor(P min(1, k / K)) in each of K cells. PRIVATE."""
+        """Return floor(P min(1, k / K)) in each of K cells, k of them counting fully. PRIVATE."""
         return np.asarray(PARTS * cell_cap // np.maximum(visited, cell_cap))
 
 
-class RootOfSquares:
+class RootOfSquares(Norm):
     """The root of the sum of squares: squares of weights add up to at most PARTS².
 
     A sum of at most 2^22 squares of doubles, in any order, and its root are off by a factor of at
@@ -150,8 +143,7 @@ class RootOfSquares:
         return np.asarray(np.sqrt(squares) * ENLARGED)
 
 
-L1: Norm = SumOfRecords()
-L2: Norm = RootOfSquares()
+L1, L2 = Norm(), RootOfSquares()
 
 
 def norm_of(law: NoiseLaw) -> Norm:
@@ -277,6 +269,45 @@ def _even_votes(pairs: PrivatePairs) -> Ints:
     return np.asarray(PARTS // pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell))))
 
 
+# ---- caps ----
+
+
+@dataclass(frozen=True)
+class NoCap:
+    """Every unit has its full weight, however few records it has."""
+
+
+@dataclass(frozen=True)
+class DeclaredCap:
+    """Units of fewer records than declared weigh less, in proportion.
+
+    Attributes
+    ----------
+    records : int
+        Declared; at least 1.
+    """
+
+    records: int
+
+
+@dataclass(frozen=True)
+class PrivateCap:
+    """As `DeclaredCap`, at a private quantile of the units' priced records.
+
+    Attributes
+    ----------
+    quantile, share : Fraction
+        Share of ε.
+    """
+
+    quantile: Fraction = Fraction("0.75")
+    share: Fraction = Fraction("0.05")
+
+
+CAPPED_WEIGHT = Fraction(1, 2)
+"""Part of the units' weight that a private cap is expected to leave: 0.4 to 0.65 on tuning sets."""
+NO_CAP = NoCap()
+UserCap: TypeAlias = NoCap | DeclaredCap | PrivateCap
 USER_CAP = "user cap"
 LEAST_OCTAVE, OCTAVES = -6, 26
 """Caps lie from 2^-6 to 2^20 records of a typical price."""

@@ -16,7 +16,8 @@ declared numbers and released numbers of the stages before, nothing else.
 Neighbours: all records of one privacy unit are added or removed.
 Sensitivity: stated by each stage (`pooled_histogram`, `map_stage`).
 Loss: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of the
-stages add up to 1, whatever the outputs are (`accounting.promise`).
+stages add up to 1, whatever the outputs are (`accounting.promise`). Their defaults were chosen on
+flights of New York and buses of Surat and Warsaw (`benchmarks/interval_sets.py`).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
@@ -25,19 +26,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import (
+    CAPPED_WEIGHT,
     MAX_PRICE,
+    NO_CAP,
     CellWindow,
+    DeclaredCap,
+    NoCap,
+    PrivateCap,
+    UserCap,
     cap_stage,
     capped_records,
     value_votes,
@@ -55,18 +63,77 @@ from hexveil.mechanisms.presence.pooled_ranges import (
     within_reach,
 )
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, decode_map
-from hexveil.mechanisms.presence.presence_design import (
-    CAPPED_WEIGHT,
-    WIDE_PART,
-    DeclaredCap,
-    Form,
-    OneShot,
-    PrivateCap,
-    ThreeStages,
-)
 
 WIDE_VALUES, VALUES, COARSE_MAP = "wide values", "values", "coarse map"
 RESIDUALS, FINE_MAP = "residuals", "fine map"
+
+
+# ---- shares of the loss ----
+
+
+@dataclass(frozen=True)
+class OneShot:
+    """Values, then one map.
+
+    Attributes
+    ----------
+    range_share : Fraction
+        Share of ε; the map has the others.
+    cap : NoCap or DeclaredCap
+    """
+
+    range_share: Fraction = Fraction("0.25")
+    cap: NoCap | DeclaredCap = NO_CAP
+
+    def __post_init__(self) -> None:
+        """Refuse shares that would not add up to one."""
+        _check_shares(self.range_share, self.map_share)
+
+    @property
+    def map_share(self) -> Fraction:
+        """Share of ε of the map that is published."""
+        return 1 - self.range_share
+
+
+@dataclass(frozen=True)
+class ThreeStages:
+    """Values, coarse map, residuals, fine map.
+
+    Attributes
+    ----------
+    range_share, coarse_share, residual_share : Fraction
+        Shares of ε; the fine map has what these and the cap leave.
+    cap : NoCap, DeclaredCap or PrivateCap
+    """
+
+    range_share: Fraction = Fraction("0.05")
+    coarse_share: Fraction = Fraction("0.2")
+    residual_share: Fraction = Fraction("0.1")
+    cap: UserCap = NO_CAP
+
+    def __post_init__(self) -> None:
+        """Refuse shares that would not add up to one."""
+        _check_shares(self.range_share, self.coarse_share, self.residual_share, self.map_share)
+
+    @property
+    def map_share(self) -> Fraction:
+        """Share of ε of the map that is published."""
+        cap_share = self.cap.share if isinstance(self.cap, PrivateCap) else 0
+        return 1 - self.range_share - self.coarse_share - self.residual_share - cap_share
+
+
+def _check_shares(*shares: Fraction) -> None:
+    """Raise InputError unless every share lies strictly between 0 and 1."""
+    if not all(0 < share < 1 for share in shares):
+        raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
+
+
+Form: TypeAlias = OneShot | ThreeStages
+WIDE_PART = Fraction("0.25")
+"""Part of the values' share that finds out where most of them lie."""
+
+
+# ---- stages ----
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,7 +69,10 @@ from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
 from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
 from hexveil.mechanisms.presence.contribution import (
     L1,
+    NO_CAP,
     Norm,
+    PrivateCap,
+    UserCap,
     cap_stage,
     capped_records,
     middle_price,
@@ -82,7 +85,6 @@ from hexveil.mechanisms.presence.presence_decoding import (
     noisy_columns,
     weight_interval,
 )
-from hexveil.mechanisms.presence.presence_design import NO_CAP, PrivateCap, UserCap
 from hexveil.model.private_pairs import PrivatePairs
 
 COARSE_WEIGHTS = "coarse weights"

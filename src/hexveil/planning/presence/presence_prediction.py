@@ -44,12 +44,8 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.presence_design import (
-    CAPPED_WEIGHT,
-    DeclaredCap,
-    PrivateCap,
-    ThreeStages,
-)
+from hexveil.mechanisms.presence.contribution import CAPPED_WEIGHT, DeclaredCap, PrivateCap
+from hexveil.mechanisms.presence.presence_allocation import ThreeStages
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 
 if TYPE_CHECKING:

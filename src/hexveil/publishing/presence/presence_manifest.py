@@ -30,10 +30,10 @@ from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
+from hexveil.mechanisms.presence.contribution import DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
-from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap
 from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,

@@ -185,6 +185,14 @@ class PresenceAllocation(AnyUnitPlan):
         return self.law.opening_threshold(self.n_cells, self.false_openings)
 
     @property
+    def tests(self) -> tuple[int | None, list[tuple[NoiseLaw, int]]]:
+        """The threshold, and noise and numbers of each noisy weight that has to reach it."""
+        laws = [self.law]
+        if isinstance(self.form, ThreeStages):
+            laws.append(self.coarse_law(self.form))
+        return self.threshold, [(law, 2) for law in laws]
+
+    @property
     def kind(self) -> str:
         """Form of the map in words."""
         return "one shot" if isinstance(self.form, OneShot) else "three stages"

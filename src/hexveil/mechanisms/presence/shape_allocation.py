@@ -188,6 +188,12 @@ class ShapeAllocation(AnyUnitPlan):
         tail, law = min(self.false_openings / self.n_cells, 0.5), self.law
         return int(np.ceil(law.scale * law.total_quantile(n_bins, tail)))
 
+    @property
+    def tests(self) -> tuple[int | None, list[tuple[NoiseLaw, int]]]:
+        """The threshold of all bins, and noise and numbers of each weight that has to reach it."""
+        coarse = [(self.coarse_law, 1)] if self.form.coarse_share else []
+        return self.threshold(self.n_bins), [(self.law, self.n_bins), *coarse]
+
     kind = "shapes"
 
     def open_from(self, outputs: Outputs) -> float | None:

@@ -28,8 +28,9 @@ from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeF
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
 from mechanisms.presence.test_gaussian_laws import scale_of_laplace
+from mechanisms.presence.test_presence_laws import BY_BIN as TWO_UNITS
 from mechanisms.presence.test_shape_decoding import request_of
-from mechanisms.presence.test_shape_laws import EDGES, TWO_UNITS, BinnedWorld
+from presence_laws import EDGES, BinnedWorld
 
 EPSILON, DELTA = Fraction(2), Fraction(1, 1000)
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)

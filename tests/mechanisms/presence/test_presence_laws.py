@@ -288,7 +288,11 @@ def test_planted_faults_are_found(fault, monkeypatch):
 
 @pytest.mark.parametrize(
     ("form", "more"),
-    [("one shot", {}), (PRIVATE, {"step": 200}), ("bins", BINS)],
+    [
+        ("one shot", {}),
+        pytest.param(PRIVATE, {"step": 200}, marks=pytest.mark.slow),
+        ("bins", BINS),
+    ],
 )
 def test_without_a_fault_the_same_worlds_are_sound(form, more):
     """It is the fault that is found."""

@@ -190,6 +190,17 @@ def describe_terms(terms: Sequence[Term], lattice: ValueLattice) -> Iterator[tup
             yield prefix, subject, isinstance(term, Quantile)
 
 
+def limits_of(
+    moments: Sequence[str], terms: Sequence[Term], lattice: ValueLattice
+) -> dict[str, tuple[float, float]]:
+    """Return the least and largest value of each column of averages, and of these statistics."""
+    bounds = float(lattice.lower), float(lattice.upper)
+    return dict.fromkeys(moments, bounds) | {
+        name: bounds if is_value else (0.0, 1.0)
+        for name, _, is_value in describe_terms(terms, lattice)
+    }
+
+
 def describe_term(term: Term, lattice: ValueLattice) -> list[str]:
     """Return the subject of each column of a statistic, in words."""
     match term:

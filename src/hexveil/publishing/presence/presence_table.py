@@ -24,7 +24,7 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.model.statistic_terms import column_names, parse_statistics
-from hexveil.publishing.distribution.distribution_table import describe_terms
+from hexveil.publishing.distribution.distribution_table import describe_terms, limits_of
 from hexveil.publishing.estimates.quality_grades import beats_constant, grade_intervals
 from hexveil.publishing.estimates.table import described_table, name_columns
 from hexveil.report.clipping_text import CUT_OFF
@@ -262,7 +262,8 @@ def grade_columns(
         graded[USERS_GRADE] = grade_counts(low, high, units, is_open)
     first, *_ = estimated_columns(statistics) or (USERS,)
     if has_shapes(statistics):
-        for name, (least, largest) in limits_of(statistics, lattice).items():
+        limits = limits_of(*parse_statistics(map_statistics(statistics)), lattice)
+        for name, (least, largest) in limits.items():
             ends = numbers[f"{name}_low"], numbers[f"{name}_high"]
             width = largest - least
             graded[f"{name}{GRADE}"] = grade_estimates(*ends, between[name], width, is_open)
@@ -313,14 +314,3 @@ def grade_counts(low: Floats, high: Floats, units: Floats, is_open: NDArray[np.b
 
 def _with_closed(grades: list[str], is_open: NDArray[np.bool_]) -> list[str]:
     return [one if is_there else CLOSED for one, is_there in zip(grades, is_open, strict=True)]
-
-
-def limits_of(statistics: Sequence[str], lattice: ValueLattice) -> dict[str, tuple[float, float]]:
-    """Return the least and largest value of each column of estimates."""
-    moments, terms = parse_statistics(map_statistics(statistics))
-    bounds = float(lattice.lower), float(lattice.upper)
-    limits = dict.fromkeys(moments, bounds)
-    return limits | {
-        name: bounds if is_value else (0.0, 1.0)
-        for name, _, is_value in describe_terms(terms, lattice)
-    }

@@ -34,7 +34,9 @@ from hexveil.mechanisms.presence.presence_decoding import (
 )
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import Share, parse_statistics
+from hexveil.publishing.distribution.distribution_table import limits_of
 from hexveil.publishing.estimates.quality_grades import beats_constant
+from hexveil.publishing.presence import presence_table as released
 from hexveil.publishing.presence.presence_manifest import (
     GAUSSIAN,
     law_of,
@@ -42,20 +44,13 @@ from hexveil.publishing.presence.presence_manifest import (
     stated_cut,
 )
 from hexveil.publishing.presence.presence_table import (
-    MIN_COMPARED,
     OPEN,
     SMOOTHED,
     USERS,
-    columns_of,
-    estimated_columns,
-    grade_columns,
     has_shapes,
-    limits_of,
-    map_accuracy,
     map_statistics,
-    stated_deviations,
 )
-from hexveil.publishing.verification.distribution_checks import check_agreement, lattice_of
+from hexveil.publishing.verification.distribution_checks import check_estimates, lattice_of
 from hexveil.publishing.verification.guarantee_checks import check_delta, check_guarantee, delta_of
 from hexveil.publishing.verification.moment_numbers import DEVIATION_TOLERANCE, is_same
 from hexveil.publishing.verification.table_checks import (
@@ -80,26 +75,23 @@ if TYPE_CHECKING:
 def check_declared_statements(manifest: Json) -> Iterator[str]:
     """Yield statements that no release of this kind has; run before any part is used."""
     plan, statistics = manifest["plan"], manifest["plan"]["statistics"]
-    is_counted = "users" in statistics and len(statistics) > 1
-    if is_counted != ("cell_cap" in plan):
+    if (USERS in statistics and len(statistics) > 1) != ("cell_cap" in plan):
         yield "plan/cell_cap does not belong to plan/statistics."
         return
-    if has_shapes(statistics):
-        if "bins" not in plan:
-            yield "plan/bins is missing."
-            return
-        try:
-            lattice = lattice_of(manifest)
-            for term in parse_statistics(map_statistics(statistics))[1]:
-                if isinstance(term, Share):
-                    term.edge(lattice)
-        except InputError:
-            yield "plan/statistics names a statistic that no release has."
-            return
-    stated = plan["columns"]
-    if stated != [*columns_of(statistics)]:
+    if has_shapes(statistics) and "bins" not in plan:
+        yield "plan/bins is missing."
+        return
+    try:
+        lattice = lattice_of(manifest)
+        for term in parse_statistics(map_statistics(statistics) or (MEAN,))[1]:
+            if isinstance(term, Share):
+                term.edge(lattice)
+    except InputError:
+        yield "plan/statistics names a statistic that no release has."
+        return
+    if plan["columns"] != [*released.columns_of(statistics)]:
         yield "plan/columns are not those of plan/statistics."
-    elif ("histogram" in plan) != ("balance_noisy" in stated):
+    elif ("histogram" in plan) != ("balance_noisy" in plan["columns"]):
         yield "plan/histogram does not belong to plan/columns."
 
 
@@ -146,13 +138,19 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
         yield from faults
     else:
         yield from _check_decoded(numbers, is_open, manifest)
-        between = stated_deviations(manifest["accuracy"])
-        grades = grade_columns(plan["statistics"], lattice, numbers, between, is_open)
+        between = released.stated_deviations(manifest["accuracy"])
+        grades = released.grade_columns(plan["statistics"], lattice, numbers, between, is_open)
         for name in plan["columns"]:
             if name in grades and grades[name] != table[name].to_pylist():
                 yield f"{name} is not that of the intervals."
-    if map_statistics(plan["statistics"]):
-        yield from _check_intervals(numbers, is_open, manifest)
+    if statistics := map_statistics(plan["statistics"]):
+        moments, terms = parse_statistics(statistics)
+        limits = limits_of(moments, terms, lattice)
+        opened = {name: values[is_open] for name, values in numbers.items()}.__getitem__
+        yield from check_estimates(limits, terms, lattice, opened, "", TOLERANCE)
+        smoothed, slack = [numbers.get(SMOOTHED, np.zeros(0))] * 3, TOLERANCE * float(lattice.span)
+        if MEAN in moments and not is_interval(smoothed, limits[MEAN], slack):
+            yield f"{SMOOTHED} is out of the bounds."
 
 
 # ---- columns, made again of the noisy numbers as a release does ----
@@ -183,7 +181,7 @@ def _check_decoded(
             is_same(stated[name], number, DEVIATION_TOLERANCE)
             if isinstance(number, float)
             else stated[name] == number
-            for name, number in map_accuracy(decoded)[0].items()
+            for name, number in released.map_accuracy(decoded)[0].items()
         ):
             yield "the accuracy of mean does not follow from the noisy numbers of the cells."
         expected |= decoded.columns
@@ -201,7 +199,10 @@ def _law_of_counts(plan: Json) -> NoiseLaw | None:
     stages = [stage for stage in plan["stages"] if stage["stage"] == COUNT_MAP]
     if len(stages) != 1:
         return None
-    law, full = law_of(stages[0]["noise"], stages[0]["scale"]), plan["cell_cap"] * PARTS
+    law, full = (
+        law_of(stages[0]["noise"], stages[0]["scale"]),
+        plan["cell_cap"] * PARTS,
+    )
     full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, Gaussian) else full
     return law if stages[0]["sensitivity"] == full else None
 
@@ -342,33 +343,17 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
 def _accuracy_faults(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
     """Yield statements on accuracy that contradict the cells or themselves."""
     stated = [statement["statistic"] for statement in manifest["accuracy"]]
-    if stated != list(estimated_columns(manifest["plan"]["statistics"])):
+    if stated != list(released.estimated_columns(manifest["plan"]["statistics"])):
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
     for statement in manifest["accuracy"]:
         error, between = statement["typical_error"], statement["between_cells"]
         if statement["beats_constant"] != beats_constant(error, between):
             yield "accuracy/beats_constant is not that of the error and the deviation."
-        if (error is None) == is_open.any() or (between is None) != (is_open.sum() < MIN_COMPARED):
+        if (error is None) == is_open.any() or (between is None) != (
+            is_open.sum() < released.MIN_COMPARED
+        ):
             yield "the accuracy in manifest.json is not that of so many open cells."
-
-
-def _check_intervals(
-    numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
-) -> Iterator[str]:
-    """Yield statistics that are no intervals within their limits, or that do not agree."""
-    lattice, statistics = lattice_of(manifest), map_statistics(manifest["plan"]["statistics"])
-    for name, limits in limits_of(statistics, lattice).items():
-        rows = [numbers[f"{name}{end}"][is_open] for end in ("_low", "", "_high")]
-        slack = TOLERANCE * max(1.0, limits[1] - limits[0])
-        if not is_interval(rows, limits, slack):
-            yield f"{name}_low, {name} and {name}_high are no interval within its limits."
-        if name == "mean" and SMOOTHED in numbers:
-            smoothed = numbers[SMOOTHED]
-            if not is_interval((smoothed, smoothed, smoothed), limits, slack):
-                yield f"{SMOOTHED} is out of the bounds."
-    terms = parse_statistics(statistics)[1]
-    yield from check_agreement(terms, lattice, lambda name: numbers[name][is_open], TOLERANCE)
 
 
 def describe_presence(manifest: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -10,6 +10,7 @@ import hexveil as hv
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import Request
 from hexveil.records.dataset import Dataset, Sums
@@ -93,7 +94,7 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
             {name: np.asarray(one).tolist() for name, one in (made | (rows or {})).items()}
         ),
     }
-    return Plan(
+    part = MomentPart(
         occupancy=dataset.occupancy,
         lower=np.broadcast_to(np.array(low, dtype=float), n_cells),
         upper=np.broadcast_to(np.array(high, dtype=float), n_cells),
@@ -102,3 +103,4 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
         baseline_error=3.0,
         facts=dataset.public,
     )
+    return Plan.of(part)

@@ -20,7 +20,6 @@ from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
@@ -139,7 +138,7 @@ def test_the_whole_numbers_are_the_same(name, store):
         made = hv.plan(there, advise=False, **ASKED[name])
         given, outputs, decoded = run(there, made)
         losses = made.losses()
-        here = at_hand(made, whole)
+        here = hv.Plan.of(at_hand(made.single, whole))
     np.testing.assert_allclose(losses, here.losses(), rtol=1e-14)
     same, also, again = run(whole, here)
     assert list(outputs) == list(also)
@@ -185,12 +184,12 @@ def distribution_at_hand(plan, whole):
         component = replace(component, plan=scores)
     if moments is not None:
         moments = at_hand(moments, whole)
-    return replace(plan, facts=whole.public, component=component, moment_plan=moments)
+    return plan.changed(facts=whole.public, component=component, moment_plan=moments)
 
 
 def noised(dataset, plan):
     """Return the whole numbers that a plan of a distribution gives the noise source."""
-    allocation, source = plan.allocation(), Exactly()
+    allocation, source = plan.stages(), Exactly()
     meter = partial(Meter, squared=bool(plan.delta))
     sums, booked = sums_of(dataset, plan), allocation.losses()
     execute(allocation, sums, source, MemoryJournal(), meter(booked))
@@ -223,8 +222,8 @@ def test_counts_by_bin_are_apportioned_alike(counted, estimator, room, delta):
             made.component.priced.prices, planned_here.component.priced.prices
         )
         assert made.expected_error == planned_here.expected_error
-    losses = made.allocation().losses()
-    np.testing.assert_allclose(losses, here.allocation().losses(), rtol=1e-14)
+    losses = made.stages().losses()
+    np.testing.assert_allclose(losses, here.stages().losses(), rtol=1e-14)
     assert made.epsilon <= 8
     for (numbers, scales), (others, other_scales) in zip(
         noised(there, made), noised(counted, here), strict=True
@@ -248,7 +247,7 @@ def test_a_released_distribution_is_that_of_pairs_at_hand(delta, counted, tmp_pa
         "delta": delta,
     }
     made = hv.plan(there, **asked)
-    loaded = DistributionPlan.load(made.save(tmp_path / "plan"), there)
+    loaded = hv.Plan.load(made.save(tmp_path / "plan"), there)
     books = [ledger(tmp_path, name, delta) for name in ("there", "here")]
     shown = [
         hv.release(data, plan, ledger=book, accept_noise=True)
@@ -260,7 +259,7 @@ def test_a_released_distribution_is_that_of_pairs_at_hand(delta, counted, tmp_pa
     assert books[0].remaining == books[1].remaining
     assert find_problems(shown[0].write(tmp_path / "out")) == ()
     store, blocks = vars(there.sums)["_store"], len(vars(there.sums)["_store"].by_cell)
-    occupancy, own = there.occupancy, made.allocation().components[0].plan
+    occupancy, own = there.occupancy, made.stages().components[0].plan
     most = 8 * max(own.n_bins * occupancy.n_cells, 5 * occupancy.n_users, 20 * 2 * blocks)
     assert max(size for _, size in store.received) <= most
 
@@ -272,7 +271,7 @@ def test_counts_by_bin_of_other_records_are_refused(counted):
     with pytest.raises(HexveilError, match="counts by bin and public bins"):
         Dataset(there.public, plain, there.units)
     plan = hv.plan(there, statistics="p50", epsilon=8, estimator="bins", advise=False)
-    stage = plan.allocation().next_stage(Outputs())
+    stage = plan.stages().next_stage(Outputs())
     with pytest.raises(HexveilError, match="by bin, which these sums lack"):
         stage.measure(private_sums(counted), Outputs())
     uncounted = Dataset(replace(there.public, bins=None), plain, there.units)
@@ -286,9 +285,9 @@ def test_bins_in_blocks_that_cost_more_than_was_booked_are_not_drawn(counted, pa
     """The meter refuses the shape, or the bins of cells once the shape was drawn."""
     there = distributed_dataset(counted, 30)
     plan = hv.plan(there, statistics="p50", epsilon=8, estimator="bins", advise=False)
-    booked, journal = part * plan.allocation().losses(), MemoryJournal()
+    booked, journal = part * plan.stages().losses(), MemoryJournal()
     with pytest.raises(HexveilError, match="more than was booked"):
-        execute(plan.allocation(), sums_of(there, plan), Exactly(), journal, Meter(booked))
+        execute(plan.stages(), sums_of(there, plan), Exactly(), journal, Meter(booked))
     assert len(journal.rows) == stages
 
 
@@ -362,7 +361,7 @@ def test_weights_that_fit_no_plan_are_refused(name):
         clipping = replace(made.allocation.clipping, **{field: replace(ranged, weight=wrong)})
         with pytest.raises(InputError, match="without weights or noise"):
             allocation_of(
-                replace(made, allocation=replace(made.allocation, clipping=clipping)),
+                made.changed(allocation=replace(made.allocation, clipping=clipping)),
                 there.public.lattice,
             )
 
@@ -390,7 +389,7 @@ def test_a_release_books_and_shows_the_same(delta, tmp_path, monkeypatch):
     made = hv.plan(
         there, advise=False, epsilon=6, statistics=BOTH, delta=delta, clipping_range="bounds"
     )
-    here = replace(made, occupancy=whole.occupancy, facts=whole.public)
+    here = made.changed(occupancy=whole.occupancy, facts=whole.public)
     books = [ledger(tmp_path, name, delta) for name in ("there", "here")]
     shown = [
         hv.release(data, plan, ledger=book, accept_noise=True, estimates=("raw", "smoothed"))
@@ -478,7 +477,7 @@ def test_constants_read_no_block(tmp_path):
     store = vars(there.sums)["_store"]
     store.asked.clear()
     shown = hv.release(
-        there, replace(made, allocation=rows), ledger=ledger(tmp_path, "none"), accept_noise=True
+        there, made.changed(allocation=rows), ledger=ledger(tmp_path, "none"), accept_noise=True
     )
     assert shown.table["mean_raw"].to_pylist() == [5.0] * 8
     assert "sums" not in {whole for whole, _ in store.asked}
@@ -509,7 +508,7 @@ def test_an_array_of_suppressed_pairs_is_refused():
     made = hv.plan(whole, advise=False, epsilon=2, method="clip-user")
     there = distributed_dataset(whole, 30)
     with pytest.raises(InputError, match="in one machine's memory"):
-        replace(made, occupancy=there.occupancy, facts=there.public)
+        made.changed(occupancy=there.occupancy, facts=there.public)
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.smoothing.cell_groupings import RandomEffect
 
 
@@ -65,7 +65,7 @@ Z95 = 1.959964
 
 
 def decode_distribution(
-    plan: DistributionPlan, outputs: Outputs, means: CellEstimates | None = None
+    plan: DistributionPart, outputs: Outputs, means: CellEstimates | None = None
 ) -> dict[str, CellEstimates]:
     """Return the estimates of every statistic of the distribution, by column.
 
@@ -73,7 +73,7 @@ def decode_distribution(
 
     Parameters
     ----------
-    plan : DistributionPlan
+    plan : DistributionPart
     outputs : Outputs
         Of all stages.
     means : CellEstimates, optional
@@ -96,14 +96,14 @@ class _CellShapes:
     inflation: float
 
 
-def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> _CellShapes:
+def fit_tilts(plan: DistributionPart, outputs: Outputs) -> _CellShapes:
     """Return the released shape, and the tilt of each cell."""
-    allocation = plan.allocation()
+    allocation = plan.stages()
     if isinstance(plan.component, RankPlan):
         component = allocation.component(SCORES)
-        assert isinstance(component.scores, PooledRankScores)  # noqa: S101  see DistributionPlan
+        assert isinstance(component.scores, PooledRankScores)  # noqa: S101  see DistributionPart
         shape = component.scores.shape
-        assert isinstance(shape.plan, PooledShape)  # noqa: S101  see DistributionPlan
+        assert isinstance(shape.plan, PooledShape)  # noqa: S101  see DistributionPart
         shares = component.scores.shares(outputs)
         ranks = component.scores.points.ranks(shares)
         fit = _rank_tilts(shares, ranks, _scores(plan, plan.component.plan, outputs))
@@ -112,7 +112,7 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> _CellShapes:
         return _CellShapes(shares, even, place, fit, RANK_INFLATION)
     component = allocation.component(SHAPE)
     binned, cell_outputs = component.plan, component.outputs(outputs)
-    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPlan
+    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPart
     weight, off = weight_variance(binned.weights)
     variance = (binned.law.number_deviation / PARTS / weight) ** 2 + off
     shares = binned.shares(cell_outputs)
@@ -146,9 +146,9 @@ def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
     return TiltFit(alpha, covariance)
 
 
-def _scores(plan: DistributionPlan, score_plan: Plan, outputs: Outputs) -> CellEstimates:
+def _scores(plan: DistributionPart, score_plan: MomentPart, outputs: Outputs) -> CellEstimates:
     """Return the estimated mean scores of cells, from 0 to 1."""
-    component = plan.allocation().component(SCORES)
+    component = plan.stages().component(SCORES)
     # Mean ranks and shares are averages: cells take after those that share a label, as means do.
     # As for bins, only where cells have several: parents of hexagons alone gained nothing there.
     cells = plan.facts.cells
@@ -157,7 +157,7 @@ def _scores(plan: DistributionPlan, score_plan: Plan, outputs: Outputs) -> CellE
 
 
 def decode_mean(
-    plan: Plan,
+    plan: MomentPart,
     allocation: Any,  # noqa: ANN401  of any kind
     outputs: Outputs,
     effects: Sequence[RandomEffect] = (),
@@ -166,7 +166,7 @@ def decode_mean(
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
     allocation : ReleaseAllocation
         Of the means alone.
     outputs : Outputs
@@ -191,7 +191,7 @@ def decode_mean(
 
 
 def _statistics(
-    plan: DistributionPlan, shapes: _CellShapes, mean: CellEstimates | None
+    plan: DistributionPart, shapes: _CellShapes, mean: CellEstimates | None
 ) -> dict[str, CellEstimates]:
     bins, lattice = plan.facts.bins, plan.facts.lattice
     assert bins is not None  # noqa: S101  see plan_distribution
@@ -224,7 +224,7 @@ def _statistics(
 
 
 def _joined_means(
-    plan: DistributionPlan, own: Floats, own_deviation: Floats, mean: CellEstimates
+    plan: DistributionPart, own: Floats, own_deviation: Floats, mean: CellEstimates
 ) -> Floats:
     """Return the means that shapes are tilted to.
 

@@ -34,7 +34,6 @@ from hexveil.mechanisms.presence.contribution import DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
-from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
     cell_grid,
@@ -50,7 +49,8 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.presence.contribution import CellWindow
     from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.planning.plan import Plan
+    from hexveil.planning.presence.presence_plan import PresencePart
     from hexveil.planning.presence.presence_request import PresenceRequest
 
 MODEL: Literal["presence"] = "presence"
@@ -62,7 +62,7 @@ STAGES_VERSION = "3"
 
 def presence_manifest(
     dataset: str,
-    plan: PresencePlan,
+    plan: PresencePart,
     outputs: Outputs,
     request: str,
     ledger: Mapping[str, Any] | None,
@@ -74,7 +74,7 @@ def presence_manifest(
     ----------
     dataset : str
         Name of the data set in the ledger.
-    plan : PresencePlan
+    plan : PresencePart
     outputs : Outputs
         Released numbers of all stages.
     request : str
@@ -107,7 +107,7 @@ def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
     }
 
 
-def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
+def _plan(plan: PresencePart, outputs: Outputs) -> dict[str, Any]:
     request, stages = plan.request, plan.request.allocation()
     # Beside other statistics numbers of units add a stage and their cap; the map is as without.
     is_counted = isinstance(stages, CountedAllocation)
@@ -161,7 +161,7 @@ def law_of(noise: str, scale: float) -> NoiseLaw:
     return Gaussian(scale) if noise == GAUSSIAN else Laplace(scale)
 
 
-def _user_cap(plan: PresencePlan) -> str:
+def _user_cap(plan: PresencePart) -> str:
     """Return the cap on users as text: none, private, or the declared records."""
     if not plan.request.has_map:
         return f"{plan.request.count_allocation().cell_cap} cells"
@@ -277,22 +277,27 @@ def request_name(facts: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
 
 
-def presence_request(dataset: str, plan: PresencePlan | DeclaredColumnPlans) -> dict[str, str]:
+def presence_request(dataset: str, plan: Plan) -> dict[str, str]:
     """Return the request in words: declared facts, so that equal requests replay."""
-    if isinstance(plan, DeclaredColumnPlans):
-        requests = {
-            column: presence_request(dataset, column_plan)
-            for column, column_plan in plan.plans.items()
-        }
-        return {
-            "model": MODEL,
-            "source": dataset,
-            "epsilon": decimal_text(plan.epsilon),
-            # In whichever order columns are named, the request is the same. Each has its part of ε.
-            "columns": json.dumps(requests, sort_keys=True),
-            "unit": plan.facts.privacy_unit,
-        }
-    facts = plan.facts
-    identity = identify(plan.request, dataset, facts.identity)
-    edition = {} if plan.edition is None else {"edition": plan.edition}
+    requests = {
+        name: _request_of_component(dataset, component)
+        for name, component in plan.components.items()
+    }
+    if plan.is_single:
+        return next(iter(requests.values()))
+    return {
+        "model": MODEL,
+        "source": dataset,
+        "epsilon": decimal_text(plan.epsilon),
+        # In whichever order columns are named, the request is the same. Each has its part of ε.
+        "columns": json.dumps(requests, sort_keys=True),
+        "unit": plan.columns_facts.privacy_unit,
+    }
+
+
+def _request_of_component(dataset: str, component: Any) -> dict[str, str]:  # noqa: ANN401  see PresencePart
+    """Return the request of one value column in words."""
+    facts = component.facts
+    identity = identify(component.request, dataset, facts.identity)
+    edition = {} if component.edition is None else {"edition": component.edition}
     return identity | {"value": facts.value, "unit": facts.privacy_unit} | edition

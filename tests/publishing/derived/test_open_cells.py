@@ -43,7 +43,6 @@ from hexveil.publishing.derived.open_cells import (
 from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_table import decode_outputs, map_accuracy, released_table
-from hexveil.publishing.privacy_models import stages_of
 from hexveil.publishing.published_numbers import Release
 
 SCALE = 20
@@ -311,14 +310,14 @@ STATISTICS = ("mean", "p50", "share<40", "histogram", "users")
 
 def released(dataset, plan, name, seed):
     """Return a release of simulated noise."""
-    stages = stages_of(plan)
+    stages, component = plan.stages(), plan.single
     meter = Meter(stages.losses() * (1.0 + 1e-9), squared=bool(plan.delta))
     noise = SimulatedNoise(np.random.default_rng(seed), 1)
     outputs = execute(stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)
     decoded = decode_outputs(plan.request, outputs)
     table = released_table(plan.request, decoded, "speed", "km/h")
     accuracy = map_accuracy(decoded)
-    manifest = presence_manifest("cars", plan, outputs, name[:1] * 64, None, accuracy)
+    manifest = presence_manifest("cars", component, outputs, name[:1] * 64, None, accuracy)
     return Release(table, manifest, plan.epsilon, replayed=False)
 
 

@@ -30,7 +30,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
-from hexveil.mechanisms.presence.contribution import DeclaredCap, PrivateCap
+from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
@@ -44,10 +44,11 @@ from hexveil.publishing.manifest import (
 from hexveil.publishing.presence.presence_table import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hexveil.base.arrays import Ints
-    from hexveil.mechanisms.presence.contribution import CellWindow
+    from numpy.typing import NDArray
+
+    from hexveil.base.arrays import Floats, Ints
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresencePart
@@ -130,35 +131,61 @@ def _plan(plan: PresencePart, outputs: Outputs) -> dict[str, Any]:
     }
 
 
-def stated_cut(plan: Mapping[str, Any], centres: Ints, window: CellWindow) -> BeyondRange | None:
-    """Return what ranges cut off, by the histogram that `plan` in a manifest states.
+def stated_ranges(
+    plan: Mapping[str, Any],
+    numbers: Callable[[str], Floats],
+    is_open: NDArray[np.bool_],
+    bounds: tuple[float, float],
+) -> tuple[CellWindow, Ints, BeyondRange]:
+    """Return the ranges that a table states, what they were chosen around, and what they cut off.
 
     Parameters
     ----------
     plan : mapping
-    centres : ndarray of int64
-        What the ranges were chosen around.
-    window : CellWindow
+        Of a manifest: what is cut off follows from the histogram in it.
+    numbers : callable
+        Returns a column by its name.
+    is_open : ndarray of bool, shape (n_cells,)
+        Closed cells have the whole bounds.
+    bounds : tuple of float
 
-    Returns
-    -------
-    BeyondRange or None
-        None of a histogram that no release has.
+    Raises
+    ------
+    InputError
+        Of ranges, or of a histogram, that no release has.
     """
+    lower, span = bounds[0], bounds[1] - bounds[0]
+    centres, low, high = (
+        as_integers((numbers(name) - lower) / span * PARTS)
+        for name in ("mean_centre", "mean_range_low", "mean_range_high")
+    )
+    low, high = np.where(is_open, low, 0), np.where(is_open, high, PARTS)
+    if not ((low >= 0) & (low < high) & (high <= PARTS)).all():
+        raise InputError("mean_range_low and mean_range_high are no range within the bounds.")
+    window = CellWindow(is_open.astype(np.int64), low, high)
     stated = plan["histogram"]
     edges, votes = (np.array(stated[name], dtype=np.int64) for name in ("edges", "votes"))
-    stages = [stage for stage in plan["stages"] if stage["stage"] == stated["stage"]]
-    is_sound = edges.size == votes.size + 1 and (np.diff(edges) > 0).all()
-    if len(stages) != 1 or not is_sound:
-        return None
-    noise = law_of(stages[0]["noise"], stages[0]["scale"])
+    noise = stage_law(plan, stated["stage"])
+    if noise is None or edges.size != votes.size + 1 or (np.diff(edges) <= 0).any():
+        raise InputError("plan/histogram is not that of one of plan/stages.")
     origin = centres if stated["stage"] == RESIDUALS else np.zeros_like(centres)
-    return BeyondRange.of(PooledLaw.of(edges / PARTS, votes, noise), origin, window)
+    cut = BeyondRange.of(PooledLaw.of(edges / PARTS, votes, noise), origin, window)
+    return window, centres, cut
 
 
-def law_of(noise: str, scale: float) -> NoiseLaw:
-    """Return the noise of a stage by its name in a manifest."""
-    return Gaussian(scale) if noise == GAUSSIAN else Laplace(scale)
+def as_integers(numbers: NDArray[Any]) -> Ints:
+    """Return whole numbers that stay so in every sum; 0 for those of closed cells."""
+    integers: Ints = np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
+    return integers
+
+
+def stage_law(plan: Mapping[str, Any], name: str = "") -> NoiseLaw | None:
+    """Return the noise of the stage of a name, of the published map without one; None of none."""
+    stages = [stage for stage in plan["stages"] if stage["stage"] == name]
+    stages = stages if name else plan["stages"][-1:]
+    if len(stages) != 1:
+        return None
+    return (Gaussian if stages[0]["noise"] == GAUSSIAN else Laplace)(float(stages[0]["scale"]))
 
 
 def _user_cap(plan: PresencePart) -> str:

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.accounting.noise_law import Gaussian, NoiseLaw
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -39,9 +38,10 @@ from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.presence import presence_table as released
 from hexveil.publishing.presence.presence_manifest import (
     GAUSSIAN,
-    law_of,
+    as_integers,
+    stage_law,
     stage_losses,
-    stated_cut,
+    stated_ranges,
 )
 from hexveil.publishing.presence.presence_table import (
     OPEN,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hexveil.base.arrays import Floats, Ints
+    from hexveil.base.arrays import Floats
 
     Json = dict[str, Any]
 
@@ -166,15 +166,17 @@ def _check_decoded(
         if (law := _law_of_counts(manifest["plan"])) is None:
             yield "numbers of units have no stage of their own, with the stated cap on cells."
         else:
-            expected |= decode_counts(_in_parts(numbers, USERS), law, is_open).columns
+            noisy = as_integers(numbers[f"{USERS}_noisy"] * PARTS)
+            expected |= decode_counts(noisy, law, is_open).columns
     if has_shapes(statistics):
-        weight, plan = _in_parts(numbers, "weight") / PARTS, manifest["plan"]
+        weight, plan = as_integers(numbers["weight_noisy"] * PARTS) / PARTS, manifest["plan"]
         ends = weight_interval(weight, _published_law(plan), plan["bins"], plan["open_from"])
         expected |= noisy_columns("weight", weight, ends, is_open)
     elif MEAN in statistics:
-        decoded = _decode_means(numbers, is_open, manifest)
-        if isinstance(decoded, str):
-            yield decoded
+        try:
+            decoded = _decode_means(numbers, is_open, manifest)
+        except InputError as error:
+            yield str(error)
             return
         stated = manifest["accuracy"][0]
         if not all(
@@ -194,58 +196,34 @@ def _check_decoded(
 
 def _law_of_counts(plan: Json) -> NoiseLaw | None:
     """Return the noise of numbers of units; None if their stage is not that of the cap."""
-    if "cell_cap" not in plan:
-        return _published_law(plan)
-    stages = [stage for stage in plan["stages"] if stage["stage"] == COUNT_MAP]
-    if len(stages) != 1:
-        return None
-    law, full = (
-        law_of(stages[0]["noise"], stages[0]["scale"]),
-        plan["cell_cap"] * PARTS,
-    )
-    full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, Gaussian) else full
-    return law if stages[0]["sensitivity"] == full else None
+    law = stage_law(plan, COUNT_MAP)
+    if law is None or "cell_cap" not in plan:
+        return law
+    full = float(plan["cell_cap"] ** (1 / law.power)) * PARTS
+    (stated,) = (one["sensitivity"] for one in plan["stages"] if one["stage"] == COUNT_MAP)
+    return law if math.isclose(stated, full, rel_tol=TOLERANCE) else None
 
 
 def _decode_means(
     numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
-) -> ReleasedMap | str:
-    """Return the averages of the noisy numbers, or what is wrong with the ranges."""
+) -> ReleasedMap:
+    """Return the averages of the noisy numbers."""
     plan, lattice = manifest["plan"], lattice_of(manifest)
     lower, span = float(lattice.lower), float(lattice.span)
-    centres, low, high = (
-        _as_integers((numbers[name] - lower) / span * PARTS)
-        for name in ("mean_centre", "mean_range_low", "mean_range_high")
-    )
-    # Of closed cells the whole bounds.
-    low, high = np.where(is_open, low, 0), np.where(is_open, high, PARTS)
-    if not ((low >= 0) & (low < high) & (high <= PARTS)).all():
-        return "mean_range_low and mean_range_high are no range within the bounds."
-    window = CellWindow(is_open.astype(np.int64), low, high)
-    if (beyond := stated_cut(plan, centres, window)) is None:
-        return "plan/histogram is not that of one of plan/stages."
-    weight = _in_parts(numbers, "weight")
-    upper = (weight + _in_parts(numbers, "balance")) // 2
-    noisy = np.concatenate([upper, weight - upper])
+    ranges = stated_ranges(plan, numbers.__getitem__, is_open, (lower, lower + span))
+    weight = as_integers(numbers["weight_noisy"] * PARTS)
+    upper = (weight + as_integers(numbers["balance_noisy"] * PARTS)) // 2
+    noisy, (window, centres, cut) = np.concatenate([upper, weight - upper]), ranges
     threshold = None if plan["open_from"] is None else round(plan["open_from"] * PARTS)
     law = _published_law(plan)
-    return decode_map(window, noisy, law, beyond, centres, threshold).in_units(lower, span)
-
-
-def _in_parts(numbers: dict[str, Floats], name: str) -> Ints:
-    """Return noisy numbers in parts."""
-    return _as_integers(numbers[f"{name}_noisy"] * PARTS)
-
-
-def _as_integers(numbers: NDArray[Any]) -> Ints:
-    """Return whole numbers that stay so in every sum; 0 for those of closed cells."""
-    integers: Ints = np.rint(np.clip(np.nan_to_num(numbers), -(2.0**60), 2.0**60)).astype(np.int64)
-    return integers
+    return decode_map(window, noisy, law, cut, centres, threshold).in_units(lower, span)
 
 
 def _published_law(plan: Json) -> NoiseLaw:
     """Return the noise of the published map."""
-    return law_of(plan["stages"][-1]["noise"], plan["scale"])
+    law = stage_law(plan)
+    assert law is not None  # noqa: S101  the schema asks for a stage
+    return law
 
 
 # ---- losses ----

@@ -26,8 +26,8 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.presence import contribution, shape_allocation
-from hexveil.mechanisms.presence.any_unit import AnyUnit, PresenceSums
-from hexveil.mechanisms.presence.contribution import L2, PrivateCap, norm_of
+from hexveil.mechanisms.presence.any_unit import L2, AnyUnit, PresenceSums, norm_of
+from hexveil.mechanisms.presence.contribution import PrivateCap
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import OneShot, PresenceAllocation, ThreeStages
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
@@ -163,7 +163,7 @@ def scale_of_laplace(promise, weights=1):
 WHOLE, SCALE, FREE = (
     (Squares, "part", lambda promise, share: promise),
     (Squares, "noise", scale_of_laplace),
-    (ShapeForm, "cell_share", property(lambda form: Fraction(1))),
+    (ShapeForm, "map_share", property(lambda form: Fraction(1))),
 )
 TWINS = {
     "every cell a full weight": ("one shot", contribution, "unit_weights", every_cell_full),

@@ -140,7 +140,7 @@ def test_stages_follow_from_the_declared_fleet():
     assert (small.n_wide, small.n_narrow, small.coarse_share) == (8, 0, 0)
     assert (middle.n_narrow, middle.coarse_share) == (20, 0)
     assert isinstance(large.cap, PrivateCap)
-    assert large.cell_share > Fraction("0.94")
+    assert large.map_share > Fraction("0.94")
     assert large.n_quantiles == 8
 
 

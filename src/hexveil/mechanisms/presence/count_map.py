@@ -40,8 +40,7 @@ from hexveil.accounting.promise import PARTS, Promise, of_amount
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
-from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
-from hexveil.mechanisms.presence.contribution import Norm, norm_of
+from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_decoding import (
     MISS,
@@ -106,18 +105,14 @@ class CountAllocation(AnyUnitPlan):
 
     def decode(self, outputs: Outputs) -> ReleasedMap:
         """Return numbers of units; empty cells open with the declared expected number."""
-        noisy, least = outputs[COUNT_MAP][0], self._threshold
+        noisy, least = outputs[COUNT_MAP][0], self.opening(outputs)
         is_open = np.full(self.n_cells, fill_value=True) if least is None else noisy >= least
         return decode_counts(noisy, self.law, is_open)
 
     kind = "counts"
 
-    def open_from(self, outputs: Outputs) -> float | None:  # noqa: ARG002  see ShapeAllocation
-        """Return the noisy number from which a cell is open, in units; None without a test."""
-        return None if self._threshold is None else self._threshold / PARTS
-
-    @property
-    def _threshold(self) -> float | None:
+    def opening(self, outputs: Outputs) -> float | None:  # noqa: ARG002  see ShapeAllocation
+        """Return the noisy number, in parts, from which a cell is open; None without a test."""
         if self.false_openings is None:
             return None
         return self.law.quantile(min(self.false_openings / self.n_cells, 0.5))

@@ -66,17 +66,13 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     cell_statistics,
 )
 from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
-from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
+from hexveil.mechanisms.presence.any_unit import L1, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.contribution import (
-    L1,
     NO_CAP,
-    Norm,
+    CappedMap,
     PrivateCap,
     UserCap,
-    cap_stage,
-    capped_records,
     middle_price,
-    norm_of,
     unit_weights,
 )
 from hexveil.mechanisms.presence.map_refinement import prices_of_weights
@@ -118,18 +114,17 @@ class ShapeForm:
     def __post_init__(self) -> None:
         if isinstance(self.cap, PrivateCap) and not self.coarse_share:
             raise InputError("a private cap needs the coarse weights of a large fleet.")
-        if not (self.shape_share > 0 and self.coarse_share >= 0 and self.cell_share > 0):
+        if not (self.shape_share > 0 and self.coarse_share >= 0 and self.map_share > 0):
             raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
 
     @property
-    def cell_share(self) -> Fraction:
+    def map_share(self) -> Fraction:
         """Share of the bins of cells."""
-        cap_share = self.cap.share if isinstance(self.cap, PrivateCap) else 0
-        return 1 - self.shape_share - self.coarse_share - cap_share
+        return 1 - self.shape_share - self.coarse_share - self.cap.share
 
 
 @dataclass(frozen=True)
-class ShapeAllocation(AnyUnitPlan):
+class ShapeAllocation(CappedMap):
     """Plan of a map of distributions with private presence: public numbers alone.
 
     Attributes
@@ -165,16 +160,6 @@ class ShapeAllocation(AnyUnitPlan):
         """Return the bins of a cell that fine bins lie in; those after them are noise alone."""
         return int(self.cell_place(outputs).max()) + 1
 
-    @property
-    def law(self) -> NoiseLaw:
-        """Noise of the bins of cells."""
-        return self.promise.part(self.form.cell_share).noise()
-
-    @property
-    def coarse_law(self) -> NoiseLaw:
-        """Noise of the coarse weights."""
-        return self.promise.part(self.form.coarse_share).noise()
-
     def threshold(self, n_bins: int) -> int | None:
         """Return the noisy weight, in parts, from which a cell is published; None without a test.
 
@@ -196,10 +181,9 @@ class ShapeAllocation(AnyUnitPlan):
 
     kind = "shapes"
 
-    def open_from(self, outputs: Outputs) -> float | None:
-        """Return the noisy weight from which a cell is open, in units; None without a test."""
-        threshold = self.threshold(self.n_used(outputs))
-        return None if threshold is None else threshold / PARTS
+    def opening(self, outputs: Outputs) -> int | None:
+        """Return the threshold of the bins in use."""
+        return self.threshold(self.n_used(outputs))
 
     def statement(self, outputs: Outputs) -> dict[str, Any]:
         """Return the bins of a cell that are in use."""
@@ -219,6 +203,10 @@ class ShapeAllocation(AnyUnitPlan):
         if not self.form.coarse_share:
             return self._ones
         return np.asarray(outputs[COARSE_WEIGHTS][0][self.n_cells :])
+
+    def typical_price(self, outputs: Outputs) -> int:
+        """Return the middle price."""
+        return middle_price(self.prices(outputs))
 
     def cell_place(self, outputs: Outputs) -> Ints:
         """Return the bin of each fine bin in the cells."""
@@ -281,9 +269,9 @@ class ShapeAllocation(AnyUnitPlan):
             yield self._narrow_bins(earlier)
         if self.form.coarse_share:
             yield self._coarse_weights(earlier)
-        if (cap := self._user_cap(earlier)) is not None:
+        if (cap := self.cap_stage(earlier)) is not None:
             yield cap
-        place, prices, capped = self.cell_place(earlier), self.prices(earlier), self._cap(earlier)
+        place, prices, capped = self.cell_place(earlier), self.prices(earlier), self.cap(earlier)
         yield _binned(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law, capped)
 
     def _pooled(
@@ -320,7 +308,7 @@ class ShapeAllocation(AnyUnitPlan):
 
     def _coarse_weights(self, earlier: Outputs) -> NoisyTotals:
         # That of the published map: an empty cell that stays open takes nobody's weight.
-        least = self.threshold(self.n_used(earlier))
+        least = self.opening(earlier)
         one_bin = np.zeros(len(self.fine_edges), dtype=np.int64)
 
         def priced(noisy: Ints) -> Ints:
@@ -330,14 +318,6 @@ class ShapeAllocation(AnyUnitPlan):
         shape = self.n_cells, 1
         stage = _binned(COARSE_WEIGHTS, self._ones, one_bin, shape, self.coarse_law)
         return replace(stage, decide=priced, n_decided=self.n_cells)
-
-    def _user_cap(self, earlier: Outputs) -> NoisyTotals | None:
-        return cap_stage(self.form.cap, self.promise, self.prices(earlier), self.law)
-
-    def _cap(self, outputs: Outputs) -> int:
-        """Return the cap of the bins of cells, in priced records."""
-        price = partial(middle_price, self.prices(outputs))
-        return capped_records(self.form.cap, self._user_cap(outputs), outputs, price)
 
 
 def _binned(

@@ -32,7 +32,7 @@ from hexveil.mechanisms.presence.presence_allocation import (
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.public_metadata import FineBins, ValueLattice
-from hexveil.model.statistic_terms import Share, Term
+from hexveil.model.statistic_terms import Share, Term, fine_bins
 
 USERS = "users"
 """Numbers of units."""
@@ -139,7 +139,8 @@ class PresenceRequest:
         check_units(self.delta, self.fleet.units)
         self._check_cap()
         edges = set() if self.bins is None else set(self.bins.edges.tolist())
-        lacking = [term.text for term in self.terms if not self._edges(term) <= edges]
+        needed = {term: fine_bins(self.lattice, [term]).edges.tolist() for term in self.terms}
+        lacking = [term.text for term, own in needed.items() if not edges.issuperset(own)]
         if lacking:
             raise InputError(
                 f"statistics: {lacking[0]!r} needs records counted by bin; name the same "
@@ -159,13 +160,6 @@ class PresenceRequest:
                     "fewer its noise is larger than the bias that it removes. Declare a cap, or "
                     "use none."
                 )
-
-    def _edges(self, term: Term) -> set[int]:
-        """Return the edges of fine bins that a statistic needs."""
-        if isinstance(term, Share):
-            return {term.edge(self.lattice)}
-        needed = getattr(term, "edges", None)
-        return set() if needed is None else set(needed(self.lattice).tolist())
 
     # ---- what is asked for ----
 

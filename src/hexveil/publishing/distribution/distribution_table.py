@@ -18,13 +18,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.shape_statistics import CellEstimates, between_cells
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
-from hexveil.planning.distribution.distribution_components import (
-    MOMENTS,
-    SCORES,
-    BinPlan,
-    IndicatorPlan,
-    RankPlan,
-)
+from hexveil.planning.distribution.distribution_components import MOMENTS, SCORES
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.distribution.distribution_decoding import decode_distribution
 from hexveil.publishing.estimates.accuracy import count_grades, typical_error
@@ -160,13 +154,11 @@ def _moments(plan: DistributionPart, outputs: Outputs) -> DecodedMoments | None:
 
 
 def _score_plan(plan: DistributionPart, outputs: Outputs) -> MomentPart | None:
-    match plan.component:
-        case IndicatorPlan(made) | RankPlan(made):
-            component = plan.stages().component(SCORES)
-            allocation: Any = component.plan
-            return with_outputs(made, allocation, component.outputs(outputs))
-        case BinPlan():
-            return None
+    if plan.score_plan is None:
+        return None
+    component = plan.stages().component(SCORES)
+    allocation: Any = component.plan
+    return with_outputs(plan.score_plan, allocation, component.outputs(outputs))
 
 
 def _means(table: pa.Table) -> CellEstimates:

@@ -27,13 +27,13 @@ from hexveil.accounting.noise_law import Gaussian, Laplace, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
+from hexveil.publishing.distribution.distribution_manifest import drawn_stages
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
     cell_grid,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats, Ints
+    from hexveil.mechanisms.contract import Outputs
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_plan import PresencePart
@@ -201,20 +202,12 @@ def _user_cap(plan: PresencePart) -> str:
 
 def _stages(allocation: AnyUnitPlan, outputs: Outputs) -> Iterator[dict[str, Any]]:
     """Yield each stage with its noise, its sensitivity and its loss, in order."""
-    earlier = Outputs()
-    while (stage := allocation.next_stage(earlier)) is not DONE:
-        # As all of this model are.
-        assert isinstance(stage, NoisyTotals) and isinstance(stage.report, AnyUnit)  # noqa: S101, PT018
-        is_gaussian, by = stage.law.power == 2, stage.report.by
-        kind, moved = (GAUSSIAN, math.sqrt(by)) if is_gaussian else (LAPLACE, by)
-        stated = {
-            "stage": stage.name,
-            "noise": kind,
-            "scale": stage.law.scale,
-            "sensitivity": moved,
-        }
-        yield stated | stage_losses(kind, moved, stage.law.scale, allocation.delta)
-        earlier = earlier.extended(stage.name, stage.entries, outputs[stage.name])
+    for stage in drawn_stages(allocation, outputs):
+        assert isinstance(stage.report, AnyUnit)  # noqa: S101  as of all in this model
+        scale, by = stage.law.scale, stage.report.by
+        kind, moved = (LAPLACE, by) if stage.law.power == 1 else (GAUSSIAN, math.sqrt(by))
+        stated = {"stage": stage.name, "noise": kind, "scale": scale, "sensitivity": moved}
+        yield stated | stage_losses(kind, moved, scale, allocation.delta)
 
 
 def stage_losses(kind: str, by: float, scale: float, delta: Fraction) -> dict[str, float]:

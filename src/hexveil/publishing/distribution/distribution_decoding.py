@@ -12,7 +12,6 @@ tuning sets (benchmarks/distributions.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +35,6 @@ from hexveil.planning.distribution.distribution_components import (
     SCORES,
     SHAPE,
     IndicatorPlan,
-    RankPlan,
     weight_variance,
 )
 from hexveil.planning.release_allocation import with_outputs
@@ -44,13 +42,12 @@ from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-    from hexveil.base.arrays import Floats, Ints
+    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
+    from hexveil.model.public_metadata import FineBins
     from hexveil.planning.distribution.distribution_plan import DistributionPart
-    from hexveil.planning.moment_part import MomentPart
-    from hexveil.smoothing.cell_groupings import RandomEffect
 
 
 BIN_INFLATION, RANK_INFLATION = 4.0, 1.5
@@ -80,55 +77,37 @@ def decode_distribution(
         Means that are published beside it.
     """
     if isinstance(plan.component, IndicatorPlan):
-        share = _scores(plan, plan.component.plan, outputs)
-        return {plan.component.share.column: share}
-    return _statistics(plan, fit_tilts(plan, outputs), means)
-
-
-@dataclass(frozen=True, eq=False)
-class _CellShapes:
-    """The released shape, the bin of each fine bin that it was measured by, and cells' tilts."""
-
-    shares: Floats
-    even: Floats
-    place: Ints
-    fit: TiltFit
-    inflation: float
-
-
-def fit_tilts(plan: DistributionPart, outputs: Outputs) -> _CellShapes:
-    """Return the released shape, and the tilt of each cell."""
-    allocation = plan.stages()
-    if isinstance(plan.component, RankPlan):
-        component = allocation.component(SCORES)
-        assert isinstance(component.scores, PooledRankScores)  # noqa: S101  see DistributionPart
-        shape = component.scores.shape
-        assert isinstance(shape.plan, PooledShape)  # noqa: S101  see DistributionPart
-        shares = component.scores.shares(outputs)
-        ranks = component.scores.points.ranks(shares)
-        fit = _rank_tilts(shares, ranks, _scores(plan, plan.component.plan, outputs))
-        cell_outputs, pooled = shape.outputs(outputs), shape.plan
-        even, place = pooled.even_shares(cell_outputs), pooled.measured_place(cell_outputs)
-        return _CellShapes(shares, even, place, fit, RANK_INFLATION)
-    component = allocation.component(SHAPE)
-    binned, cell_outputs = component.plan, component.outputs(outputs)
-    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPart
-    weight, off = weight_variance(binned.weights)
-    variance = (binned.law.number_deviation / PARTS / weight) ** 2 + off
-    shares = binned.shares(cell_outputs)
-    groups = plan.facts.cells.groupings()
-    fit = fit_bins(
+        return {plan.component.share.column: _scores(plan, outputs)}
+    stages = plan.stages()
+    component, facts = stages.component(SHAPE), plan.facts
+    measured, own = component.plan, component.outputs(outputs)
+    if isinstance(measured, BinnedMap):
+        pooled, inflation = measured.shape, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+        shares, groups = pooled.shares(own), facts.cells.groupings()
+        weight, off = weight_variance(measured.weights)
+        variance = (measured.law.number_deviation / PARTS / weight) ** 2 + off
+        bins, place = measured.noisy_bins(own), measured.place(own)
+        fit = fit_bins(shares, bins, place, weight, variance, groups)
+        fit = TiltFit(fit.alpha, inflation * fit.covariance)
+    else:
+        scores = stages.component(SCORES).scores
+        # See DistributionPart.
+        assert isinstance(measured, PooledShape)  # noqa: S101
+        assert isinstance(scores, PooledRankScores)  # noqa: S101
+        pooled, inflation, shares = measured, RANK_INFLATION, measured.shares(own)
+        fit = _rank_tilts(shares, scores.points.ranks(shares), _scores(plan, outputs))
+    assert facts.bins is not None  # noqa: S101  see plan_distribution
+    statistics = ShapeStatistics(facts.bins, facts.lattice, plan.terms)
+    made = cell_statistics(
+        statistics,
         shares,
-        binned.noisy_bins(cell_outputs),
-        binned.place(cell_outputs),
-        weight,
-        variance,
-        groups,
+        fit,
+        inflation,
+        pooled.measured_place(own),
+        pooled.even_shares(own),
+        None if means is None else _adjusted(plan, facts.bins, means),
     )
-    inflation = GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
-    place = binned.shape.measured_place(cell_outputs)
-    fit = TiltFit(fit.alpha, inflation * fit.covariance)
-    return _CellShapes(shares, binned.shape.even_shares(cell_outputs), place, fit, inflation)
+    return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
 
 def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
@@ -146,56 +125,35 @@ def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
     return TiltFit(alpha, covariance)
 
 
-def _scores(plan: DistributionPart, score_plan: MomentPart, outputs: Outputs) -> CellEstimates:
-    """Return the estimated mean scores of cells, from 0 to 1."""
-    component = plan.stages().component(SCORES)
+def _scores(plan: DistributionPart, outputs: Outputs) -> CellEstimates:
+    """Return the estimated mean scores of cells, before clipping where there is a posterior."""
+    component, scored = plan.stages().component(SCORES), plan.score_plan
+    allocation: Any = component.plan
+    assert scored is not None  # noqa: S101  of ranks and indicators
+    own = component.outputs(outputs)
     # Mean ranks and shares are averages: cells take after those that share a label, as means do.
     # As for bins, only where cells have several: parents of hexagons alone gained nothing there.
     cells = plan.facts.cells
     effects = groupings_of(cells) if cells.groupings() else ()
-    return decode_mean(score_plan, component.plan, component.outputs(outputs), effects)
-
-
-def decode_mean(
-    plan: MomentPart,
-    allocation: Any,  # noqa: ANN401  of any kind
-    outputs: Outputs,
-    effects: Sequence[RandomEffect] = (),
-) -> CellEstimates:
-    """Return the estimated means of a plan: before clipping where there is such a posterior.
-
-    Parameters
-    ----------
-    plan : MomentPart
-    allocation : ReleaseAllocation
-        Of the means alone.
-    outputs : Outputs
-    effects : sequence of RandomEffect
-        Groups of cells that resemble each other.
-    """
-    released = with_outputs(plan, allocation, outputs)
-    noisy = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
-    posterior = estimate_outputs(released, allocation, outputs, noisy, effects)
+    released = with_outputs(scored, allocation, own)
+    noisy = {one.statistic: one.estimate[0] for one in allocation.decode(own)}
+    posterior = estimate_outputs(released, allocation, own, noisy, effects)
     if posterior is not None:
         return CellEstimates(
             posterior.estimate, posterior.low, posterior.high, posterior.expected_error
         )
     model = released.error_models["mean"]
-    raw = np.clip(noisy["mean"], plan.lower, plan.upper)
-    low = np.maximum(raw - model.bound95, plan.lower)
-    high = np.minimum(raw + model.bound95, plan.upper)
+    raw = np.clip(noisy["mean"], scored.lower, scored.upper)
+    low = np.maximum(raw - model.bound95, scored.lower)
+    high = np.minimum(raw + model.bound95, scored.upper)
     return CellEstimates(raw, low, high, model.error)
 
 
-# ---- statistics of tilted shapes ----
-
-
-def _statistics(
-    plan: DistributionPart, shapes: _CellShapes, mean: CellEstimates | None
-) -> dict[str, CellEstimates]:
-    bins, lattice = plan.facts.bins, plan.facts.lattice
-    assert bins is not None  # noqa: S101  see plan_distribution
-    statistics = ShapeStatistics(bins, lattice, plan.terms)
+def _adjusted(
+    plan: DistributionPart, bins: FineBins, mean: CellEstimates
+) -> Callable[[slice, Floats, Floats], tuple[Floats, Floats]]:
+    """Return the change of shapes to those with the means that are published beside them."""
+    lattice = plan.facts.lattice
     middles = (bins.starts + bins.ends) / (2.0 * float(lattice.span_quanta))
     lower, span = float(lattice.lower), float(lattice.span)
 
@@ -204,23 +162,13 @@ def _statistics(
         return tilt_to_means(own, middles, parts)
 
     def adjusted(rows: slice, middle: Floats, drawn: Floats) -> tuple[Floats, Floats]:
-        assert mean is not None  # noqa: S101  see below
         own, own_drawn = (lower + span * (shares @ middles) for shares in (middle, drawn))
         target = _joined_means(plan, own, own_drawn.std(axis=0), mean.at(rows))
         # Draws keep their own spread: errors of both are not independent, as both come of the same
         # few vehicles, and intervals of half the variance held too rarely on the tuning sets.
         return with_means(middle, target), with_means(drawn, own_drawn + target - own)
 
-    made = cell_statistics(
-        statistics,
-        shapes.shares,
-        shapes.fit,
-        shapes.inflation,
-        shapes.place,
-        shapes.even,
-        None if mean is None else adjusted,
-    )
-    return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
+    return adjusted
 
 
 def _joined_means(

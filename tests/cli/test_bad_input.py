@@ -248,30 +248,30 @@ CASES = {
     "steps for a variance": (
         nothing,
         (*ADAPTIVE, "--set", "plan.statistics=mean,variance"),
-        "'per-cell' goes with the mean alone",
+        '"per-cell" goes with the mean alone',
     ),
     "steps for a deviation": (
         nothing,
         (*ADAPTIVE, "--set", "plan.statistics=sd"),
-        "'per-cell' goes with the mean alone",
+        '"per-cell" goes with the mean alone',
     ),
     "steps with targets": (
         nothing,
         (*ADAPTIVE[:2], "--set", "plan.target_error=2"),
-        "'per-cell' goes with epsilon, not target_error|'per-cell' goes with objective",
+        '"per-cell" goes with epsilon, not target_error|"per-cell" goes with objective',
     ),
     **{
         f"steps by {method}": (
             nothing,
             (*ADAPTIVE, "--set", f"plan.method={method}"),
-            """'per-cell' goes with method "joint", not""",
+            '"per-cell" goes with method "joint", not',
         )
         for method in ("per-cell", "equal-split", "clip-user")
     },
     "steps for the worst cell": (
         nothing,
         (*ADAPTIVE, "--set", "plan.objective=max"),
-        """'per-cell' goes with objective "mean\"""",
+        '"per-cell" goes with objective "mean"',
     ),
     "split of one mean": (
         nothing,

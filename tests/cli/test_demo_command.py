@@ -20,8 +20,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.cli import main, shared_steps
 from hexveil.cli.commands import demo_command
-from hexveil.cli.demos import city_demo, flights_demo
-from hexveil.cli.demos.demonstration import summary_lines
+from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city, place_of_flight, summary_lines
 from hexveil.config import load
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -34,7 +33,7 @@ from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """Return the demo's run, data set and plan."""
-    run, _ = demo_command.prepare(flights_demo.SHOW, tmp_path_factory.mktemp("demo"))
+    run, _ = demo_command.prepare(FLIGHTS_SHOW, tmp_path_factory.mktemp("demo"))
     return run, *read_and_planned(run)
 
 
@@ -136,9 +135,9 @@ def test_the_demo_says_where_it_may_not_write(tmp_path, monkeypatch, call):
 @pytest.mark.slow
 def test_the_demo_run_file_is_a_run_like_any_other(prepared, tmp_path):
     """Its text is valid and says what the output says."""
-    text = tomllib.loads(flights_demo.SHOW.run)
+    text = tomllib.loads(FLIGHTS_SHOW.run)
     assert text["values"]["bounds"] == [100, 600]
-    (tmp_path / "flights.toml").write_text(flights_demo.SHOW.run)
+    (tmp_path / "flights.toml").write_text(FLIGHTS_SHOW.run)
     assert load(str(tmp_path / "flights.toml")).plan.epsilon == "1"
 
 
@@ -158,7 +157,7 @@ def test_findings_are_of_the_good_cells(quality, slowest):
             (_hexagon(places, "ORD"), 350.0, "good"),
         )
     ]  # fmt: skip
-    where = partial(flights_demo.place_name, places)
+    where = partial(place_of_flight, places)
     first, last, trust = summary_lines(pa.Table.from_pylist(rows), where, "mph")
     assert re.match("Fastest good cell +430 mph to .*LAX.*06:00 to 12:00; error at most 20", first)
     assert re.match(f"Slowest good cell +{slowest}", last)
@@ -185,7 +184,7 @@ def test_a_demo_that_cannot_begin_leaves_no_folder(tmp_path):
         raise InputError("no records")
 
     with pytest.raises(InputError, match="no records"):
-        demo_command.prepare(dataclasses.replace(flights_demo.SHOW, write=refuse), tmp_path / "new")
+        demo_command.prepare(dataclasses.replace(FLIGHTS_SHOW, write=refuse), tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -233,4 +232,4 @@ def test_the_citys_map_is_twice_as_good_as_one_constant(in_the_city):
 def test_hexagons_are_placed_by_the_wind(north, east, said):
     """Whoever reads the line knows where to look on the map."""
     hexagon = h3.latlng_to_cell(LATITUDE + north, LONGITUDE + east, 9)
-    assert city_demo.place_name({"hexagon": hexagon}) == said
+    assert place_in_city({"hexagon": hexagon}) == said

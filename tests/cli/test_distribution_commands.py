@@ -68,11 +68,11 @@ def test_a_delta_is_taken_only_if_asked(here, call):
         ),
         (
             ("--set", "plan.statistics=mean", "--set", "plan.estimator=bins"),
-            "weights and estimator go with",
+            "estimator (in [plan]) goes with quantiles",
         ),
         (
             ("--set", "plan.statistics=p50", "--set", "plan.method=per-cell"),
-            "method has no meaning with quantiles",
+            "method (in [plan]) has no meaning with quantiles",
         ),
         (
             ("--set", "plan.statistics=p50", "--set", "release.estimates=raw,smoothed"),

@@ -70,10 +70,15 @@ def test_a_promise_with_a_delta_is_said_and_released(here, call):
     said = call("plan", *promise)
     assert said.code == 0, said.err
     assert "0.000001" in said.out
-    refused = call("plan", *promise, "--compare", "--save", "saved")
+    refused = call("plan", *promise, "--grids", "--save", "saved")
     assert refused.code == 2
-    assert "--compare compares pure plans; leave it out, or delta." in " ".join(refused.err.split())
+    assert "of one value column and of pure plans" in " ".join(refused.err.split())
     assert not (here / "saved").exists()
+    compared = json.loads(call("plan", *promise, "--compare", "--json").out)
+    rows = {(row["method"], row["objective"]): row for row in compared["methods"]}
+    assert rows["joint", "mean"]["epsilon"] <= 8
+    assert "delta goes with method" in rows["per-cell", "max"]["trouble"]
+    assert [row["trouble"] for row in compared["clipping_ranges"]] == [None] * 3
     ledger = ("--ledger", "delta.sqlite", "--set", "ledger.budget=9")
     done = call("release", *promise, *ledger, "--set", "release.accept_noise=true", "--out", "map")
     assert done.code == 0, done.err
@@ -169,7 +174,7 @@ def test_a_plan_needs_a_price(here, call):
     assert said.code == 2
     assert said.err == (
         "hexveil: epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
-        "target_error (in [plan], or --set plan.target_error): the largest errors.\n"
+        "target_error (in [plan]): the largest errors; give exactly one of them.\n"
     )
 
 
@@ -260,7 +265,7 @@ def test_a_target_gives_the_price(here, call):
     ("option", "needs"),
     [
         (("--set", "plan.target_error=2%"), "epsilon, not target_error."),
-        (("--set", "plan.method=equal-split"), "method \"joint\", not 'equal-split'."),
+        (("--set", "plan.method=equal-split"), 'method "joint", not "equal-split".'),
         (("--set", "plan.objective=max"), 'objective "mean".'),
     ],
 )
@@ -373,12 +378,15 @@ def test_a_saved_plan_is_released_after_review(here, call):
             ),
             "between 0 and 1",
         ),
-        (("--set", "plan.mechanism=Baseline"), "mechanism goes with method"),
+        (("--set", "plan.mechanism=Baseline"), "mechanism (in [plan]) goes with method"),
         (("--set", "plan.method=magic"), "method must be one of"),
         (("--set", "plan.objective=median"), "objective must be one of"),
         (("--save", "nowhere/deep"), "the folder nowhere/deep cannot be made"),
         (("--save", "."), "exists; a saved plan is never changed"),
-        (("--set", "plan.split=0.5"), "split goes with a method that plans cells apart"),
+        (
+            ("--set", "plan.split=0.5"),
+            "split (in [plan]) goes with a method that plans cells apart",
+        ),
         (("--set", "plan.error=both"), "error must be one of separate, sum"),
     ],
 )

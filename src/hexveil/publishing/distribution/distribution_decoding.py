@@ -135,15 +135,14 @@ def _scores(plan: DistributionPart, outputs: Outputs) -> CellEstimates:
     # As for bins, only where cells have several: parents of hexagons alone gained nothing there.
     cells = plan.facts.cells
     effects = groupings_of(cells) if cells.groupings() else ()
-    released = with_outputs(scored, allocation, own)
-    noisy = {one.statistic: one.estimate[0] for one in allocation.decode(own)}
-    posterior = estimate_outputs(released, allocation, own, noisy, effects)
+    posterior = estimate_outputs(allocation, own, effects)
     if posterior is not None:
         return CellEstimates(
             posterior.estimate, posterior.low, posterior.high, posterior.expected_error
         )
-    model = released.error_models["mean"]
-    raw = np.clip(noisy["mean"], scored.lower, scored.upper)
+    model = with_outputs(scored, allocation, own).error_models["mean"]
+    (mean,) = allocation.decode(own)
+    raw = np.clip(mean.estimate[0], scored.lower, scored.upper)
     low = np.maximum(raw - model.bound95, scored.lower)
     high = np.minimum(raw + model.bound95, scored.upper)
     return CellEstimates(raw, low, high, model.error)

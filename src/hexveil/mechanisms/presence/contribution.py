@@ -37,7 +37,7 @@ noisy bins (`pooled_law`), evenly within an octave.
 Sensitivity: the votes of a unit add up to at most P: floor(P / K) for each of K pairs, or weights
 limited by their sum; or P in one bin, if it has priced records in open cells. They follow from its
 own records alone.
-Loss: that of the histogram (`pooled_histogram`).
+Loss: that of the histogram (`looks.pooled_means`).
 
 Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
 cells, 2 w_c y_c <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds

@@ -1,8 +1,8 @@
 """Clipping ranges of cells and their excess, by the pooled law of the fleet's values.
 
 The values of all units, then their distances from the centres of their cells, are released as
-histograms (`pooled_histogram`). From the law of either (`pooled_law`) follows the excess beyond any
-end. For a window of half width r around a cell's centre, with X + Y the noise of its weight W,
+histograms (`looks.pooled_means`). From the law of either (`pooled_law`) follows the excess beyond
+any end. For a window of half width r around a cell's centre, with X + Y the noise of its weight W,
 
     (0.886 r sd(X + Y) / W)² + s E₂ / max(W, 1) + (CHOICE s E)² + (s e)²
 

@@ -14,7 +14,7 @@ of the values. Which form is taken follows from declared numbers. Each stage see
 declared numbers and released numbers of the stages before, nothing else.
 
 Neighbours: all records of one privacy unit are added or removed.
-Sensitivity: stated by each stage (`pooled_histogram`, `map_stage`).
+Sensitivity: stated by each stage (`looks.pooled_means`, `map_stage`).
 Loss: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of the
 stages add up to 1, whatever the outputs are (`accounting.promise`). Their defaults were chosen on
 flights of New York and buses of Surat and Warsaw (`benchmarks/interval_sets.py`).

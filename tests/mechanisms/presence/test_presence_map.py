@@ -10,10 +10,9 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.pooled_law import Excess
+from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow, PrivateCap
-from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import (
     WIDE_PART,
     OneShot,

@@ -15,10 +15,9 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.cli.app import app
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
-from hexveil.mechanisms.pooled_law import Excess
+from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow
-from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_decoding import (
     DRIFT,
     GAUSSIAN_DRIFT,

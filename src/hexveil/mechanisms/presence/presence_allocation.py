@@ -35,7 +35,17 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
-from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.pooled_law import (
+    RESIDUAL_EDGES,
+    VALUE_EDGES,
+    BeyondRange,
+    PooledLaw,
+    best_ranges,
+    crowded_range,
+    refined_edges,
+    used_bins,
+    within_reach,
+)
 from hexveil.mechanisms.presence.contribution import (
     CAPPED_WEIGHT,
     MAX_PRICE,
@@ -50,16 +60,6 @@ from hexveil.mechanisms.presence.contribution import (
     weight_map,
 )
 from hexveil.mechanisms.presence.map_refinement import MapRefinement, NoisyLevels
-from hexveil.mechanisms.presence.pooled_ranges import (
-    RESIDUAL_EDGES,
-    VALUE_EDGES,
-    BeyondRange,
-    best_ranges,
-    crowded_range,
-    refined_edges,
-    used_bins,
-    within_reach,
-)
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, decode_map
 
 WIDE_VALUES, VALUES, COARSE_MAP = "wide values", "values", "coarse map"

@@ -18,7 +18,7 @@ and a = 1 - z, c = 1 + z,
 Gaussian noise of parameter 1 has a variance of a² + c² = 2 + 2 z² instead.
 
 The ratio is that of clipped means of units by their weights. What a cell's range cuts off is known
-of the whole fleet (`pooled_ranges`): above its end the excess E, its second moment E₂ and its error
+of the whole fleet (`pooled_law`): above its end the excess E, its second moment E₂ and its error
 e, and alike below.
 
 - Estimate: of each side what counts (`pooled_law`) is added, which noise moves little, each by how
@@ -44,9 +44,9 @@ from numpy.typing import NDArray
 from hexveil.accounting.noise_law import LAPLACE, Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
+from hexveil.mechanisms.pooled_law import BeyondRange
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.map_refinement import variance_between
-from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 
 MISS = 0.05
 """Probability that an interval does not cover."""

@@ -37,7 +37,7 @@ from hexveil.report.manifest_view import ManifestView
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
+    from hexveil.mechanisms.pooled_law import BeyondRange
     from hexveil.publishing.derived.release_source import ReleaseSource
 
 

@@ -27,11 +27,10 @@ from hexveil.accounting.noise_law import Gaussian, Laplace, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.pooled_law import BeyondRange, PooledLaw
 from hexveil.mechanisms.presence.any_unit import AnyUnit, AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import CellWindow, DeclaredCap, PrivateCap
 from hexveil.mechanisms.presence.count_map import CountedAllocation
-from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
 from hexveil.publishing.distribution.distribution_manifest import drawn_stages
 from hexveil.publishing.manifest import (

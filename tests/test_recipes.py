@@ -1,5 +1,6 @@
 """The recipes of CONTRIBUTING.md work as they stand: what they add is used by it alone."""
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -57,3 +58,14 @@ def test_a_source_is_an_ending(tmp_path, monkeypatch):
         hv.read(file, **READ)
     monkeypatch.setitem(source_files._SUFFIXES, ".log", "csv")
     assert hv.read(file, **READ).occupancy.records_per_cell.sum() == 12
+
+
+def test_every_recipe_names_its_test():
+    """Five recipes, each with a test that there is."""
+    tests = Path(__file__).parent
+    page = (tests.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"^- \*\*An? (\w+)\*\*.*`tests/([\w/]+\.py)::(\w+)`\.$", page, re.MULTILINE)
+    kinds = [kind for kind, _, _ in named]
+    assert kinds == ["mechanism", "statistic", "look", "output", "source"]
+    for _, file, name in named:
+        assert f"\ndef {name}(" in (tests / file).read_text(encoding="utf-8"), (file, name)

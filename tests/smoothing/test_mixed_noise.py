@@ -10,7 +10,7 @@ from hypothesis import given
 from scipy import integrate, stats
 
 from examples import examples
-from hexveil.smoothing.mixed_model import log_mean_density, log_noise_density, log_noise_tail
+from hexveil.smoothing.mixed_noise import log_mean_density, log_noise_density, log_noise_tail
 
 
 @examples(40)

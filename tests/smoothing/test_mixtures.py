@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hexveil.smoothing.mixed_model import heavy_tailed, laplace
+from hexveil.smoothing.mixed_noise import heavy_tailed, laplace
 
 
 @pytest.mark.parametrize(

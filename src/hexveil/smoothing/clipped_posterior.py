@@ -41,7 +41,7 @@ from hexveil.base.work_share import ESTIMATES, parts_of_work, share_of_work, tel
 from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
 from hexveil.smoothing.cell_priors import CellPosterior, CellPrior, MapParameters, fit_parameters
 from hexveil.smoothing.group_centres import CellLikelihoods, predict_centres
-from hexveil.smoothing.mixed_model import log_mean_density
+from hexveil.smoothing.mixed_noise import log_mean_density
 from hexveil.smoothing.user_mean_law import (
     WEIGHT_DRIFT,
     CellDesign,

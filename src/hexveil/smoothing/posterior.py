@@ -41,7 +41,8 @@ from statistics import NormalDist
 import numpy as np
 
 from hexveil.base.arrays import Floats
-from hexveil.smoothing.mixed_model import FittedModel, heavy_tailed, noise_parts
+from hexveil.smoothing.mixed_model import FittedModel
+from hexveil.smoothing.mixed_noise import heavy_tailed, noise_parts
 
 _BISECTIONS = 20
 _MAX_SLICE_NUMBERS = 400_000

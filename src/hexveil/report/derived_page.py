@@ -1,9 +1,8 @@
 """The page of a roll-up or a comparison: that of a release, with its own sentences.
 
 Changes that were told run from blue to orange in six classes about 0. Those that cannot be told are
-left blank and hatched, so that a map cannot show a change that its numbers do not.
-
-Sentences about a roll-up or a comparison, which page, README.txt and command have in common.
+left blank and hatched, so that a map cannot show a change that its numbers do not. Page, README.txt
+and command have the sentences in common.
 """
 
 from __future__ import annotations
@@ -330,13 +329,7 @@ TEXTS = "derived.txt"
 
 
 def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the sentences.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    statement : mapping
-    """
+    """Return the values of the sentences about a table and its statement."""
     kind, dataset = statement["kind"], statement["dataset"]
     unit = dataset["value_unit"] or ""
     roles = (

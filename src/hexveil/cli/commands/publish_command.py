@@ -164,16 +164,7 @@ def publish_days(
     dry_run: bool,
     tell: Callable[[Outcome], None] = lambda _: None,
 ) -> tuple[list[Outcome], int]:
-    """Return the outcome of each day, and how many days the catalogue lists then.
-
-    Parameters
-    ----------
-    run : Run
-    days : sequence of date
-    revise, dry_run : bool
-    tell : callable
-        Is given each outcome at once.
-    """
+    """Return the outcome of each day, told at once, and how many days the catalogue lists then."""
     run = series_run(run)
     if run.release.out is None:
         raise InputError(

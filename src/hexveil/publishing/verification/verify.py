@@ -182,13 +182,7 @@ def read_folder(folder: Path, *, key: str | Path | None = None) -> FolderCheck:
 
 
 def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, ...]:
-    """Return the problems of a release folder, a sentence each; none if all is well.
-
-    Raises
-    ------
-    InputError
-        If there is no such folder, or no release in it, or the key cannot be read.
-    """
+    """Return the problems of a release folder, a sentence each; InputError if there is none."""
     return _examine(folder, key)[1]
 
 
@@ -219,15 +213,8 @@ def _shorten(issues: list[str]) -> Iterator[str]:
 class FolderCheck:
     """One check of a folder: each file is read once, the table only if it is unchanged.
 
-    Attributes
-    ----------
-    manifest : dict
-    table : pyarrow.Table or None
-        As it was checked; None of several value columns.
-    columns : dict of str to FolderCheck
-        The checks of several value columns; empty of one.
-    signature : str
-        Meaning of its signature, or that it has none.
+    It has the manifest, the meaning of the signature, and the table as it was checked, or the
+    checks of several value columns.
     """
 
     def __init__(self, folder: Path, key: signing.VerificationKey | None) -> None:

@@ -4,8 +4,8 @@ Cells are the five of most users, averaged: of flights by destination, of own re
 read. The simulated cell is like IOT's (`itms`), its users differ, and its samples are drawn anew in
 every trial. Of own records the errors alone leave this module; they are as private as the records.
 The figures go past IOT and WC. Foresight's prior was tuned on those flights, so they are no test of
-it (docs/how-to/own-mechanism.md). "The papers' best" is the mechanism with the least error at each ε, in hindsight: nobody could have
-chosen it without looking at private values.
+it (docs/how-to/own-mechanism.md). "The papers' best" is the mechanism with the least error at each
+ε, in hindsight: nobody could have chosen it without looking at private values.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from hexveil.planning.options import WORDS
+from hexveil.planning.plan_arguments import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +109,7 @@ def _by_column(value: object, read: Callable[[object], object]) -> dict[str, obj
 
 
 def _or_by_column(read: Callable[[object], object]) -> Callable[[object], object]:
-    """Return what reads one value for all value columns, or one for each."""
+    """Return a reader of one value for all value columns, or of one for each."""
 
     def read_either(value: object) -> object:
         named = _by_column(value, read)

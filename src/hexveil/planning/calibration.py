@@ -14,7 +14,7 @@ from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.least_loss import Look, least_epsilon
+from hexveil.planning.least_loss import Trial, least_epsilon
 from hexveil.planning.plan_rows import PlanningProblem
 
 FIGURES = 4
@@ -121,12 +121,12 @@ def least_allocation(
     """
     kept: list[PlanAllocation] = []
 
-    def look(epsilon: Fraction) -> Look:
+    def look(epsilon: Fraction) -> Trial:
         allocation = at(epsilon)
         meets = target_ratio(problem, targets, allocation.error_models(problem)) <= 1.0
         # The last one that meets them is the one of the least loss.
         kept[:] = [allocation] if meets else kept
-        return Look(meets)
+        return Trial(meets)
 
     least = least_epsilon(
         look, 1, figures=FIGURES, smallest=SMALLEST_EPSILON, largest=LARGEST_EPSILON

@@ -22,8 +22,8 @@ from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of
 
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.options import PlanOptions
     from hexveil.planning.part import Part
+    from hexveil.planning.plan_arguments import PlanArguments
 
 SMALLEST, LARGEST = 1e-6, 100.0
 """No loss beyond these is looked at, unless it is asked for."""
@@ -32,8 +32,8 @@ USERS = "users"
 
 
 @dataclass(frozen=True)
-class Look:
-    """What is found at a loss.
+class Trial:
+    """Finding at a loss.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Look:
 
 
 def least_epsilon(
-    look: Callable[[Fraction], Look],
+    look: Callable[[Fraction], Trial],
     begin: float | Fraction,
     *,
     figures: int = 2,
@@ -71,7 +71,7 @@ def least_epsilon(
 
     Examples
     --------
-    >>> str(least_epsilon(lambda epsilon: Look(epsilon >= 0.314), 1))
+    >>> str(least_epsilon(lambda epsilon: Trial(epsilon >= 0.314), 1))
     '8/25'
     """
     per_decade = 9 * 10 ** (figures - 1)
@@ -132,7 +132,7 @@ def two_figures_up(loss: float) -> float:
 
 
 def part_within_predictions(
-    part_at: Callable[[PlanOptions], Part], options: PlanOptions, lattice: ValueLattice
+    part_at: Callable[[PlanArguments], Part], options: PlanArguments, lattice: ValueLattice
 ) -> Part:
     """Return the part at the least ε of two figures whose predicted errors are within targets.
 
@@ -144,7 +144,7 @@ def part_within_predictions(
     ----------
     part_at : callable
         The part of options with an ε.
-    options : PlanOptions
+    options : PlanArguments
         With target errors.
     lattice : ValueLattice
         Bounds of the values.
@@ -156,13 +156,13 @@ def part_within_predictions(
     """
     kept: list[Part] = []
 
-    def look(epsilon: Fraction) -> Look:
+    def look(epsilon: Fraction) -> Trial:
         made = part_at(replace(options, epsilon=epsilon, target_error=None))
         errors = predicted_errors(made)
         targets = targets_of(options.target_error, tuple(errors), float(lattice.span))
         meets = all(errors[name] <= target for name, target in targets.items())
         kept[:] = [made] if meets else kept
-        return Look(meets)
+        return Trial(meets)
 
     if least_epsilon(look, 1) is None:
         raise InputError(

@@ -207,24 +207,24 @@ class Request(ReadOnlyArrays):
         return "per-cell" if several and users >= LEAST_USERS * cells else "private"
 
     @property
-    def asked(self) -> set[str]:
-        """What is asked for, in the words of `option_rules`."""
+    def terms(self) -> set[str]:
+        """The request in the words of `option_rules`."""
         limits = ("epsilon", "target", "cell_epsilon", "delta")
-        asked = {name for name in limits if getattr(self, name)}
-        asked |= {"target_error"} if self.target is not None else set()
-        asked |= {option_rules.DELTA_WITHIN} if {"delta", "epsilon"} <= asked else set()
-        return asked | request_words(
+        terms = {name for name in limits if getattr(self, name)}
+        terms |= {"target_error"} if self.target is not None else set()
+        terms |= {option_rules.DELTA_WITHIN} if {"delta", "epsilon"} <= terms else set()
+        return terms | request_words(
             self.noised, self.mechanism, method=self.method, objective=self.objective,
             error=self.error, clip_user=self.clip_user, clipping_range=self.clipping_range,
         )  # fmt: skip
 
     def check_delta(self) -> None:
         """Refuse options for which Gaussian noise is not proved or built."""
-        option_rules.refuse(self.asked, only=("delta", option_rules.DELTA_WITHIN))
+        option_rules.refuse(self.terms, only=("delta", option_rules.DELTA_WITHIN))
 
     def range_needs(self, kind: str) -> str | None:
-        """Return what a clipping range goes with and this request lacks; None if it has all."""
-        return option_rules.range_needs(self.asked, f'clipping_range="{kind}"')
+        """Return the option that a clipping range requires and this request lacks, if any."""
+        return option_rules.range_needs(self.terms, f'clipping_range="{kind}"')
 
 
 def request_words(

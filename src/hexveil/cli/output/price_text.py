@@ -139,20 +139,13 @@ def _accounting_lines(plan: MomentPart) -> list[str]:
 
 def _declared_lines(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[str]:  # noqa: ANN401
     """Return the declared grid and fleet, and the price for any unit, present or not."""
-    unit, together = facts.privacy_unit, ""
-    plans, parts, declared = {"": plan.single}, [], facts
-    if isinstance(facts, DeclaredColumns):
-        plans, together, declared = (
-            plan.components,
-            " for all value columns together",
-            facts.leading,
-        )
+    unit, together, parts = facts.privacy_unit, "", []
+    declared = facts.leading if isinstance(facts, DeclaredColumns) else facts
+    if not plan.is_single:
+        together = " for all value columns together"
         parts = _part_lines(plan, plan.column_epsilons())
-    assert isinstance(declared, DeclaredFacts)  # noqa: S101  of one column
-    grid, fleets = (
-        declared.grid,
-        {name: column_plan.request.fleet for name, column_plan in plans.items()},
-    )
+    grid = declared.grid
+    fleets = {name: component.request.fleet for name, component in plan.components.items()}
     if len(set(fleets.values())) == 1:
         fleets = {"": next(iter(fleets.values()))}
     tested = "declared to be in use" if grid.is_in_use else "some may be closed"

@@ -16,9 +16,9 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.planning.api import part_of
 from hexveil.planning.distribution.plan_distribution import KINDS
-from hexveil.planning.options import PlanOptions, by_column
 from hexveil.planning.part import Part
 from hexveil.planning.plan import Plan
+from hexveil.planning.plan_arguments import PlanArguments, by_column
 from hexveil.planning.presence.presence_plan import KINDS as PRESENCE_KINDS
 from hexveil.planning.presence.presence_plan import PresencePart, plan_presence
 
@@ -30,7 +30,7 @@ USED = Fraction(99, 100)
 """Part of ε that the most exposed unit loses; below it ε is divided anew."""
 
 
-def plan_columns(facts: ColumnFacts, options: PlanOptions) -> Plan:
+def plan_columns(facts: ColumnFacts, options: PlanArguments) -> Plan:
     """Return a plan of several value columns within one ε, or within targets; nothing is spent.
 
     ε is divided so that the weighted sum of predicted errors is least, each as a part of its
@@ -118,7 +118,7 @@ def split_weights(
     return columns, kinds or None
 
 
-def plan_within_targets(facts: ColumnFacts, asked: Mapping[str, PlanOptions]) -> Plan:
+def plan_within_targets(facts: ColumnFacts, asked: Mapping[str, PlanArguments]) -> Plan:
     """Return the plan of each column at the least loss within its own target errors.
 
     Raises
@@ -132,7 +132,7 @@ def plan_within_targets(facts: ColumnFacts, asked: Mapping[str, PlanOptions]) ->
     return made
 
 
-def plan_declared_columns(facts: DeclaredColumns, options: PlanOptions) -> Plan:
+def plan_declared_columns(facts: DeclaredColumns, options: PlanArguments) -> Plan:
     """Return a plan of several value columns with private presence; see `hexveil.plan`.
 
     The parts of ε add up to it exactly, or under a δ their squares of μ to no more than its own:

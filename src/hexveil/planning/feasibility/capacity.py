@@ -39,7 +39,7 @@ from hexveil.planning.feasibility.grids import (
     on_each_grid,
 )
 from hexveil.planning.feasibility.prediction import UNDER, ErrorPredictor
-from hexveil.planning.options import PlanOptions
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments
 from hexveil.planning.request import Method, Objective, WithinEpsilon
 
@@ -223,7 +223,7 @@ def capacity(  # noqa: PLR0913  a public door
     places = isinstance(facts.cells.grid, Cells)
     # For its refusals, before a plan is made: which resolutions there are depends on the plan.
     grids_to_try(facts, (resolutions or ()) if places else resolutions, timeslots, levels)
-    options = PlanOptions(
+    options = PlanArguments(
         epsilon=epsilon,
         baseline_error=baseline_error,
         mechanism=mechanism,

@@ -29,7 +29,7 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.planning.clipping_range import fast_prediction
 from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
-from hexveil.planning.least_loss import SMALLEST, Look, least_epsilon
+from hexveil.planning.least_loss import SMALLEST, Trial, least_epsilon
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil.planning.plan_rows import PlanningProblem
@@ -82,9 +82,9 @@ def epsilon_for_error(
         None if 100 is not enough.
     """
 
-    def look(epsilon: Fraction) -> Look:
+    def look(epsilon: Fraction) -> Trial:
         here = at(epsilon)
-        return Look(here.mean_error <= error, scaled_epsilon(here, epsilon, error))
+        return Trial(here.mean_error <= error, scaled_epsilon(here, epsilon, error))
 
     epsilon = least_epsilon(look, begin)
     return None if epsilon is None else float(epsilon)

@@ -365,8 +365,8 @@ def options_page(_: str = "") -> str:
             "`[privacy]`, and which of them go together. `python website/generated.py` generates "
             "this page from the tables that the package checks a request with "
             "([options](../../src/hexveil/planning/plan_arguments.py), "
-            "[rules](../../src/hexveil/planning/option_rules.toml)). What is refused costs nothing: "
-            "it is refused before records are read."
+            "[rules](../../src/hexveil/planning/option_rules.toml)). What is refused costs "
+            "nothing: it is refused before records are read."
         ),
         "## Options",
         table("option | default | meaning", [*option_rows()]),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pyarrow as pa
@@ -25,8 +26,10 @@ from hexveil.cli.output.plan_text import map_lines
 from hexveil.cli.output.price_text import price_lines
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
+from hexveil.model.cells import Cells
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.planning.api import plan as make_plan
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import plan_folder
 from hexveil.publishing import signing
@@ -47,6 +50,7 @@ from hexveil.records.read import read as read_records
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from hexveil.model.declared_grid import DeclaredFacts
@@ -298,6 +302,21 @@ def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> Plan:
     with show_progress(PLANNING):
         plan: Plan = make_plan(facts, **arguments.plan_arguments(run), advise=False)
     return plan
+
+
+def comparable_plans(run: Run) -> Iterator[Plan]:
+    """Yield plans on the declared area at other resolutions and timeslots; none for labels."""
+    options = read_options(run)
+    cells = options.pop("cells")
+    if isinstance(cells, Cells):
+        with show_progress(OTHER_GRIDS):
+            declare_on = partial(_declare_on, options)
+            yield from on_declared_grids(cells, declare_on, partial(plan_declared, run))
+
+
+def _declare_on(options: arguments.Arguments, cells: Cells) -> DeclaredFacts | DeclaredColumns:
+    facts: DeclaredFacts | DeclaredColumns = declare(**options, cells=cells)
+    return facts
 
 
 def read_private_records(run: Run) -> Any:  # noqa: ANN401  private records of one column, or several

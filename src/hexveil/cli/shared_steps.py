@@ -19,7 +19,13 @@ from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grid_assessment import WEAKER_UNITS
-from hexveil.planning.feasibility.grids import OTHER_GRIDS, KeptCounts, grids_to_try, most_cells_of
+from hexveil.planning.feasibility.grids import (
+    OTHER_GRIDS,
+    KeptCounts,
+    grids_to_try,
+    most_cells_of,
+    on_each_grid,
+)
 from hexveil.planning.feasibility.proposals import RunAdvice, propose_runs
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
@@ -211,13 +217,12 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
         return None
     coarser = tuple(replace(grid, resolution=r) for r in range(grid.resolution - 1, -1, -1))
-    counts = facts.recount(coarser, facts.privacy_unit)
-    cells = facts.occupancy.n_cells
+    options, unit = arguments.plan_arguments(run), facts.privacy_unit
     # Few places far apart have as many hexagons at several resolutions: the same map.
-    coarse_facts = next((c for c in counts if c is None or c.occupancy.n_cells != cells), None)
-    if coarse_facts is None:
-        return None
-    return _plan_with(arguments.plan_arguments(run), coarse_facts)
+    plans = on_each_grid(
+        facts, coarser, unit, lambda _, counts: counts and _plan_with(options, counts), every=False
+    )
+    return next(plans, None)
 
 
 def describe_infeasibility(plan: Plan) -> str | None:

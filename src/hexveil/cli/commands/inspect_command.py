@@ -127,15 +127,15 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
     Of several value columns each is judged at the part of ε that a plan of all columns would give
     it on that grid. Counts of records are shown on request alone.
     """
-    from hexveil.cli import declared_grids, planned_release  # noqa: PLC0415  under presence alone
+    from hexveil.cli import planned_release  # noqa: PLC0415  under presence alone
 
     if options.from_records:
-        declared_grids.check_terminal(run, as_json=options.as_json)
+        check_terminal(run, as_json=options.as_json)
     priced = run if run.plan.epsilon else run.with_fields("plan", epsilon=COMPARED_AT)
     planned = planned_release.plan_release(priced, accept_noise=True)
     columns = {} if planned.plan.is_single else planned.plan.components
     # Labels have no other resolution or slot: the declared grid alone is judged.
-    others = list(declared_grids.comparable_plans(priced))
+    others = list(planned_release.comparable_plans(priced))
     epsilon = str(priced.plan.epsilon)
     if not columns:
         content = {"grids": [grid_text.declared_json(plan) for plan in others]}
@@ -144,7 +144,7 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
         common: list[str] = []
     else:
         plans = [plan.components for plan in others or [planned.plan]]
-        grids = tuple(map(declared_grids.assessed, plans))
+        grids = tuple(map(CommonGrid.declared, plans))
         proposals = _common(run, grids, options.propose, choice, epsilon)
         content = {"grids": [grid_text.declared_columns_json(one) for one in plans]}
         content["common"] = grid_text.common_json(proposals)  # type: ignore[assignment]
@@ -166,6 +166,17 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
         _show_file(options.propose)
     if options.from_records:
         planned_release.read_private_records(run).close()
+
+
+def check_terminal(run: Run, *, as_json: bool) -> None:
+    """Refuse counts of records wherever somebody else could have them."""
+    if run.privacy.quiet_records:
+        raise InputError("--from-records and quiet_records cannot be combined.")
+    if as_json or not sys.stderr.isatty():
+        raise InputError(
+            "--from-records shows private counts on a terminal only; run it without --json, "
+            "without a pipe and without writing its output to a file."
+        )
 
 
 def _show_file(file: Path | None) -> None:

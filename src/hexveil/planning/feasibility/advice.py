@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
@@ -218,6 +218,11 @@ class CommonGrid:
     """
 
     assessments: Mapping[str, Assessment]
+
+    @classmethod
+    def declared(cls, plans: Mapping[str, Any]) -> CommonGrid:
+        """Return the assessment of a declared grid for each value column."""
+        return cls({column: DeclaredAssessment(own) for column, own in plans.items()})
 
     @property
     def leading(self) -> Assessment:

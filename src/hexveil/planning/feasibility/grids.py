@@ -12,10 +12,10 @@ that were made elsewhere have no records, and there the cells of the data set ar
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -35,16 +35,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-
-class OnPaper(Protocol):
-    """A plan that refuses a map with nothing to say."""
-
-    @property
-    def refusal(self) -> str | None:
-        """The sentence that refuses it; None for a useful one."""
-
-
-OnPaperT = TypeVar("OnPaperT", bound=OnPaper)
 
 OTHER_GRIDS = "Planning on other grids"
 """The activity whose completed share is told, where it is shown."""
@@ -249,28 +239,41 @@ def on_each_grid(
 
 
 def on_declared_grids(
-    cells: Cells, planned: Callable[[Cells], OnPaperT | None], hexagons_of: Callable[[Cells], int]
-) -> Iterator[OnPaperT]:
+    cells: Cells, declare: Callable[[Cells], Any], plan: Callable[[Any], Any]
+) -> Iterator[Any]:
     """Yield the plans of a declared area on other grids, on paper: no record is counted.
 
     From a map of a few hexagons to the first resolution at which no timeslot is usable, and the
-    declared one. A grid that cannot be declared has no plan, and 0 hexagons.
+    declared one. A grid that cannot be declared, as it is too fine or too coarse, has no plan.
     """
     slots: list[str | None] = [None]
     if cells.timeslot is not None:
         slots = [*sorted({cells.timeslot, *OFFERED_SLOTS}, key=slot_seconds)]
+
+    def on_grid(grid: Cells, work: Callable[[Any], T]) -> T | None:
+        with suppress(InputError):
+            return work(declare(grid))
+        return None
+
     n_tried, is_usable = 0, True
     # Names of hexagons have one resolution.
     own_alone = hasattr(cells.area, "names")
     for resolution in [cells.resolution] if own_alone else range(FINEST + 1):
         grid, in_window = replace(cells, resolution=resolution), is_usable
-        in_window = in_window and n_tried < MOST_RESOLUTIONS
-        if resolution == cells.resolution or (in_window and hexagons_of(grid) >= MIN_HEXAGONS):
-            plans = [planned(replace(grid, timeslot=slot)) for slot in slots]
-            declared = [plan for plan in plans if plan is not None]
-            yield from declared
-            n_tried += 1
-            is_usable = is_usable and any(plan.refusal is None for plan in declared)
+        if resolution != cells.resolution:
+            if not in_window or n_tried >= MOST_RESOLUTIONS:
+                continue
+            if (on_grid(replace(grid, timeslot=None), _n_places) or 0) < MIN_HEXAGONS:
+                continue
+        plans = [on_grid(replace(grid, timeslot=slot), plan) for slot in slots]
+        declared = [own for own in plans if own is not None]
+        yield from declared
+        n_tried += 1
+        is_usable = is_usable and any(own.refusal is None for own in declared)
+
+
+def _n_places(facts: Any) -> int:  # noqa: ANN401  declared, of one value column or of several
+    return getattr(facts, "leading", facts).cells.n_places or 0
 
 
 def _map_of(facts: PublicMetadata) -> str | None:

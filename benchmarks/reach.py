@@ -180,7 +180,7 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}
         effects = groupings_of(facts.cells)
-        posterior = estimate_outputs(shown, allocation, outputs, values, effects)
+        posterior = estimate_outputs(allocation, outputs, effects)
         if posterior is not None:
             made["estimate"] = posterior.estimate
         if run < smooth:

@@ -61,6 +61,18 @@ def air(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_medians_of_columns_are_compared_by_estimator(air, call):
+    """Each column has the ways to measure its distribution, at its own part of ε."""
+    targets = 'target_error = { pm25 = 2, "no2.air" = "3%" }'
+    (air / "run.toml").write_text(RUN.replace(targets, 'epsilon = 4\nstatistics = ["p50"]'))
+    compared = call("plan", "run.toml", "--compare")
+    assert compared.code == 0
+    assert compared.out.count("(chosen)") == 2
+    stated = json.loads(call("plan", "run.toml", "--compare", "--json").out)
+    for column in stated["columns"].values():
+        assert {one["estimator"] for one in column["estimators"]} == {"ranks", "bins"}
+
+
 def test_targets_by_column_are_planned_compared_saved_and_released(air, call):
     """File and options are one goal; the printed errors meet it, and the price is the sum."""
     said = call("plan", "run.toml")

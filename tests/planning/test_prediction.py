@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from hexveil.accounting.promise import Pure
+from hexveil.mechanisms.looks.range_search import ErrorPrediction, RangeSearch
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction, RangeSearch
 from hexveil.planning.feasibility.prediction import (
     ErrorPredictor,
     epsilon_for_error,
@@ -135,7 +135,7 @@ def test_a_plan_chooses_what_is_predicted_to_be_best(users, epsilon):
     made = hv.plan(
         occupancy, epsilon=epsilon, bounds=(0, 1), clipping_range="private", advise=False
     )
-    chosen = made.allocation.clipping.range
+    chosen = made.allocation.clipping
     search = RangeSearch(occupancy, Pure(epsilon), epsilon, None)
     ends = {(one.quantile, one.widening) for one in search.candidates}
     assert (chosen.quantiles[0], chosen.widening) in ends

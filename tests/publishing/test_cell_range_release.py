@@ -77,7 +77,7 @@ def test_no_user_loses_more_than_is_booked(fleet):
         assert (spent <= 1).all()
         assert spent.max() > 0.9
         # A cell that differs much is measured anew; ranges lie within the bounds.
-        ranges = with_outputs(plan, allocation, outputs).allocation.clipping.plan.released()
+        ranges = with_outputs(plan, allocation, outputs).allocation.clipping.released()
         assert ranges.moved[6]
         assert (ranges.lower >= 0).all()
         assert (ranges.upper <= 600).all()
@@ -98,10 +98,10 @@ def test_the_map_shows_the_cell_that_differs(made):
 def test_ranges_and_stages_are_stated(fleet, made):
     """Every stage with its epsilon, which add up, and the range of each cell."""
     manifest, plan = made[0].manifest, fleet[1]
-    decided = plan.allocation.clipping.plan
+    decided = plan.allocation.clipping
     steps = manifest["plan"]["privacy_steps"]
     names = ["pooled_histogram", "within_spread", "first_look", "cells"]
-    expected = [one for one in names if one != "within_spread" or decided.measures_spread]
+    expected = [one for one in names if one != "within_spread" or decided.spread_epsilon]
     assert [step["step"] for step in steps] == expected
     epsilons = [Fraction(step["epsilon"]) for step in steps]
     assert abs(sum(epsilons) - plan.epsilon) < Fraction(1, 10**11)

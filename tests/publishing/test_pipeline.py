@@ -18,7 +18,7 @@ import hexveil as hv
 from hexveil import report
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.clipped.clipped_mean import ClippedMean
+from hexveil.mechanisms.looks.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import schema

@@ -304,7 +304,7 @@ def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> Plan:
     return plan
 
 
-def comparable_plans(run: Run) -> Iterator[Plan]:
+def comparable_plans(run: Run) -> Iterator[Any]:
     """Yield plans on the declared area at other resolutions and timeslots; none for labels."""
     options = read_options(run)
     cells = options.pop("cells")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 from dataclasses import replace
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from hexveil.planning.moment_part import MomentPart
     from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.records import Dataset
-    from hexveil.records.columns.column_datasets import ColumnDatasets
+    from hexveil.records.column_datasets import ColumnDatasets
 
 
 def resolve_path(run: Run, path: Path) -> Path:
@@ -182,9 +181,7 @@ def _query_of_column(run: Run, dialect: str) -> str:
             "a query reads numbers and times of declared types; remove [format], and convert the "
             "columns where the query runs."
         )
-    parameters = inspect.signature(sums_query).parameters
-    query_options = {name: value for name, value in options.items() if name in parameters}
-    return sums_query(source=source, dialect=dialect, **query_options)
+    return sums_query(source=source, dialect=dialect, **options)
 
 
 def check_plan_options(run: Run, outputs: Sequence[str] = ()) -> None:
@@ -220,7 +217,11 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     options, unit = arguments.plan_arguments(run), facts.privacy_unit
     # Few places far apart have as many hexagons at several resolutions: the same map.
     plans = on_each_grid(
-        facts, coarser, unit, lambda _, counts: counts and _plan_with(options, counts), every=False
+        facts,
+        coarser,
+        unit,
+        lambda _, counts: None if counts is None else _plan_with(options, counts),
+        every=False,
     )
     return next(plans, None)
 

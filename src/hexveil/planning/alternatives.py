@@ -25,7 +25,6 @@ from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, Auto
 from hexveil.model.statistic_terms import Share
 from hexveil.planning import cell_mechanisms
-from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.request import WORTHWHILE, WithinEpsilon, usual_delta
 
@@ -243,9 +242,9 @@ def _predicted_errors(plan: MomentPart) -> Floats | None:
 
     None where cells have bounds of their own.
     """
-    match plan.allocation.clipping:
-        case CellMechanisms(predicted_error=predicted):
-            return predicted
+    predicted = plan.allocation.clipping.predictions()
+    if predicted is not None:
+        return predicted
     try:
         problem = cell_mechanisms.map_problem(plan.problem)
     except InputError:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.goal import moment_goal
 from hexveil.planning.part import public_json
 from hexveil.planning.plan_data import MomentFigures
@@ -17,7 +16,7 @@ from hexveil.planning.plan_rows import PlanningProblem, refuse_rows
 from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
+    from hexveil.mechanisms.looks.kinds import ReleaseAllocation
     from hexveil.planning.method_comparison import Comparison
 
 
@@ -53,9 +52,8 @@ class MomentPart(MomentFigures):
         if request.delta:
             # What a δ goes with may be less than what the words of a plan say.
             request.check_delta()
-        if isinstance(allocation.clipping, SavedStages):
-            problem = PlanningProblem(occupancy, upper - lower, request, fields.get("facts"))
-            allocation = allocation.clipping.allocate(problem, allocation.cell_epsilon)
+        problem = PlanningProblem(occupancy, upper - lower, request, fields.get("facts"))
+        allocation = allocation.clipping.restored(problem, allocation)
         allocation.check_against(occupancy, request)
         return cls(**fields | {"allocation": allocation})
 

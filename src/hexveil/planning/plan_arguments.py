@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,10 +17,10 @@ from hexveil.base.rational import Number, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model.statistic_terms import Estimator, has_distribution, parse_statistics
 from hexveil.planning import option_rules
-from hexveil.planning.clipping_range.private_range import ClippingRangeMode, check_share
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.request import (
     STATISTICS,
+    ClippingRangeMode,
     ClipUserForm,
     ErrorKind,
     ExemptCell,
@@ -270,7 +271,7 @@ class PlanArguments:
                 to_positive_fraction(getattr(self, name), name)
         split_of(self.split)
         if self.range_share is not None:
-            check_share(to_fraction(self.range_share, "range_share"))
+            _check_share(to_fraction(self.range_share, "range_share"))
         if self.has_distribution and option_rules.PRESENCE not in about:
             parse_statistics(self.statistics or ())
         _check_positive(self.target_error, "target_error")
@@ -387,6 +388,15 @@ class PlanArguments:
         statistics = {*STATISTICS, "sum", *items_of(self.statistics or ())}
         # A column may have the name of a statistic: then it is the column that is meant.
         return not describe <= statistics or not describe.isdisjoint(columns)
+
+
+def _check_share(share: Fraction) -> None:
+    """Refuse a share of ε for the interval that leaves nothing for either side."""
+    if not 0 < share < 1:
+        raise InputError(
+            f"range_share is the part of epsilon that finds the interval, between 0 and 1, got "
+            f"{share}: at 0 there is no interval, at 1 nothing is left for the cells."
+        )
 
 
 def _positive(number: Number | None, name: str) -> Any:  # noqa: ANN401  a fraction or None

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
 
 LEAST_USERS, MOST_USERS = 25, 1000
@@ -34,6 +33,7 @@ ErrorKind = Literal["separate", "sum"]
 ClipUserForm = Literal["improved", "printed"]
 UnfinishedStage = Literal["keep", "undo"]
 ExemptCell = Literal["smallest", "none"]
+ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 
 PURE = Fraction(0)
 """δ of a pure promise."""

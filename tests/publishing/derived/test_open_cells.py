@@ -44,7 +44,6 @@ from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_table import decode_outputs, released_table
-from hexveil.publishing.privacy_models import stages_of
 from hexveil.publishing.published_numbers import Release
 
 SCALE = 20
@@ -312,7 +311,7 @@ STATISTICS = ("mean", "p50", "share<40", "histogram", "users")
 
 def released(dataset, plan, name, seed):
     """Return a release of simulated noise."""
-    stages = stages_of(plan)
+    stages = plan.stages()
     meter = Meter(stages.losses() * (1.0 + 1e-9), squared=bool(plan.delta))
     noise = SimulatedNoise(np.random.default_rng(seed), 1)
     outputs = execute(stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.request import ClippingRangeMode
 
 Losses = Literal["all", "planned", "cheapest", "none"]
 """Grids for which losses that would do are searched: all, those that are not certainly too fine,

@@ -1,7 +1,7 @@
 """Prediction of a request on other public metadata, and the ε it needs there.
 
 Means by the joint plan of least average error are predicted quickly
-(planning/clipping_range/fast_prediction.py); every other request is planned in full.
+(mechanisms/looks/range_search.py); every other request is planned in full.
 
 Bound. Planning errors are U (d/2 + b), d the share of a cell that is put at the middle and b the
 noise for bounds of width 1. The users' losses add up to Σ_g (1 - d_g)/b_g <= L ε, so that, by
@@ -26,8 +26,8 @@ import numpy as np
 
 from hexveil.accounting.error_model import span_in_quanta
 from hexveil.base.blas_threads import single_blas_thread
-from hexveil.planning.clipping_range import fast_prediction
-from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
+from hexveil.mechanisms.looks import range_search
+from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
 from hexveil.planning.least_loss import SMALLEST, Trial, least_epsilon
 from hexveil.planning.methods import allocate
@@ -164,14 +164,14 @@ class ErrorPredictor:
         occupancy, requested = self.facts.occupancy, self.plan.request
         match requested.resolve_range(occupancy, epsilon):
             case "private":
-                return fast_prediction.predict_with_range(
+                return range_search.predict_with_range(
                     occupancy, self.span, epsilon, requested.range_share
                 )
             case "per-cell":
-                return fast_prediction.predict_with_cell_ranges(
+                return range_search.predict_with_cell_ranges(
                     occupancy, self.span, epsilon, requested.range_share
                 )
-        return fast_prediction.predict_without_range(self._exposure, self.span, requested, epsilon)
+        return range_search.predict_without_range(self._exposure, self.span, requested, epsilon)
 
     @cached_property
     def _exposure(self) -> ClippingProblem:
@@ -225,8 +225,8 @@ class ErrorPredictor:
         """
         of_kinds = {
             "bounds": [(1.0, 0.0)],
-            "private": [(one.width, one.clipping_error) for one in fast_prediction.ALL_CANDIDATES],
-            "per-cell": [fast_prediction.CELL_RANGE_FLOOR],
+            "private": [(one.width, one.clipping_error) for one in range_search.ALL_CANDIDATES],
+            "per-cell": [range_search.CELL_RANGE_FLOOR],
         }
         chosen = [pair for kind in self._kinds_of_range for pair in of_kinds[kind]]
         return [(width, self.span * clipping_error) for width, clipping_error in chosen]

@@ -28,7 +28,7 @@ from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
-from hexveil.planning.part import BookedStages
+from hexveil.planning.part import PlainPart
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     predict,
@@ -60,7 +60,7 @@ KINDS = ("moments", "distribution", USERS)
 
 
 @dataclass(frozen=True, eq=False)
-class PresencePart(BookedStages):
+class PresencePart(PlainPart):
     """Map with private presence, numbers of units, or both, of one value column.
 
     Attributes
@@ -78,10 +78,6 @@ class PresencePart(BookedStages):
     baseline_error: Number | None = None
     edition: str | None = None
     kind: ClassVar[str] = "presence"
-    reads_bins: ClassVar[bool] = False
-    searches_grids: ClassVar[bool] = False
-    missing_range: ClassVar[None] = None
-    targets: ClassVar[list[dict[str, Any]]] = []
     smoothing_trouble: ClassVar[str] = (
         'estimates under private presence are ("raw",): leave them out.'
     )
@@ -138,10 +134,6 @@ class PresencePart(BookedStages):
         """The sentence that refuses a map with nothing to say; None for a useful one."""
         return self.prediction.refusal
 
-    def advice(self, *, search: bool) -> str | None:  # noqa: ARG002  see Part
-        """Return the refusal: other grids are declared, and not looked for."""
-        return self.refusal
-
     @property
     def relative_error(self) -> float:
         """Predicted errors added up, each as a part of what it is compared with.
@@ -155,16 +147,6 @@ class PresencePart(BookedStages):
             error = error + of_map.error / float(self.facts.lattice.span)
             error += of_map.share_error or 0.0
         return error
-
-    def goal(self) -> dict[str, str]:
-        """Return the declared request: see publishing/presence/request_identity.py."""
-        raise NotImplementedError
-
-    def check_release(self, *, has_squares: bool) -> None:
-        """Refuse nothing: whatever is declared can be measured."""
-
-    def refuse_undrawable(self) -> None:
-        """Refuse nothing: declared numbers have limits of their own."""
 
     def alternative(self, **changes: Any) -> PresencePart:  # noqa: ANN401  fields of a request
         """Return the part of the same request with some of its fields changed."""

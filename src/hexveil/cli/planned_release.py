@@ -176,10 +176,10 @@ class ReleaseOfRecords(PlannedRelease):
         estimates = self.run.release.estimates or ("raw",)
         # Whoever comes here was warned of a grid that is too fine.
         with show_progress(RELEASING):
-            made = publish_numbers(
+            built = publish_numbers(
                 self.records, self.plan, ledger=book, estimates=estimates, accept_noise=True
             )
-        return made, book
+        return built, book
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ class ReleaseOfDeclarations(PlannedRelease):
         return None if receipts.known_spend(account) is None else Ledger(**account)
 
     def preview(self, book: Ledger) -> tuple[PlannedRelease, bool]:
-        """Check what declarations decide; no record is read."""
+        """Check the declarations; no record is read."""
         check_declared(self.plan.facts, self.plan, book)
         return self, replay_presence(self.plan, book) is not None
 
@@ -234,7 +234,7 @@ class ReleaseOfDeclarations(PlannedRelease):
     def open_cells(self, published: Release) -> dict[str, int]:
         """Return the number of open cells by value column, "" for a single one."""
         releases = published.releases if isinstance(published, ColumnReleases) else {"": published}
-        return {name: sum(one.table["is_open"].to_pylist()) for name, one in releases.items()}
+        return {name: sum(item.table["is_open"].to_pylist()) for name, item in releases.items()}
 
     def _cells(self, leading: Any) -> tuple[pa.Table, dict[str, Any]]:  # noqa: ANN401  of one column
         return pa.table(name_columns(leading.cells)), presence_sections(leading)
@@ -261,8 +261,8 @@ def plan_release(
         return _as_saved(run, saved)
     else:
         dataset = shared_steps.read_releasable(run)
-        made = shared_steps.plan_run(run, dataset.public)
-        planned = ReleaseOfRecords(run, made, shared_steps.describe_infeasibility(made), dataset)
+        built = shared_steps.plan_run(run, dataset.public)
+        planned = ReleaseOfRecords(run, built, shared_steps.describe_infeasibility(built), dataset)
     accepted = run.release.accept_noise if accept_noise is None else accept_noise
     if planned.warning is not None and not accepted:
         raise InputError(

@@ -112,10 +112,10 @@ def _or_by_column(read: Callable[[object], object]) -> Callable[[object], object
     """Return a reader of one value for all value columns, or of one for each."""
 
     def read_either(value: object) -> object:
-        named = _by_column(value, read)
+        labelled = _by_column(value, read)
         # An option that may be repeated is a list.
         is_single = isinstance(value, list) and len(value) == 1
-        return named or read(value[0] if is_single else value)  # type: ignore[index]
+        return labelled or read(value[0] if is_single else value)  # type: ignore[index]
 
     return read_either
 

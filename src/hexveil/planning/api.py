@@ -85,19 +85,19 @@ def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArgum
     >>> float(plan(crowd, bounds=(0, 10), target_error="0.5%").epsilon)
     2.0...
     """
-    given, facts = PlanArguments(**options), getattr(source, "public", source)
+    stated, facts = PlanArguments(**options), getattr(source, "public", source)
     if isinstance(facts, (PublicMetadata, DeclaredFacts)):
-        given = given.of_column(facts.value, facts.cells.names)
+        stated = stated.of_column(facts.value, facts.cells.names)
     about = [
         *([option_rules.SEVERAL] if isinstance(facts, (ColumnFacts, DeclaredColumns)) else []),
         *([option_rules.PRESENCE] if isinstance(facts, (DeclaredFacts, DeclaredColumns)) else []),
     ]
-    given.check(about)
-    if given.advise and isinstance(facts, (PublicMetadata, ColumnFacts)):
+    stated.check(about)
+    if stated.advise and isinstance(facts, (PublicMetadata, ColumnFacts)):
         repeats = describe_repeats(facts)
         if repeats is not None:
             warnings.warn(repeats, UserWarning, stacklevel=2)
-    return _advised(_plan_of(facts, given), advise=given.advise)
+    return _advised(_plan_of(facts, stated), advise=stated.advise)
 
 
 def _plan_of(facts: Any, options: PlanArguments) -> Plan:  # noqa: ANN401  of any kind

@@ -60,7 +60,7 @@ class Rule:
     def refused(self, terms: Collection[str]) -> str | None:
         """Return the first word that is refused, if any."""
         excluded = any(word in terms for word in self.beside)
-        lacks = bool(self.without) and not any(set(some) <= set(terms) for some in self.without)
+        lacks = bool(self.without) and not any(set(subset) <= set(terms) for subset in self.without)
         if not (excluded or lacks):
             return None
         return next((word for word in self.words if word in terms), None)
@@ -78,13 +78,13 @@ class Rule:
         option = describe(word) if word.isidentifier() else spoken(word)
         if self.company:
             return f"{option} goes with {self.goes_with(terms)}; {self.way_out}."
-        beside = next(one for one in self.beside if one in terms)
+        beside = next(item for item in self.beside if item in terms)
         return f"{option} has no meaning with {beside}; {self.way_out}."
 
     @property
     def partners(self) -> str:
         """The partners of the words, or those that they exclude, for the reference page."""
-        alone = " or ".join(" with ".join(map(spoken, some)) for some in self.without)
+        alone = " or ".join(" with ".join(map(spoken, subset)) for subset in self.without)
         excluded = ", ".join(map(spoken, self.beside))
         return f"only with {alone}" if alone else f"not with {excluded}"
 
@@ -142,6 +142,6 @@ def refuse(
 
 def range_needs(terms: Collection[str], word: str) -> str | None:
     """Return the option that a clipping range requires and a request lacks; None if it has all."""
-    others = {one for one in terms if not one.startswith("clipping_range=")}
+    others = {item for item in terms if not item.startswith("clipping_range=")}
     broken = broken_rules({*others, word})
-    return next((rule.goes_with(terms) for rule, found in broken if found == word), None)
+    return next((rule.goes_with(terms) for rule, result in broken if result == word), None)

@@ -157,9 +157,11 @@ def label_levels(grid: Labels, levels: Sequence[Sequence[str]] | None = None) ->
     """
     if levels is None:
         sizes = range(len(grid.columns), 0, -1)
-        chosen = (subset for size in sizes for subset in combinations(grid.columns, size))
+        selection = (subset for size in sizes for subset in combinations(grid.columns, size))
         # Choices of columns double with each column.
-        return tuple(Labels(*subset) for subset, _ in zip(chosen, range(MOST_LEVELS), strict=False))
+        return tuple(
+            Labels(*subset) for subset, _ in zip(selection, range(MOST_LEVELS), strict=False)
+        )
     return tuple(_level(grid, (level,) if isinstance(level, str) else level) for level in levels)
 
 
@@ -351,21 +353,21 @@ class KeptCounts:
             key = grid, privacy_unit
             if key not in self._counted:
                 self._keep(key, next(counted))
-            kept = self._counted[key]
-            yield kept.load() if isinstance(kept, _FiledFacts) else kept
+            remaining = self._counted[key]
+            yield remaining.load() if isinstance(remaining, _FiledFacts) else remaining
 
     def _keep(self, key: tuple[Cells | Labels, Unit], facts: PublicMetadata | None) -> None:
         """Keep the facts on a grid; in a file where memory has no room."""
-        held = sum(
-            one.occupancy.n_pairs
-            for one in self._counted.values()
+        retained = sum(
+            item.occupancy.n_pairs
+            for item in self._counted.values()
             # Pairs that stay elsewhere take no memory here.
-            if one is not None and not isinstance(one, _FiledFacts) and one.occupancy.is_local
+            if item is not None and not isinstance(item, _FiledFacts) and item.occupancy.is_local
         )
         if (
             facts is None
             or not facts.occupancy.is_local
-            or held + facts.occupancy.n_pairs <= MOST_KEPT_PAIRS
+            or retained + facts.occupancy.n_pairs <= MOST_KEPT_PAIRS
         ):
             self._counted[key] = facts
         else:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from hexveil.publishing.catalogue.release_description import find_coverage
-from hexveil.publishing.columns.column_texts import statements_of_whole
+from hexveil.publishing.columns.column_table import statements_of_whole
 from hexveil.publishing.markup import document
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import common_unit, describe_repeats, format_heading, spoken_value

@@ -9,8 +9,9 @@ from hexveil.base import atomic_files, csv_safety
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.release_description import find_coverage
-from hexveil.publishing.columns.column_table import column_prefixes, join_columns
-from hexveil.publishing.columns.column_texts import (
+from hexveil.publishing.columns.column_table import (
+    column_prefixes,
+    join_columns,
     render_whole_metadata,
     statements_of_whole,
 )

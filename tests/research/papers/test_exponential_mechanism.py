@@ -6,7 +6,7 @@ import pytest
 from hexveil.mechanisms import AKMV, Baseline, Levy
 from hexveil.mechanisms.priors import Normal
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.simulation.evaluation import evaluate
+from hexveil.simulation.cell_evaluation import evaluate
 from hexveil_research.papers.exponential_mechanism import (
     ExponentialNoise,
     PrintedChoice,

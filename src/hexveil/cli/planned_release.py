@@ -41,8 +41,11 @@ from hexveil.publishing.folder import PageOptions, list_files
 from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
-from hexveil.publishing.presence.presence_manifest import presence_sections
-from hexveil.publishing.presence.request_identity import presence_request, request_name
+from hexveil.publishing.presence.presence_manifest import (
+    presence_request,
+    presence_sections,
+    request_name,
+)
 from hexveil.publishing.release_checks import check_declared
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare

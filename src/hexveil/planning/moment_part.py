@@ -57,14 +57,14 @@ class MomentPart(MomentFigures):
         allocation.check_against(occupancy, request)
         return cls(**fields | {"allocation": allocation})
 
-    def given(self) -> dict[tuple[str, ...], Any]:
+    def fixed(self) -> dict[tuple[str, ...], Any]:
         """Return by path all fields that are no decisions."""
-        given: dict[tuple[str, ...], Any] = {
+        fixed: dict[tuple[str, ...], Any] = {
             (name,): getattr(self, name) for name in ("occupancy", "baseline_error", "facts")
         }
         # Of a part of a plan ε is a number that a prediction found.
-        requested = (item.name for item in fields(self.request) if item.name != "epsilon")
-        return given | {("request", name): getattr(self.request, name) for name in requested}
+        requested_names = (field.name for field in fields(self.request) if field.name != "epsilon")
+        return fixed | {("request", name): getattr(self.request, name) for name in requested_names}
 
     def with_lower_bound(self) -> MomentPart:
         """Return the part with the lower bound of its error or loss computed and stored.

@@ -26,7 +26,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
 from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
+from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.planning.part import PlainPart
 from hexveil.planning.presence.presence_prediction import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
@@ -39,6 +39,7 @@ from hexveil.planning.least_loss import LARGEST, two_figures_up
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.presence.presence_plan import PresencePart
 
@@ -252,15 +253,7 @@ class CommonGrid:
         return max(offer.relative_error for offer in self.assessments.values())
 
 
-class GridTable(Protocol):
-    """A table of grids, such as a `Capacity`."""
-
-    @property
-    def offers(self) -> tuple[GridAssessment, ...]:
-        """One assessment per grid."""
-
-
-def common_grids(tables: Mapping[str, GridTable]) -> tuple[CommonGrid, ...]:
+def common_grids(tables: Mapping[str, Capacity]) -> tuple[CommonGrid, ...]:
     """Return the grids that were assessed for every value column, in their order.
 
     Parameters

@@ -136,7 +136,7 @@ class PresencePart(PlainPart):
 
     @property
     def relative_error(self) -> float:
-        """Predicted errors added up, each as a part of what it is compared with.
+        """Sum of the predicted errors, each as a part of a typical value.
 
         Of averages and medians as a part of the span, of shares as they are, of numbers of units as
         a part of what a cell typically has.
@@ -154,7 +154,7 @@ class PresencePart(PlainPart):
 
     @property
     def expected(self) -> tuple[float, float, str]:
-        """Expected error, that of one number for all cells, and what they are of."""
+        """Expected error, that of one number for all cells, and the noun for both."""
         of_map, counts = self.prediction.map, self.prediction.counts
         if of_map is not None:
             named = "averages" if of_map.share_error is None else "medians"

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan_data import MomentFigures
     from hexveil.planning.request import ClippingRangeMode
 
 Losses = Literal["all", "planned", "cheapest", "none"]
@@ -226,7 +226,7 @@ def capacity(  # noqa: PLR0913  a public door
 
 
 def assess_grids(
-    plan: MomentPart,
+    plan: MomentFigures,
     *,
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
@@ -236,7 +236,7 @@ def assess_grids(
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentFigures
         Of a data set; its targets, if it has any, become what they cost.
     privacy_units : sequence of str, optional
         Default: the data set's privacy unit.
@@ -277,7 +277,11 @@ def assess_grids(
 
 
 def _assessed(
-    plan: MomentPart, unit: Unit, losses: Losses, grid: Cells | Labels, facts: PublicMetadata | None
+    plan: MomentFigures,
+    unit: Unit,
+    losses: Losses,
+    grid: Cells | Labels,
+    facts: PublicMetadata | None,
 ) -> GridAssessment:
     """Return the assessment of one grid, with the losses that are looked for."""
     if facts is None:
@@ -296,7 +300,7 @@ def _assessed(
 
 
 def _with_cheapest(
-    plan: MomentPart, facts: PublicMetadata, offers: Sequence[GridAssessment]
+    plan: MomentFigures, facts: PublicMetadata, offers: Sequence[GridAssessment]
 ) -> list[GridAssessment]:
     """Return the offers with the loss that halves the error where that loss is least, or near.
 
@@ -327,7 +331,7 @@ def _with_cheapest(
     return found
 
 
-def _near(plan: MomentPart, epsilon: float | None) -> float | None:
+def _near(plan: MomentFigures, epsilon: float | None) -> float | None:
     """Return a loss unless it is none, or far away."""
     far = MAX_EPSILON_RATIO * float(plan.requested_epsilon)
     return None if epsilon is None or epsilon > far else epsilon

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
-    from hexveil.planning.method_comparison import Comparison
     from hexveil.planning.plan_arguments import PlanArguments
 
 KINDS = ("moments", "distribution", USERS)
@@ -193,19 +192,6 @@ class PresencePart(PlainPart):
             "refusal": self.refusal,
             "with_delta": self._gain_json(),
         }
-
-    def compare(self) -> Comparison:
-        """Refuse: stages follow from declarations, and there is no method to choose.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
-        raise InputError(
-            'compare takes plans of public occupancy: with protect="presence" declarations decide '
-            "how a map is measured."
-        )
 
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""

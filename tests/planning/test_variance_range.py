@@ -16,7 +16,7 @@ from hexveil.accounting.noise_law import LAPLACE
 from hexveil.accounting.promise import Pure
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.estimates import centre_and_radius
-from hexveil.mechanisms.looks import range_search, variance_range
+from hexveil.mechanisms.looks import range_search, weighted_variance
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.range_search import RangeSearch
 from hexveil.mechanisms.looks.user_weights import (
@@ -159,13 +159,13 @@ def test_weights_by_records_leave_only_what_the_radius_clips():
     interval = crowd_plan(1, BOTH).allocation.clipping
     even = replace(interval, weight=ListedWeights(CROWD, 1000 * CROWD.n))
     k = even.radius_sd
-    clipped = CROWD.n * variance_range.expected_excess(k, CROWD.n.astype(float)) / k**2
+    clipped = CROWD.n * weighted_variance.expected_excess(k, CROWD.n.astype(float)) / k**2
     expected = np.bincount(CROWD.cell, clipped) / CROWD.records_per_cell
-    assert variance_range.errors_without_noise(even.weight, (k,))[0] == pytest.approx(
+    assert weighted_variance.errors_without_noise(even.weight, (k,))[0] == pytest.approx(
         expected, rel=1e-9
     )
     # One user has half of the records of the second cell, and less of its weight.
-    assert variance_range.errors_without_noise(interval.weight, (k,))[0][1] > 2 * expected[1]
+    assert weighted_variance.errors_without_noise(interval.weight, (k,))[0][1] > 2 * expected[1]
 
 
 def test_before_a_release_the_middle_is_that_of_the_bounds():
@@ -185,7 +185,7 @@ def test_what_the_radius_cuts_is_what_simulation_says(k, n):
     """Users' means are normal; the squares of n samples are counted at their expectation."""
     z = np.random.default_rng(3).normal(size=400_000)
     seen = np.maximum(z**2 + 1 - 1 / n - k**2, 0).mean()
-    assert variance_range.expected_excess(k, np.array([float(n)]))[0] == pytest.approx(
+    assert weighted_variance.expected_excess(k, np.array([float(n)]))[0] == pytest.approx(
         seen, rel=0.03
     )
 
@@ -203,7 +203,7 @@ def test_the_mean_s_part_is_about_what_simulation_says():
     e = rng.laplace(0, b, x.size)
     seen = np.abs(2 * x * e + e**2 - 2 * b**2).mean()
     half_share, deviations = half / radius, interval.radius_sd
-    (said,) = variance_range.error_through_mean(half_share, deviations, noise, likely, LAPLACE)
+    (said,) = weighted_variance.error_through_mean(half_share, deviations, noise, likely, LAPLACE)
     assert seen <= said <= 1.5 * seen
 
 

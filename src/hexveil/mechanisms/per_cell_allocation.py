@@ -168,7 +168,7 @@ class PlannedCells:
         """
         figures = CellFigures(*self.map_plans(figure_columns, 10))
         n_scores = int(figures.n_scores.sum())
-        if n_scores > MOST_SCORES and not self.problem.occupancy.is_local:
+        if n_scores > MOST_SCORES and self.plans.kept is None:
             raise InputError(
                 f"the private choices of all cells have {n_scores:,} candidates together, and "
                 f"scores of at most {MOST_SCORES:,} come to one machine from pairs that stay "

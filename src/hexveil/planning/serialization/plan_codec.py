@@ -139,7 +139,7 @@ def pack_decisions(plan: Plan) -> tuple[Words, Arrays]:
     """Return the decisions of a plan as words and arrays, without the request and the records."""
     arrays: Arrays = {}
     saved = saved_of(plan)
-    return Codec(arrays, saved.given(), CODERS).pack(saved), arrays
+    return Codec(arrays, saved.fixed(), CODERS).pack(saved), arrays
 
 
 def encode(plan: Plan) -> bytes:
@@ -177,7 +177,7 @@ def decode(encoded: bytes, like: Plan) -> Plan:
         else:
             words, arrays = former_plans.unpack_decisions(encoded, saved)
         with np.errstate(all="ignore"):  # of damaged numbers
-            return plan_of(Codec(arrays, saved.given(), CODERS).unpack(type(saved), words))
+            return plan_of(Codec(arrays, saved.fixed(), CODERS).unpack(type(saved), words))
     except OtherStagesError:  # what differs here from the machine of the plan is no damage
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):

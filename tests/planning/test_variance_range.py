@@ -26,7 +26,6 @@ from hexveil.mechanisms.looks.user_weights import (
     max_bias,
 )
 from hexveil.model.pair_columns import ListedWeights
-from hexveil.planning.serialization.plan_codec import encode
 from publishing.setting import dataset_of
 
 CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
@@ -50,30 +49,6 @@ def planned(occupancy=CROWD, epsilon=1, statistics=BOTH, **options):
 def crowd_plan(epsilon, statistics):
     """Return a plan of the crowd that several tests look at."""
     return planned(CROWD, epsilon, statistics)
-
-
-@pytest.mark.parametrize("statistics", [BOTH, ("mean", "sd"), ("variance",), ("sd",)])
-@pytest.mark.parametrize("epsilon", ["0.1", 1, 7])
-def test_each_user_is_charged_interval_mean_and_second_moment(epsilon, statistics):
-    """A user loses the range's ε and its weights over both noises, at most what was asked."""
-    plan = crowd_plan(epsilon, statistics)
-    interval, occupancy = plan.allocation.clipping, plan.occupancy
-    exact = [interval.epsilon] * occupancy.n_users
-    totals = interval.weight.totals
-    rows = zip(
-        occupancy.cell.tolist(),
-        occupancy.user.tolist(),
-        interval.weight.of(occupancy).tolist(),
-        strict=True,
-    )
-    for cell, user, weight in rows:
-        for noise in (plan.mean_noise, plan.allocation.variance_noise):
-            exact[user] += Fraction(weight, int(totals[cell])) / Fraction(float(noise[cell]))
-    stated = [Fraction(float(one)) for one in plan.losses()]
-    assert all(one >= true for one, true in zip(stated, exact, strict=True))
-    assert all(one - true < Fraction(1, 10**9) for one, true in zip(stated, exact, strict=True))
-    assert Fraction(epsilon) * (1 - Fraction(1, 10**6)) < plan.epsilon <= Fraction(epsilon)
-    assert tuple(plan.error_models) == (("variance",) if len(statistics) == 1 else BOTH)
 
 
 @pytest.mark.parametrize("split", ["0.2", "1/2", "0.95"])
@@ -266,23 +241,3 @@ def test_auto_takes_an_interval_for_variances_where_it_is_predicted_to_help():
         advise=False,
     )
     assert isinstance(sure.allocation.clipping, WithinBounds)
-
-
-@pytest.mark.slow
-def test_another_radius_is_another_plan():
-    """The radius is part of what is kept of a plan, and there is none for means alone."""
-    one, same, other = crowd_plan(1, BOTH), planned(), planned(statistics=("mean",))
-    assert encode(one) == encode(same)
-    interval = one.allocation.clipping
-    wider = replace(interval, radius=interval.radius + 1)
-    assert encode(one.changed(allocation=replace(one.allocation, clipping=wider))) != encode(one)
-    assert other.allocation.clipping.radius is None
-
-
-def test_the_table_of_such_a_plan():
-    """Both statistics have their columns; the candidates are those of means."""
-    plan = crowd_plan(1, ("mean", "sd"))
-    assert plan.table["variance_scale"].to_pylist() == plan.error_models["variance"].scale.tolist()
-    assert set(plan.worst_case_error) == {"mean", "variance"}
-    found = RangeSearch(CROWD, Pure(Fraction(1)), Fraction(1), None).candidates
-    assert plan.allocation.clipping.quantiles[0] in [one.quantile for one in found]

@@ -124,16 +124,6 @@ def test_a_folder_says_how_averages_were_clipped(made):
     assert "measured anew" in text
 
 
-def test_the_same_request_gets_the_same_numbers(fleet, made):
-    """Ranges and numbers are those that the ledger holds; nothing is drawn again."""
-    dataset, plan = fleet
-    again = hv.release(dataset, plan, ledger=made[2])
-    assert again.replayed
-    assert again.to_arrow().equals(made[0].to_arrow())
-    assert again.manifest == made[0].manifest
-    assert len(made[2].entries()) == 1
-
-
 # ---- the journal ----
 
 

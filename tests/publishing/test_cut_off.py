@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -300,12 +299,3 @@ def test_noise_with_a_widened_interval_is_no_forgery():
     assert "mean_quality is not that of its interval." in list(
         check_accuracy(forged, manifest, LAPLACE)
     )
-
-
-@pytest.mark.slow
-def test_the_manifest_with_cut_off_cells_is_plain_json(tmp_path):
-    """The counts are whole numbers that JSON holds."""
-    dataset = highway()
-    plan = hv.plan(dataset, epsilon=4, clipping_range="private", advise=False)
-    made = published(dataset, plan, tmp_path, 1)
-    assert json.loads(json.dumps(made.manifest))["cut_off"] == made.manifest["cut_off"]

@@ -77,7 +77,7 @@ def test_no_user_loses_more_than_is_booked(fleet):
         assert (spent <= 1).all()
         assert spent.max() > 0.9
         # A cell that differs much is measured anew; ranges lie within the bounds.
-        ranges = with_outputs(plan, allocation, outputs).allocation.clipping.released()
+        ranges = with_outputs(plan.single, allocation, outputs).allocation.clipping.released()
         assert ranges.moved[6]
         assert (ranges.lower >= 0).all()
         assert (ranges.upper <= 600).all()

@@ -137,7 +137,7 @@ def held(dataset, intervals, draws, epsilon=1):
     found = []
     for _ in range(draws):
         allocation, outputs = executed(dataset, plan)
-        shown = with_outputs(plan, allocation, outputs)
+        shown = with_outputs(plan.single, allocation, outputs)
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         clamped = np.clip(values["mean"], shown.lower, shown.upper)
         done = smooth_release(shown, facts, values)["mean"]

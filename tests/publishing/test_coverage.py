@@ -144,7 +144,7 @@ def held(dataset, intervals, draws, epsilon=1):
         effects = groupings_of(facts.cells)
         posterior = estimate_outputs(allocation, outputs, effects)
         if posterior is not None:
-            done = adopt_intervals(done, posterior, shown.allocation.clipping)
+            done = adopt_intervals(done, posterior, borrowed=shown.allocation.clipping.borrows)
         off = np.abs(clamped - projected(dataset, shown))
         bound = off <= shown.error_models["mean"].bound95 * (1 + 1e-12)
         inside = (done.low <= truth) & (truth <= done.high)

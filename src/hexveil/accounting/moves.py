@@ -78,7 +78,7 @@ def squares(moved: Moved) -> Terms:
 
 
 def beyond(moved: Moved) -> Terms:
-    """Return the pure loss of each pair beyond what was authorised and not spent.
+    """Return the pure loss of each pair above an authorised, unspent part.
 
     Moves in the noise of this stage, in that which was authorised before, and in that which spent
     some of it. A difference of nearly equal doubles is mostly their rounding: 16 ulps of either.
@@ -197,7 +197,7 @@ class PairMoves:
 
 @dataclass(frozen=True, eq=False)
 class _PairTerms:
-    """What each pair costs, made where the pair is."""
+    """Terms of pairs in a currency, made where the pairs are."""
 
     statistics: tuple[StatisticMoves, ...]
     weights: PairColumn | None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.cli import planned_release
 from hexveil.model.cells import Cells
-from hexveil.model.column_facts import DeclaredColumns
+from hexveil.model.declared_grid import DeclaredColumns
 from hexveil.planning.feasibility.advice import CommonGrid, DeclaredAssessment
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
 from hexveil.records.progress import show_progress

@@ -25,7 +25,7 @@ from hexveil.cli.output.plan_text import map_lines
 from hexveil.cli.output.price_text import price_lines
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
-from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import plan_folder

@@ -104,7 +104,7 @@ class PairList:
         return np.diff(self.start)
 
     def parts(self, room: int) -> "Iterator[Partition]":
-        """Yield runs of so many pairs, of which neither cells nor users are whole."""
+        """Yield runs of so many pairs, with parts of cells and of users."""
         for begin in range(0, max(self.n.size, 1), room):
             run, at = slice(begin, begin + room), self.begin + begin
             cell, user, n = self.cell[run], self.user[run], self.n[run]

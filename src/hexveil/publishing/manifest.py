@@ -19,7 +19,7 @@ import numpy as np
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
-from hexveil.model.column_facts import ColumnFacts
+from hexveil.model.declared_grid import ColumnFacts
 from hexveil.planning.goal import goal, printed_options
 from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.release_allocation import grids_of

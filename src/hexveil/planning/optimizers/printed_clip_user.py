@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.clip_user import Suppression, suppress_users
-from hexveil.accounting.contributions import KeptRecords, contributes_wholly
 from hexveil.accounting.heavy_users import SuppressionSource
-from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, KeptRecords, contributes_wholly
 from hexveil.accounting.residual_cap import caps_of_remaining
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
 
 MAX_PREFIX = 60
 COUNTS, OPEN = "users", "is_open"

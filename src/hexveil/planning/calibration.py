@@ -32,7 +32,7 @@ from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.least_loss import Look, least_epsilon
+from hexveil.planning.least_loss import Trial, least_epsilon
 from hexveil.planning.optimizers.user_factors import InverseScales
 from hexveil.planning.plan_rows import PlanningProblem
 
@@ -138,24 +138,24 @@ def least_allocation(
     InputError
         If none is found at any ε.
     """
-    kept: list[PlanAllocation] = []
+    allocations: list[PlanAllocation] = []
 
-    def look(epsilon: Fraction) -> Look:
+    def look(epsilon: Fraction) -> Trial:
         allocation = at(epsilon)
         meets = target_ratio(problem, targets, allocation.error_models(problem)) <= 1.0
         # The last one that meets them is the one of the least loss.
-        kept[:] = [allocation] if meets else kept
-        return Look(meets)
+        allocations[:] = [allocation] if meets else allocations
+        return Trial(meets)
 
-    least = least_epsilon(
+    epsilon = least_epsilon(
         look, 1, figures=FIGURES, smallest=SMALLEST_EPSILON, largest=LARGEST_EPSILON
     )
-    if least is None:
+    if epsilon is None:
         raise InputError(
             f"no plan by method {problem.request.method!r} meets target_error at any loss; "
             'ask for a larger error, or use method "joint" with objective "max".'
         )
-    return least, kept[0]
+    return epsilon, allocations[0]
 
 
 def target_ratio(
@@ -174,13 +174,13 @@ def target_ratio(
 class Targets(Protocol):
     """Errors not to be exceeded."""
 
-    def rates(self, away: Floats) -> InverseScales | None:
+    def rates(self, remote: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets; None if none do.
 
-        For targets of each statistic both grow with every entry of `away`.
+        For targets of each statistic both grow with every entry of `remote`.
         """
 
-    def least_rates(self, away: Floats, largest: Floats) -> InverseScales | None:
+    def least_rates(self, remote: Floats, largest: Floats) -> InverseScales | None:
         """Return rates that no plan meeting the targets goes below, for the lower bound.
 
         `largest` is each cell's largest share of a user.
@@ -200,22 +200,22 @@ class SeparateTargets:
     mean: Floats
     variance: Floats
 
-    def rates(self, away: Floats) -> InverseScales | None:
+    def rates(self, remote: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets: see `Targets.rates`."""
-        mean = _rate("mean", self.mean, away)
-        variance = _rate("variance", self.variance, away)
+        mean = _rate("mean", self.mean, remote)
+        variance = _rate("variance", self.variance, remote)
         return None if mean is None or variance is None else InverseScales(mean, variance)
 
-    def least_rates(self, away: Floats, largest: Floats) -> InverseScales | None:
+    def least_rates(self, remote: Floats, largest: Floats) -> InverseScales | None:
         """Return the same: nothing is left to choose."""
         del largest
-        return self.rates(away)
+        return self.rates(remote)
 
 
-def _rate(name: str, target: Floats, away: Floats) -> Floats | None:
+def _rate(name: str, target: Floats, remote: Floats) -> Floats | None:
     # A target that a constant meets needs no noise, hence no loss.
     live = target < MAX_CONSTANT_ERROR[name]
-    room = np.where(live, target - WORST_CASE_BIAS[name](away), 1.0)
+    room = np.where(live, target - WORST_CASE_BIAS[name](remote), 1.0)
     if not (room > 0).all():
         return None
     return np.where(live, 1.0 / room, 0.0)
@@ -237,9 +237,9 @@ class SumTarget:
     span: Floats
     square: Floats
 
-    def rates(self, away: Floats) -> InverseScales | None:
+    def rates(self, remote: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets: see `Targets.rates`."""
-        mean_only, variance_only, both = self._options(away)
+        mean_only, variance_only, both = self._options(remote)
         # A constant for one statistic can leave the other so much room that both cost less.
         best = np.minimum(np.minimum(mean_only, variance_only), both)
         if not np.isfinite(best).all():
@@ -252,7 +252,7 @@ class SumTarget:
         )
         return InverseScales(mean, variance)
 
-    def least_rates(self, away: Floats, largest: Floats) -> InverseScales | None:
+    def least_rates(self, remote: Floats, largest: Floats) -> InverseScales | None:
         """Return inverse scales with a loss not above that of any choice in the cell.
 
         Of a share x a variance costs a user v, at least x (1 - largest) and at most x. Noise for
@@ -261,7 +261,7 @@ class SumTarget:
         every user; elsewhere what both cost at least at v = x (1 - largest) is charged as if it
         were the mean's. The proof is in docs/understand/plan-class.md.
         """
-        mean_only, variance_only, both = self._options(away)
+        mean_only, variance_only, both = self._options(remote)
         root, left = np.sqrt(self.span), 1.0 - largest
         mixed = ((root + self.span * np.sqrt(left)) / (root + self.span)) ** 2
         best = np.minimum(np.minimum(mean_only, _part(variance_only, left)), _part(both, mixed))
@@ -270,14 +270,14 @@ class SumTarget:
         alone = variance_only <= np.minimum(mean_only, both)
         return InverseScales(np.where(alone, 0.0, best), np.where(alone, variance_only, 0.0))
 
-    def _options(self, away: Floats) -> tuple[Floats, Floats, Floats]:
+    def _options(self, remote: Floats) -> tuple[Floats, Floats, Floats]:
         """Return total rates: only the mean with noise, only the variance, and both."""
         span, square = self.span, self.square
         nothing = (
             self.error
             >= span * MAX_CONSTANT_ERROR["mean"] + square * MAX_CONSTANT_ERROR["variance"]
         )
-        mean, variance = span * mean_bias(away), square * variance_bias(away)
+        mean, variance = span * mean_bias(remote), square * variance_bias(remote)
         mean_only = _least(span, self.error - square * MAX_CONSTANT_ERROR["variance"] - mean)
         variance_only = _least(square, self.error - span * MAX_CONSTANT_ERROR["mean"] - variance)
         both = _least((np.sqrt(span) + span) ** 2, self.error - mean - variance)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.clip_user import Suppression, suppress_users
+from hexveil.accounting.clip_user import Suppression, clip_user
 from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, KeptRecords, contributes_wholly
 from hexveil.accounting.residual_cap import caps_of_remaining
@@ -46,7 +46,7 @@ DIGITS = 3
 def printed_suppression(source: SuppressionSource, span: float, request: Request) -> Suppression:
     """Return the stages of CLIP-USER, and K, for a request of the printed form."""
     assert request.cell_epsilon is not None  # noqa: S101  checked with the request
-    return suppress_users(
+    return clip_user(
         source,
         span,
         request.cell_epsilon,

@@ -32,10 +32,9 @@ def completed(words, shell="bash", **more):
     return done.returncode, done.stdout.split("\n"), done.stderr
 
 
-def test_help_groups_commands_by_what_one_wants(call):
+def test_help_groups_commands_by_what_one_wants(okay):
     """Each panel is shown with its commands and one line for each of them."""
-    said = call("--help")
-    assert said.code == 0
+    said = okay("--help")
     at = [said.out.index(panel) for panel in PANELS]
     assert at == sorted(at)
     assert list(PANELS) == ["Publish", "Check releases", "Study", "Ledger", "Help"]
@@ -105,10 +104,9 @@ def test_every_help_fits_a_screen(words):
     assert len(page) <= 45
 
 
-def test_help_lists_the_fields_of_a_run_file(call):
+def test_help_lists_the_fields_of_a_run_file(call, okay):
     """Each field with its section, its shape and its description; of one section on request."""
-    said = call("help", "fields")
-    assert said.code == 0
+    said = okay("help", "fields")
     for (section, name), field in FIELDS.items():
         assert f"\n{name} " in f"\n{said.out}"
         assert not section or f"[{section}]\n" in said.out

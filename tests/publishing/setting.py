@@ -10,9 +10,8 @@ import hexveil as hv
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.plan import Plan
 from hexveil.planning.request import Request
-from hexveil.records.dataset import Dataset, Sums
+from hexveil.records.dataset import Sums
 from hexveil.records.units import Units
 
 SLOT = 1_700_000_000 // 3600 * 3600
@@ -51,7 +50,7 @@ def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **fact
         **facts,
     )
     sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
-    return Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.privacy_unit))
+    return hv.Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.privacy_unit))
 
 
 def small_city():
@@ -93,7 +92,7 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
             {name: np.asarray(one).tolist() for name, one in (made | (rows or {})).items()}
         ),
     }
-    return Plan(
+    return hv.Plan(
         occupancy=dataset.occupancy,
         lower=np.broadcast_to(np.array(low, dtype=float), n_cells),
         upper=np.broadcast_to(np.array(high, dtype=float), n_cells),

@@ -7,7 +7,6 @@ import pytest
 
 import hexveil as hv
 from distributed_blocks import distributed_dataset
-from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.cell_blocks import block_stage
 from hexveil.mechanisms.contract import LaplaceNoise, MemoryJournal, Meter, NoisyMax, execute
@@ -149,7 +148,7 @@ def test_stages_in_blocks_that_cost_more_than_was_booked_are_not_drawn(part, sta
     plan = planned(there, "Levy(gamma=1)")
     allocation, journal = allocation_of(plan, there.public.lattice), MemoryJournal()
     meter = Meter(part * allocation.losses())
-    with pytest.raises(HexveilError, match="more than was booked"):
+    with pytest.raises(hv.HexveilError, match="more than was booked"):
         execute(allocation, private_sums(there), Noiseless(), journal, meter)
     assert len(journal.rows) == stages
 
@@ -173,7 +172,7 @@ def test_losses_of_pairs_stay_where_the_pairs_are():
     """A number for each pair would fill the memory that blocks are for."""
     plan = planned(distributed_dataset(fleet(), 30), "Levy(gamma=1)")
     assert explain_absence(plan) is None
-    with pytest.raises(InputError, match="in one machine's memory"):
+    with pytest.raises(hv.InputError, match="in one machine's memory"):
         plan.pair_losses()
 
 
@@ -183,16 +182,16 @@ def test_refusals_of_blocks_are_those_of_one_machine(monkeypatch):
     there, asked = distributed_dataset(whole, 30), 'ArrayAveraging("wrap_around", 100000)'
     said = []
     for data in (whole, there):
-        with pytest.raises(InputError, match="no array is filled") as refused:
+        with pytest.raises(hv.InputError, match="no array is filled") as refused:
             planned(data, asked)
         said.append(str(refused.value))
     assert said[0] == said[1]
     plan = planned(there, "Auto(trials=2)")
     saved, cost = SavedStages.of(plan.allocation.clipping), plan.cell_epsilon
-    with pytest.raises(InputError, match="has a choice that"):
+    with pytest.raises(hv.InputError, match="has a choice that"):
         dataclasses.replace(saved, choices=("[1]",) * 3).allocate(plan.problem, cost)
-    with pytest.raises(InputError, match="come out otherwise in this version"):
+    with pytest.raises(hv.InputError, match="come out otherwise in this version"):
         dataclasses.replace(saved, stages="0" * 64).allocate(plan.problem, cost)
     monkeypatch.setattr(block_stage, "MOST_SCORES", 64)
-    with pytest.raises(InputError, match=r"66 candidates together.* fewer candidates"):
+    with pytest.raises(hv.InputError, match=r"66 candidates together.* fewer candidates"):
         planned(there, "AKMV(candidates=21)")

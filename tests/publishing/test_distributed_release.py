@@ -10,7 +10,6 @@ import pytest
 
 import hexveil as hv
 from distributed_blocks import distributed_dataset
-from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, SPREAD_POINTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, Outputs, execute
@@ -20,13 +19,12 @@ from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.feasibility.proposals import propose_runs
 from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.private_sums import private_sums, sums_of
 from hexveil.publishing.verification.verify import find_problems
-from hexveil.records.dataset import Dataset, DistributedSums
+from hexveil.records.dataset import DistributedSums
 from publishing.setting import dataset_of, hexagons
 from stores import STORES, stored_dataset
 
@@ -122,7 +120,7 @@ def run(dataset, plan):
     outputs = execute(allocation, sums, source, MemoryJournal(), meter(booked))
     if plan.delta:
         # What blocks say of each user adds up to the booking, not to less.
-        with pytest.raises(HexveilError, match="more than was booked"):
+        with pytest.raises(hv.HexveilError, match="more than was booked"):
             execute(allocation, sums, Exactly(), MemoryJournal(), meter(booked * 0.9999))
     return source.given, outputs, allocation.decode(outputs)
 
@@ -195,7 +193,7 @@ def noised(dataset, plan):
     sums, booked = sums_of(dataset, plan), allocation.losses()
     execute(allocation, sums, source, MemoryJournal(), meter(booked))
     if plan.delta:
-        with pytest.raises(HexveilError, match="more than was booked"):
+        with pytest.raises(hv.HexveilError, match="more than was booked"):
             execute(allocation, sums, Exactly(), MemoryJournal(), meter(booked * 0.999))
     return source.given
 
@@ -248,7 +246,7 @@ def test_a_released_distribution_is_that_of_pairs_at_hand(delta, counted, tmp_pa
         "delta": delta,
     }
     made = hv.plan(there, **asked)
-    loaded = DistributionPlan.load(made.save(tmp_path / "plan"), there)
+    loaded = hv.DistributionPlan.load(made.save(tmp_path / "plan"), there)
     books = [ledger(tmp_path, name, delta) for name in ("there", "here")]
     shown = [
         hv.release(data, plan, ledger=book, accept_noise=True)
@@ -269,14 +267,14 @@ def test_counts_by_bin_of_other_records_are_refused(counted):
     """Bins on one side alone; sums without bins measure no distribution."""
     there = distributed_dataset(counted, 30)
     plain = DistributedSums(vars(there.sums)["_store"], squares=True)
-    with pytest.raises(HexveilError, match="counts by bin and public bins"):
-        Dataset(there.public, plain, there.units)
+    with pytest.raises(hv.HexveilError, match="counts by bin and public bins"):
+        hv.Dataset(there.public, plain, there.units)
     plan = hv.plan(there, statistics="p50", epsilon=8, estimator="bins", advise=False)
     stage = plan.allocation().next_stage(Outputs())
-    with pytest.raises(HexveilError, match="by bin, which these sums lack"):
+    with pytest.raises(hv.HexveilError, match="by bin, which these sums lack"):
         stage.measure(private_sums(counted), Outputs())
-    uncounted = Dataset(replace(there.public, bins=None), plain, there.units)
-    with pytest.raises(HexveilError, match="not counted by bin"):
+    uncounted = hv.Dataset(replace(there.public, bins=None), plain, there.units)
+    with pytest.raises(hv.HexveilError, match="not counted by bin"):
         sums_of(uncounted, plan)
     assert repr(sums_of(there, plan)) == "BinnedBlockSums(blocks)"
 
@@ -287,7 +285,7 @@ def test_bins_in_blocks_that_cost_more_than_was_booked_are_not_drawn(counted, pa
     there = distributed_dataset(counted, 30)
     plan = hv.plan(there, statistics="p50", epsilon=8, estimator="bins", advise=False)
     booked, journal = part * plan.allocation().losses(), MemoryJournal()
-    with pytest.raises(HexveilError, match="more than was booked"):
+    with pytest.raises(hv.HexveilError, match="more than was booked"):
         execute(plan.allocation(), sums_of(there, plan), Exactly(), journal, Meter(booked))
     assert len(journal.rows) == stages
 
@@ -360,7 +358,7 @@ def test_weights_that_fit_no_plan_are_refused(name):
         replace(weights, total=weights.total * np.nan),
     ):
         clipping = replace(made.allocation.clipping, **{field: replace(ranged, weight=wrong)})
-        with pytest.raises(InputError, match="without weights or noise"):
+        with pytest.raises(hv.InputError, match="without weights or noise"):
             allocation_of(
                 replace(made, allocation=replace(made.allocation, clipping=clipping)),
                 there.public.lattice,
@@ -425,10 +423,10 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     for key, array in plan_codec.pack_decisions(made)[1].items():
         np.testing.assert_array_equal(plan_codec.pack_decisions(read)[1][key], array, key)
     np.testing.assert_array_equal(read.losses(), made.losses())
-    with pytest.raises(InputError, match=r"hv.Plan.load\(folder, dataset.occupancy\)"):
+    with pytest.raises(hv.InputError, match=r"hv.Plan.load\(folder, dataset.occupancy\)"):
         hv.Plan.load(folder)
     for wrong in (other.occupancy, records().occupancy):
-        with pytest.raises(InputError, match="made for other records"):
+        with pytest.raises(hv.InputError, match="made for other records"):
             hv.Plan.load(folder, wrong)
 
 
@@ -489,7 +487,7 @@ def test_sums_show_nothing_and_are_not_fetched():
     there = distributed_dataset(records(), 30)
     assert repr(there.sums) == "DistributedSums(blocks, with squares, private)"
     for name in ("total", "total_sq"):
-        with pytest.raises(InputError, match="sums of all pairs in one machine's memory"):
+        with pytest.raises(hv.InputError, match="sums of all pairs in one machine's memory"):
             getattr(there.sums, name)
     with pytest.raises(AttributeError):
         _ = there.sums.colour
@@ -499,8 +497,8 @@ def test_sums_elsewhere_need_counts_elsewhere():
     """A data set of one and not the other is refused where it is made."""
     whole = records()
     there = distributed_dataset(whole, 30)
-    with pytest.raises(HexveilError, match="do not belong together"):
-        Dataset(whole.public, there.sums, whole.units)
+    with pytest.raises(hv.HexveilError, match="do not belong together"):
+        hv.Dataset(whole.public, there.sums, whole.units)
 
 
 def test_an_array_of_suppressed_pairs_is_refused():
@@ -508,7 +506,7 @@ def test_an_array_of_suppressed_pairs_is_refused():
     whole = records()
     made = hv.plan(whole, advise=False, epsilon=2, method="clip-user")
     there = distributed_dataset(whole, 30)
-    with pytest.raises(InputError, match="in one machine's memory"):
+    with pytest.raises(hv.InputError, match="in one machine's memory"):
         replace(made, occupancy=there.occupancy, facts=there.public)
 
 
@@ -517,5 +515,5 @@ def test_an_array_of_suppressed_pairs_is_refused():
 )
 def test_lists_of_suppressed_pairs_that_no_plan_has_are_refused(cell, user):
     """Unsorted, repeated, of no cell or user, or not of both."""
-    with pytest.raises(InputError, match="suppressed pairs"):
+    with pytest.raises(hv.InputError, match="suppressed pairs"):
         SuppressedPairs(np.array(cell), np.array(user), 8, 25)

@@ -48,21 +48,6 @@ def test_a_cell_is_named_for_people(mapped):
     assert all(json.dumps(name, ensure_ascii=False)[1:-1] in page for name in names.values())
 
 
-def test_page_title_and_readme_name_period_and_publisher(tmp_path):
-    """A published day is dated, and whoever declares a period or a publisher is named."""
-    day = release_of(tmp_path / "map", "means", mapped=True)
-    stated = hv.Catalogue(publisher="City of Surat", license="CC-BY-4.0", contact="a@example.org")
-    folder = day.write(tmp_path / "map", catalogue=stated)
-    readme = (folder / "README.txt").read_text("utf-8")
-    page = (folder / "report.html").read_text("utf-8")
-    words = "Published by City of Surat · Licence: CC-BY-4.0 · Contact: a@example.org"
-    for text in (readme, page):
-        assert "Records of Wednesday 15 November 2023 (Asia/Kolkata)" in text
-        assert words in text
-    assert "15 November 2023</title>" in page
-    assert hv.verify(folder)["catalogue"]["publisher"] == "City of Surat"
-
-
 def test_a_declared_period_dates_cells_without_days(tmp_path):
     """Labels have no days of their own: the publisher declares the period, or says none."""
     routes = release_of(tmp_path / "routes", "means")
@@ -94,14 +79,6 @@ def test_labels_of_these_names_keep_their_columns(tmp_path):
     assert {row["date"] for row in rows_of(folder)} == {"shift 0", "shift 1", "shift 2"}
     assert list(rows_of(folder)[0])[:3] == ["cell", "date", "name"]
     assert hv.load(folder).columns == made.columns
-
-
-def test_hidden_geography_names_no_place(tmp_path):
-    """An invented city has no real names: the hexagon's index stands there, and verify agrees."""
-    place = tmp_path / "map"
-    folder = release_of(place, "means", mapped=True).write(place, hide_geography=True)
-    assert all(row["name"] == row["hexagon"] for row in rows_of(folder))
-    hv.verify(folder)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import json
 import pytest
 
 from hexveil.cli import main
-from hexveil.report import figure_style
 from hexveil_research.papers import catalogue
 from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
 
@@ -99,14 +98,6 @@ def test_wrong_use_is_a_sentence(here, capsys, arguments, sentence):
     assert main(["reproduce", *arguments]) == 2
     assert sentence in capsys.readouterr().err
     assert [path.name for path in here.iterdir()] == ["file"]
-
-
-def test_without_matplotlib_one_sentence_says_so(here, capsys, monkeypatch):
-    """The extra that draws is named before a study begins."""
-    monkeypatch.setattr(figure_style, "find_spec", lambda _: None)
-    assert main(["reproduce", "--all"]) == 2
-    assert 'pip install "hexveil[plots]"' in capsys.readouterr().err
-    assert list(here.iterdir()) == []
 
 
 BUSES = ["--user", "bus", "--value", "speed", "--set", "cells.labels=line", "--bounds", "0,65"]

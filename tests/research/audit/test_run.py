@@ -2,7 +2,6 @@
 
 import math
 import re
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +9,8 @@ import pytest
 from scipy.stats import binom
 
 from hexveil.mechanisms.private_quantile import selection_scale
-from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans
 from hexveil_research.audit import run
 from hexveil_research.audit.cases import suite
-from hexveil_research.audit.weakenings import SCALES, SCORES, Weakening
 
 CASES = suite()
 LEVEL = run.level(CASES)
@@ -115,21 +112,6 @@ def test_vetted_releases_do_not_refute_the_claim(case):
     assert rarest(counts, trials, run.event_chances(case)) > TAIL
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["Baseline()", "Levy(gamma=1, cap=19): middle"])
-def test_too_much_noise_leaves_the_exact_law(name):
-    """Noise of double the scale refutes no claim, but its counts are not those of the exact law.
-
-    By these laws it goes unseen with a chance below 1e-9.
-    """
-    case, double = named(name), Weakening("scales x 2", Fraction(2), Fraction(2))
-    trials = run.VETTED
-    assert noticed(case, double, trials) > 1 - 1e-9
-    counts = run.vetted_counts(case, trials, double)
-    assert run.largest_bound(counts, trials, LEVEL) <= case.claim
-    assert rarest(counts, trials, run.event_chances(case)) <= TAIL
-
-
 @with_twin
 def test_broken_twins_are_caught(case, twin, monkeypatch):
     """A broken twin is refuted here, and by exact laws in at least 99 of 100 audits.
@@ -140,25 +122,6 @@ def test_broken_twins_are_caught(case, twin, monkeypatch):
     enough = [few for few in FEWER if run.power(case, twin, LEVEL, few) > 0.9999]
     monkeypatch.setattr(run, "SIMULATED", min(enough, default=run.SIMULATED))
     assert run.simulated_bound(case, LEVEL, SEED, twin) > case.claim
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "twin"),
-    [
-        ("Baseline()", SCALES),
-        ('FixedQuantile("1/3", "2/3", cap=1, candidates=4): low', SCORES),
-    ],
-    ids=lambda one: getattr(one, "name", one),
-)
-def test_the_vetted_path_has_power_too(name, twin):
-    """Ten thousand vetted releases are enough to catch these: the vetted audit can fail as well.
-
-    The chance to be caught is above 1 - 1e-8, so this test is not one of luck.
-    """
-    case = named(name)
-    assert run.power(case, twin, LEVEL, run.VETTED) > 1 - 1e-8
-    assert run.vetted_bound(case, LEVEL, twin) > case.claim
 
 
 @pytest.mark.parametrize(
@@ -185,20 +148,6 @@ def test_scores_that_are_not_doubled_are_caught(module, case, monkeypatch):
     )
     (slipped,) = [one for one in suite() if one.name.endswith(case)]
     assert run.simulated_bound(slipped, LEVEL, SEED) > named(slipped.name).claim
-
-
-@pytest.mark.slow
-def test_a_sensitivity_of_one_array_under_wrap_around_is_caught(monkeypatch):
-    """If the noise were fitted to one array of the two that a user moves, the audit would fail."""
-    monkeypatch.setattr(
-        PseudoUserMeans,
-        "max_sensitivity",
-        lambda arrays, width: np.minimum(width, arrays.reach.max()),
-    )
-    (slipped,) = [
-        one for one in suite() if one.name.endswith('"wrap_around", cap=3, candidates=12)')
-    ]
-    assert run.simulated_bound(slipped, LEVEL, SEED) > slipped.claim
 
 
 class YesOrNo:
@@ -232,30 +181,6 @@ def run_event(answer):
     return type(CASES[0].events[0])(answer, answer)
 
 
-def test_a_seed_gives_one_bound():
-    """The same seed repeats the bound, another changes it."""
-    bounds = [run.simulated_bound(CASES[0], LEVEL, seed) for seed in (1, 1, 2)]
-    assert bounds[0] == bounds[1] != bounds[2]
-
-
-@pytest.mark.slow
-def test_the_table_has_a_row_per_case_and_twin(monkeypatch):
-    """The table of the whole suite holds what the functions return, here for two cases."""
-    some = (CASES[0], named("Levy(gamma=1, cap=19): middle"))
-    monkeypatch.setattr(run, "suite", lambda: some)
-    monkeypatch.setattr(run, "VETTED", 200)
-    table = run.table(seed=SEED).to_pylist()
-    assert [(row["case"], row["twin"]) for row in table] == [
-        (case.name, twin and twin.name)
-        for case in some
-        for twin in (None, *case.subject.weakenings)
-    ]
-    for row in table:
-        assert (row["twin"] is None) == (row["detection"] is None) == (row["vetted"] is not None)
-        assert (row["bound"] > row["claim"]) == (row["twin"] is not None)
-    assert table[0]["bound"] == run.simulated_bound(some[0], run.level(some), SEED)
-
-
 def rows(heading):
     """Return the rows of a table of the page, as lists of cells."""
     text = PAGE.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
@@ -274,17 +199,3 @@ def test_the_page_says_what_is_claimed_and_exact(case):
     """Claims and exact losses on the page are those of the code."""
     assert printed(case)["claim"] == pytest.approx(case.claim, abs=5e-4)
     assert printed(case)["exact"] == pytest.approx(run.exact_loss(case), abs=6e-4)
-
-
-@pytest.mark.slow
-def test_the_page_says_which_twin_is_caught_where():
-    """The page has every twin of every case, and its detection probability by exact laws."""
-    found = {(row[0], row[1]): row for row in rows("Broken twins")}
-    for case in CASES:
-        for twin in case.subject.weakenings:
-            row = found.pop((f"`{case.name}`", twin.name))
-            assert float(row[3]) == pytest.approx(run.exact_loss(case, twin), abs=6e-4)
-            said = "> 0.999" if (power := run.power(case, twin, LEVEL)) > 0.999 else "no"
-            assert row[5] == said
-            assert twin not in case.catches or power > 0.99
-    assert not found

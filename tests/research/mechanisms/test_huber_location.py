@@ -98,24 +98,6 @@ def test_one_user_moves_every_cost_by_at_most_its_own_bound(seed, reach):
     assert np.abs(one - other).max() <= choice.user_sensitivity[user] <= COST_STEPS
 
 
-@given(balance=st.integers(-(2**40), 2**40))
-def test_costs_are_floors_of_exact_quotients(balance):
-    """floor(Q |B|/r) is exact although Q |B| leaves 64 bits."""
-    scores = score_sums([5, 2], 17, 3, 50)
-    costs = BalancePoint(scores, 1.0).costs(np.full((1, 3), balance))
-    assert costs[0].tolist() == [
-        COST_STEPS * abs(balance) // r for r in scores.max_sensitivity.tolist()
-    ]
-
-
-def test_the_sum_stays_in_its_room():
-    """Values at either bound reach the room's ends, which a reading is projected to."""
-    scores = score_sums([4, 2, 1], 80, 6, 100)
-    low, high = scores.room()
-    total = np.array([[0] * 3, [300] * 3])
-    assert scores.values(PrivateSums(total)).tolist() == [low.tolist(), high.tolist()]
-
-
 @pytest.mark.parametrize("scale", [0.1, 2.0, 40.0])
 def test_predicted_laws_are_those_of_permute_and_flip(scale):
     """The law that a prediction uses is the exact one to 1e-5."""

@@ -5,9 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hexveil_research.papers.claim_tally import (
-    KINDS,
     failure_list,
-    kind,
     markdown_table,
     statements,
     tally,
@@ -16,24 +14,6 @@ from hexveil_research.papers.rw.rw_claims import of_rw
 from hexveil_research.papers.study import Claim
 
 PRINTED = Claim("WC", "Section IV-D, figure 2", "AKMV errs more (uniform)", "1.1", holds=True)
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, "printed"),
-        ({"reading": "corrected"}, "corrected"),
-        ({"basis": "other records"}, "other records"),
-        ({"basis": "by construction"}, "by construction"),
-        ({"reading": "ours"}, "not stated"),
-        ({"reading": "ours", "basis": "other records"}, "not stated"),
-        ({"reading": "corrected", "basis": "other records"}, "corrected"),
-    ],
-)
-def test_kinds(changes, expected):
-    """A claim that only hexveil makes is none of a paper, whatever it was tried on."""
-    assert kind(replace(PRINTED, **changes)) == expected
-    assert expected in KINDS
 
 
 def test_a_restated_claim_counts_once():
@@ -81,18 +61,6 @@ def test_a_statement_holds_where_it_holds_everywhere(verdicts, expected):
     (statement,) = statements(claims)
     assert (statement.verdict, statement.says) == (expected, "AKMV errs more")
     assert statement.places == places
-
-
-def test_other_statements_stay_apart():
-    """Two sentences, two papers or two readings are not merged."""
-    claims = [
-        PRINTED,
-        replace(PRINTED, says="AKMV errs less (uniform)"),
-        replace(PRINTED, paper="IOT"),
-        replace(PRINTED, reading="corrected"),
-        replace(PRINTED, basis="other records"),
-    ]
-    assert len(statements(claims)) == 5
 
 
 def test_the_table_counts_statements_and_names_errata():

@@ -2,12 +2,10 @@
 
 import json
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
 from hexveil_research.figures import built_in_set
 from hexveil_research.papers import study_data
 
@@ -51,7 +49,7 @@ def test_damaged_counts_are_refused_without_quoting(tmp_path, row):
     """The message names the file and the shape."""
     file = tmp_path / "m.csv"
     file.write_text(ROWS + row + "\n")
-    with pytest.raises(InputError, match=r"m\.csv") as error:
+    with pytest.raises(hv.InputError, match=r"m\.csv") as error:
         study_data.of_counts(file)
     assert "q" not in str(error.value).replace(str(file), "")
 
@@ -66,7 +64,7 @@ def test_records_have_their_means():
     named = study_data.of_records(records(), "buses", "18")
     assert named.user_means == pytest.approx([50, 32.5], abs=1e-3)
     assert "15" not in repr(data)
-    with pytest.raises(InputError, match="no cell"):
+    with pytest.raises(hv.InputError, match="no cell"):
         study_data.of_records(records(), "buses", "19")
 
 
@@ -75,13 +73,5 @@ def test_built_in_sets_are_nobodys():
     itms = built_in_set("itms")
     assert (itms.counts.sum(), itms.private) == (17166, False)
     assert built_in_set("synthetic").occupancy.n_cells == 12
-    with pytest.raises(InputError, match="itms, synthetic, surat"):
+    with pytest.raises(hv.InputError, match="itms, synthetic, surat"):
         built_in_set("delhi")
-
-
-def test_the_one_cell_is_a_slice_of_the_pairs():
-    """Counts of cell 1 are those of its users, in their order."""
-    occupancy = hv.Occupancy.from_dense(np.array([[3, 0], [1, 2], [0, 5]]))
-    assert study_data.of_counts(occupancy).number == 0
-    data = study_data.StudyData("x", occupancy, number=1)
-    assert data.counts.tolist() == [2, 5]

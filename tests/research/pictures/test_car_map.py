@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hexveil.model.cells import Cells
+import hexveil as hv
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.simulation.cars import BOX, ZONE
 from hexveil_research.pictures import car_map
@@ -16,19 +16,12 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 def test_a_map_has_the_hexagons_of_its_slot_that_have_numbers():
     """Of each hexagon the number at the slot that is shown; those without one are left out."""
-    grid = DeclaredGrid.of_area(Cells(7, "1h", ZONE, "pooled"), Polygon.of_box(*BOX))
+    grid = DeclaredGrid.of_area(hv.Cells(7, "1h", ZONE, "pooled"), Polygon.of_box(*BOX))
     values = np.arange(grid.n_cells, dtype=np.float64)
     values[car_map.SLOT] = np.nan
     made = car_map.content("All", grid, values)
     assert len(made.hexagons) == grid.shape[0] - 1
     assert (made.values % 24 == car_map.SLOT).all()
-
-
-@pytest.mark.slow
-def test_the_picture_is_made_of_a_release(tmp_path):
-    """Records, a release with private presence and a picture; none of it needs a network."""
-    car_map.make(tmp_path, tmp_path, cars=2000)
-    assert (tmp_path / "gallery-cars.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("picture", ["gallery-cars.png", "gallery-distributions.svg"])

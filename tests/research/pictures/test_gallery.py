@@ -69,13 +69,6 @@ def test_a_map_is_drawn_whole():
         assert fills == colours_of(np.array(VALUES), quality, gallery_settings.MAPS[0].ends)
 
 
-def test_the_legend_explains_each_grade():
-    """Each quality but good is in words there; a legend that explains nothing is left out."""
-    (legend,) = drawn(["good", "caution", "cut off", "noise"], ["good"] * 4).legends
-    assert [text.get_text() for text in legend.get_texts()] == list(maps.WORDS.values())
-    assert drawn(["good"] * 4).legends == []
-
-
 @pytest.mark.parametrize("column", ["mean_raw", "mean_estimate"])
 def test_labels_say_number_and_interval(column):
     """The larger side of an interval, rounded up: what is shown is never narrower than released."""
@@ -148,10 +141,3 @@ def test_an_unknown_picture_is_named(capsys, tmp_path):
     with pytest.raises(SystemExit):
         main([str(tmp_path), "gallery-last"])
     assert "gallery-last" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_failing_command_is_told(tmp_path):
-    """What the command said is passed on, in one sentence."""
-    with pytest.raises(releases.HexveilError, match=r"hexveil release missing\.toml"):
-        releases.command(tmp_path, "release", "missing.toml")

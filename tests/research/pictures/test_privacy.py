@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hexveil as hv
 from hexveil.accounting.bias import midpoint_mean_bias
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
-from hexveil.mechanisms import ArrayAveraging, Baseline
 from hexveil.report import figure_style
 from hexveil_research.pictures import example_fleet, privacy
 from hexveil_research.pictures.__main__ import main
@@ -94,8 +94,8 @@ def test_clipping_on_the_page():
 def test_pseudo_users_on_the_page():
     """Their noise, and the bias that is its price."""
     facts = {"bounds": (0, example_fleet.SPAN), "epsilon": 1}
-    arrays = ArrayAveraging(grouping="best_fit", cap=6).plan(example_fleet.ONE_CELL, **facts)
-    plain = Baseline().plan(example_fleet.ONE_CELL, **facts)
+    arrays = hv.ArrayAveraging(grouping="best_fit", cap=6).plan(example_fleet.ONE_CELL, **facts)
+    plain = hv.Baseline().plan(example_fleet.ONE_CELL, **facts)
     assert arrays.allocation.groups.n_arrays == 7
     assert f"from {plain.noise_scale:.0f} to {arrays.noise_scale:.0f} km/h" in PAGE
     assert f"{arrays.worst_case_bias:.1f} km/h at worst" in PAGE

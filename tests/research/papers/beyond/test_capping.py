@@ -5,38 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hexveil_research.papers import itms
 from hexveil_research.papers.beyond import capping
 from hexveil_research.papers.beyond.capping import DROPPING, MIDPOINTS, REWEIGHTING
-from hexveil_research.papers.study import Setting
 
 COUNTS = np.array([90, 10, 10, 5, 1])
-
-
-@pytest.fixture(scope="module")
-def outcome():
-    return capping.make(Setting())
-
-
-@pytest.mark.slow
-def test_the_figure_has_its_lines(outcome):
-    """Bias of both statistics for three ways, and errors as a share of dropping's."""
-    mean, variance, error = outcome.panels
-    for panel in (mean, variance):
-        assert [line.name for line in panel.lines] == ["dropping", "re-weighting", "midpoints"]
-        assert [line.whose for line in panel.lines] == ["paper", "ours", "ours"]
-        assert [line.x[-1] for line in panel.lines] == [417] * 3
-        assert [line.y[-1] for line in panel.lines] == [0] * 3
-    assert len(error.lines) == 5
-    assert (error.lines[0].y == 1).all()
-    assert all((line.y <= 1 + 1e-9).all() for line in error.lines[1:])
-
-
-def test_all_claims_hold(outcome):
-    """Six of the cell, four of drawn cells, six by search; each with a number."""
-    assert [claim.verdict for claim in outcome.claims] == ["holds"] * 16
-    assert len({claim.says for claim in outcome.claims}) == 16
-    assert all(any(letter.isdigit() for letter in claim.measured) for claim in outcome.claims)
 
 
 def test_a_curve_is_what_the_formulas_say():
@@ -92,19 +64,3 @@ def test_claims_of_drawn_cells_can_fail(statistic):
     bad = capping.drawn_claim(statistic, cells, DROPPING, worse, worse)
     assert [claim.holds for claim in good] == [True, True]
     assert [claim.holds for claim in bad] == [False, False]
-
-
-def test_drawn_cells_keep_some_of_what_there_is():
-    """Never nothing, never all, never more than a user has."""
-    for seed in range(50):
-        kept, m = capping._drawn(np.random.default_rng(seed))
-        assert 0 < kept.sum() < m.sum()
-        assert ((kept >= 0) & (kept <= m)).all()
-        assert m.min() >= 1
-
-
-def test_the_cell_is_like_the_published_one():
-    """The counts are those that the ITMS cell's search made."""
-    dropping = capping.curves("mean")[0]
-    assert dropping.caps.size == itms.PUBLISHED.largest
-    assert dropping.sensitivity[-1] == pytest.approx(65 * 417 / 17166)

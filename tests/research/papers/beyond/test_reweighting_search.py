@@ -43,10 +43,3 @@ def test_wrong_formulas_are_found():
     assert not reweighting_search.bounded("", "", times(0.5), search).holds
     assert not reweighting_search.exact("", "", times(2), search).holds
     assert reweighting_search.bounded("", "", times(2), search).holds
-
-
-def test_instances_keep_at_least_one_sample():
-    """All choices of kept samples of all cells of up to five samples, none twice."""
-    found = list(reweighting_search.instances())
-    assert len(found) == len(set(found))
-    assert all(0 < sum(kept) <= sum(counts) <= 5 for kept, counts in found)

@@ -4,8 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil import Cells, Occupancy, Select, read
-from hexveil_research.figures import figure_setting
+import hexveil as hv
 from hexveil_research.papers.comp import busiest_hour
 from hexveil_research.papers.comp.busiest_hour import Slot
 from hexveil_research.papers.comp_setting import comp_setting
@@ -44,20 +43,6 @@ def test_an_hour_is_cut_out_of_a_table():
     assert sorted(occupancy.n.tolist()) == [1, 1, 6]
 
 
-@pytest.mark.slow
-def test_figures_have_a_panel_for_each_slot():
-    """Five lines each, claims with the slot's name, none of them left out."""
-    told = []
-    loss = busiest_hour.loss_figure(Setting(tell=told.append), drawn)
-    error = busiest_hour.error_figure(Setting(tell=told.append), drawn)
-    assert [len(panel.lines) for panel in (*loss.panels, *error.panels)] == [5, 5]
-    assert loss.panels[0].title == "COMP figure 1: drawn"
-    assert loss.panels[0].lines[0].x[[0, -1]].tolist() == [0.1, 2.0]
-    assert all("drawn" in claim.says for claim in (*loss.claims[1:], *error.claims))
-    assert (len(loss.claims), len(error.claims)) == (4, 4)
-    assert told == [1.0, 1.0]
-
-
 def test_the_papers_records_are_not_called_reproduced():
     """Its hour is not published: the claim says what stands in its place, without a verdict."""
     claim = busiest_hour.resemblance(drawn(None))
@@ -79,45 +64,14 @@ def test_few_samples_are_looked_for_in_the_cell_of_largest_error():
     """One record each of two users beside cells of a hundred: very few; the heaviest: not."""
     crowd = np.full((20, 3), 100)
     crowd[:, 0] = [1, 1, *[0] * 18]
-    assert busiest_hour.few_samples(Slot("", 65.0, Occupancy.from_dense(crowd))).holds
+    assert busiest_hour.few_samples(Slot("", 65.0, hv.Occupancy.from_dense(crowd))).holds
     assert not busiest_hour.few_samples(SLOT).holds
     # Two cells of one user tie for the largest error: the one of few samples decides nothing.
     crowd[:, 1] = [400, *[0] * 19]
     crowd[:, 0] = [2, *[0] * 19]
-    tied = busiest_hour.few_samples(Slot("", 65.0, Occupancy.from_dense(crowd)))
+    tied = busiest_hour.few_samples(Slot("", 65.0, hv.Occupancy.from_dense(crowd)))
     assert not tied.holds
     assert "of 2 such cells" in tied.measured
-
-
-@pytest.mark.slow
-def test_the_simulated_hour_resembles_the_papers():
-    """Fifty cells, within a quarter of 223 users, at most 8 to 14 cells of a user."""
-    slot = busiest_hour.simulated(0)
-    assert slot.occupancy.n_cells == 50
-    assert 223 * 3 / 4 <= slot.occupancy.n_users <= 223 * 5 / 4
-    assert 8 <= slot.occupancy.cells_per_user.max() <= 14
-
-
-HOURS = {
-    "surat_itms.parquet": ("Asia/Kolkata", "2022-01-08", 6),
-    "warsaw_buses.parquet": ("Europe/Warsaw", "2024-02-19", 16),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", HOURS)
-def test_an_hour_of_real_records(shared, name):
-    """The joint plan is better on both axes of both figures, whatever CLIP-USER does there."""
-    zone, date, hour = HOURS[name]
-    data = read(
-        shared / "data" / name, user="user_id", value="value", time="timestamp", lat="lat",
-        lon="lon", bounds=(0, 90), cells=Cells(resolution=7, timeslot="1h", timezone=zone),
-        select=Select(hours=(hour,), dates=(date, date), top=50, min_users=1),
-    )  # fmt: skip
-    setting = figure_setting(data=data, name=name)
-    loss, error = busiest_hour.loss_figure(setting), busiest_hour.error_figure(setting)
-    assert loss.claims[-1].holds
-    assert [claim.holds for claim in error.claims[-2:]] == [True, True]
 
 
 def test_claims_are_about_an_hour_of_records_or_the_papers_setting():

@@ -13,12 +13,6 @@ def test_cells_are_all_splits_of_the_samples():
     assert all(sum(counts) <= 4 for counts in tiny_cells.cells(4))
 
 
-def test_kept_samples_are_tried_in_every_number():
-    """Of three samples one, two or three are kept, in five ways of users (2, 1)."""
-    assert sorted(map(sum, tiny_cells.kept_numbers((2, 1)))) == [1, 2, 3]
-    assert len(list(tiny_cells.keeps((2, 1)))) == 5
-
-
 def test_statistics_are_those_of_the_kept_samples():
     """Means and variances of every data set, with and without the dropped samples."""
     x = tiny_cells.data_sets(3)
@@ -34,9 +28,3 @@ def test_neighbours_differ_in_one_users_values():
     assert rows.shape == (5, 25)
     assert (np.ptp(rows, axis=1) == 0).all()
     assert tiny_cells.largest_move(others, (2, 1)) == 1.0
-
-
-def test_the_loss_of_both_statistics_is_at_most_their_sum():
-    """Two users of one sample lose exactly both; one user alone loses less."""
-    assert tiny_cells.loss((1, 1), 0.5, 0.25) == pytest.approx(2.0)
-    assert tiny_cells.loss((2,), 1.0, 0.25) < 2.0

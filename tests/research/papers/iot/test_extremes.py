@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hexveil.mechanisms import FixedQuantile, OptimizedQuantile
+import hexveil as hv
 from hexveil_research.papers.iot import extremes, iot_cells
 from hexveil_research.papers.study import Setting
 
@@ -43,7 +43,7 @@ def test_the_best_pair_is_the_one_found_by_trying_all(epsilon):
     assert extremes.price(x, x[rank - 1], x[-rank], epsilon) == pytest.approx(least)
 
 
-@pytest.mark.parametrize("mechanism", [FixedQuantile(), OptimizedQuantile()])
+@pytest.mark.parametrize("mechanism", [hv.FixedQuantile(), hv.OptimizedQuantile()])
 def test_the_error_with_exact_ends_is_that_of_simulated_noise(mechanism):
     """The closed form agrees with draws of Laplace noise about the projected mean."""
     counts, means = np.array([4] * 30), np.linspace(5.0, 60.0, 30) ** 1.05

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from hexveil import AKMV, Auto, Baseline, OptimalClipping
+import hexveil as hv
 from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers.wc import curve_claims
 from hexveil_research.papers.wc.count_collections import ThresholdCurve, X
 
-LAPLACE, OPTIMAL, HALVES = (one.name for one in (Baseline(), OptimalClipping(), AKMV()))
-OURS = [Foresight().name, Auto().name]
+LAPLACE, OPTIMAL, HALVES = (one.name for one in (hv.Baseline(), hv.OptimalClipping(), hv.AKMV()))
+OURS = [Foresight().name, hv.Auto().name]
 FALLING = 10 / X
 
 
@@ -46,13 +46,6 @@ def test_claims_of_averages_can_fail(curves, name, error, turned):
     assert average(curves) == [True] * 7
     curves[name] = curve(error)
     assert [i for i, holds in enumerate(average(curves)) if not holds] == turned
-
-
-def test_noise_is_no_evidence(curves):
-    """AKMV a tenth above Laplace is not called worse where the simulation cannot tell."""
-    curves[HALVES] = curve(1.1 * FALLING, noise=10.0)
-    claim = curve_claims.average_claims("Figure 2", "", curves, FALLING / 2)[2]
-    assert (claim.holds, claim.verdict) == (None, "undecided")
 
 
 @pytest.mark.parametrize("claim", [0, 2, 3, 4])

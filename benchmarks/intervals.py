@@ -38,7 +38,6 @@ import numpy as np
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.planning.presence.presence_plan import PresencePlan
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from collection import COLLECTION, RecordSet, selected
@@ -225,7 +224,7 @@ def of_plan(
     given: argparse.Namespace,
 ) -> Row:
     """Return the row of some releases of a plan."""
-    is_hidden = isinstance(plan, PresencePlan)
+    is_hidden = plan.is_declared
     data = records.read("presence" if is_hidden else "values")
     estimates = ("raw",) if isinstance(records, Records) else ("raw", "smoothed")
     made = list(releases(data, plan, given.releases, estimates))

@@ -13,8 +13,7 @@ A first tour::
 
 Records: `read`, `from_sums`, `combine_columns`, `Cells`, `Labels`, `OneCell`, `Select`,
 `RecordFormat`, `Dataset`; with private presence also `declare`, `FleetDeclaration`.
-Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`; with quantiles, shares and
-histograms: `DistributionPlan`.
+Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
 Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
 `OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Auto`.
 Publishing: `Ledger`, `release`, `Release`, `Catalogue`; for those who receive a folder: `load`,
@@ -57,8 +56,6 @@ if TYPE_CHECKING:
     from hexveil.model.cells import Cells, Labels, OneCell
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
-    from hexveil.planning.columns.column_plan import ColumnPlans
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.feasibility.advice import GridTooFineWarning
     from hexveil.planning.feasibility.capacity import Capacity, capacity
     from hexveil.planning.method_comparison import compare
@@ -115,9 +112,7 @@ _HOMES = {
     "GridTooFineWarning": "hexveil.planning.feasibility.advice",
     "Plan": "hexveil.planning.plan",
     "capacity": "hexveil.planning.feasibility.capacity",
-    "ColumnPlans": "hexveil.planning.columns.column_plan",
     "compare": "hexveil.planning.method_comparison",
-    "DistributionPlan": "hexveil.planning.distribution.distribution_plan",
     "plan": "hexveil.planning.api",
     "compare_releases": "hexveil.publishing.derived.release_comparison",
     "roll_up": "hexveil.publishing.derived.roll_up",
@@ -146,9 +141,7 @@ __all__ = [
     "Catalogue",
     "Cells",
     "ColumnError",
-    "ColumnPlans",
     "Dataset",
-    "DistributionPlan",
     "Drift",
     "FixedQuantile",
     "FleetDeclaration",

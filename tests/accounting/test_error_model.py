@@ -37,7 +37,7 @@ def with_factors(dense, factor, statistics, noise=(0.4, 0.15)):
         variance_noise=noise[1] * wide * variance,
         contribution_factor=np.array(factor[: occupancy.n_users]),
     )
-    return replace(plan, allocation=rows)
+    return plan.changed(allocation=rows)
 
 
 def published(counts, factor):

@@ -113,7 +113,7 @@ def test_the_sentence_alone_takes_fewer_searches(epsilon, monkeypatch):
 def test_targets_become_what_they_cost():
     """A plan within targets is compared at the loss it takes."""
     made = hv.plan(fleet(6, recount=recount), target_error="3%", advise=False)
-    found = assess_grids(made)
+    found = assess_grids(made.single)
     assert found.epsilon == pytest.approx(float(made.epsilon))
     assert found.proposed is not None
 
@@ -186,6 +186,6 @@ def test_the_nearest_run_needs_what_the_plan_of_its_grid_names():
         return tuple(fleet(grid.resolution, unit) for grid in grids)
 
     plan = hv.plan(fleet(5, recount=same), epsilon="0.05", advise=False)
-    runs = propose_runs(plan)
+    runs = propose_runs(plan.single)
     assert runs.nearest.grid == plan.facts.cells.grid
-    assert runs.epsilon_needed == epsilon_needed(plan)
+    assert runs.epsilon_needed == epsilon_needed(plan.single)

@@ -115,7 +115,7 @@ def released(plan, moved, lower, upper):
     arrays = map(np.array, (moved, lower, upper))
     outputs = CellRangeOutputs((5, 9), 14, PooledChoice(50, 350, 200, 90, 90), None, *arrays, 600)
     clipping = PerCellRange(decisions(plan).with_outputs(outputs))
-    return replace(plan, allocation=replace(plan.allocation, clipping=clipping))
+    return plan.changed(allocation=replace(plan.allocation, clipping=clipping))
 
 
 def test_errors_are_those_of_the_released_ranges_afterwards():
@@ -146,7 +146,7 @@ def test_ranges_of_cells_are_for_means():
 def test_clipping_ranges_are_compared():
     """A row for each range at one price; a plan stands in its own row as it is."""
     plan = planned()
-    rows = {row.clipping_range: row for row in compare_ranges(plan)}
+    rows = {row.clipping_range: row for row in compare_ranges(plan.single)}
     assert list(rows) == ["bounds", "private", "per-cell"]
     assert all(row.trouble is None and row.epsilon <= 1 for row in rows.values())
     assert rows["per-cell"].average == pytest.approx(plan.expected_error)
@@ -154,7 +154,7 @@ def test_clipping_ranges_are_compared():
     assert rows["private"].average == pytest.approx(private.expected_error)
     assert private.allocation.clipping.mode == "private"
     both = planned(clipping_range="private", statistics=("mean", "sd"))
-    troubles = {row.clipping_range: row.trouble for row in compare_ranges(both)}
+    troubles = {row.clipping_range: row.trouble for row in compare_ranges(both.single)}
     assert "the mean alone" in troubles["per-cell"]
     assert troubles["bounds"] is None
-    assert compare_ranges(planned(clipping_range="bounds", objective="max")) == []
+    assert compare_ranges(planned(clipping_range="bounds", objective="max").single) == []

@@ -14,7 +14,7 @@ from hexveil_research.papers.comp_setting import comp_setting
 def test_within_a_loss_every_method_has_a_line():
     """Each stays within the loss; the joint plans have the least average and largest error."""
     plan = hv.plan(comp_setting(3, 0, cells=8), bounds=(0, 65), epsilon=2, advise=False)
-    lines = {(line.method, line.objective): line for line in compare_methods(plan)}
+    lines = {(line.method, line.objective): line for line in compare_methods(plan.single)}
     assert all(line.trouble is None and line.epsilon <= 2 for line in lines.values())
     largest, average = lines["joint", "max"], lines["joint", "mean"]
     assert largest.worst == min(line.worst for line in lines.values())
@@ -34,7 +34,7 @@ def test_both_forms_of_clip_user_stand_beside_the_joint_plan():
         occupancy, bounds=(0, 65), epsilon=4, statistics=("mean", "variance"), objective="max",
         advise=False,
     )  # fmt: skip
-    rows = compare_methods(plan)
+    rows = compare_methods(plan.single)
     names = [(row.method, row.clip_user) for row in rows]
     assert names[3:5] == [("clip-user", "improved"), ("clip-user", "printed")]
     joint, improved, printed = rows[1], rows[3], rows[4]
@@ -55,8 +55,8 @@ def test_rows_are_judged_by_one_measure():
         hv.Occupancy.from_dense([[4, 1], [2, 3]] * 20), bounds=(0, 1), epsilon=4,
         statistics=("mean", "variance"), advise=False,
     )  # fmt: skip
-    average, largest = compare_methods(plan)[:2]
-    models = same_request(plan, "joint", "max").error_models
+    average, largest = compare_methods(plan.single)[:2]
+    models = same_request(plan.single, "joint", "max").error_models
     shares = [models[name].error / most for name, most in MAX_CONSTANT_ERROR.items()]
     assert largest.average == pytest.approx(np.mean(shares))
     assert (average.certifies, largest.certifies) == ("mean error", None)
@@ -66,7 +66,7 @@ def test_rows_are_judged_by_one_measure():
 def test_with_a_target_the_joint_plan_is_the_cheapest():
     """The question is turned round: prices at the same errors."""
     plan = hv.plan(comp_setting(3, 1), bounds=(0, 65), target_error="4%", advise=False)
-    lines = compare_methods(plan)
+    lines = compare_methods(plan.single)
     assert [line.method for line in lines] == ["joint", "per-cell", "clip-user", "equal-split"]
     assert all(line.worst <= 0.04 * 65 * (1 + 1e-9) for line in lines)
     assert lines[0].epsilon == min(line.epsilon for line in lines)
@@ -77,15 +77,8 @@ def test_a_method_that_cannot_says_why():
     """CLIP-USER needs one span; its line says so and the others have their figures."""
     occupancy = hv.Occupancy.from_dense([[2, 1], [1, 3], [1, 1]])
     plan = hv.plan(occupancy, bounds=(0, 1), epsilon=1, advise=False)
-    wide = hv.Plan(
-        occupancy,
-        plan.lower,
-        np.array([1.0, 2.0]),
-        plan.allocation,
-        plan.request,
-        plan.baseline_error,
-    )
-    lines = {(line.method, line.objective): line for line in compare_methods(wide)}
+    wide = plan.changed(upper=np.array([1.0, 2.0]))
+    lines = {(line.method, line.objective): line for line in hv.compare(wide).methods}
     assert "same bounds" in lines["clip-user", "max"].trouble
     assert lines["clip-user", "max"].epsilon is None
     assert lines["joint", "mean"].trouble is None
@@ -110,10 +103,10 @@ def test_users_shrunk_are_those_not_kept_whole(statistics):
 def test_the_same_request_keeps_what_was_asked():
     """Only method and objective change."""
     plan = hv.plan(comp_setting(3, 0, cells=8), bounds=(0, 65), epsilon=2, advise=False)
-    other = same_request(plan, "per-cell", "max")
+    other = same_request(plan.single, "per-cell", "max")
     assert other.method == "per-cell"
     assert (other.requested_epsilon, other.statistics) == (plan.requested_epsilon, plan.statistics)
-    assert same_request(plan, "joint", "mean") is plan
+    assert same_request(plan.single, "joint", "mean") is plan.single
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +176,7 @@ def test_large_maps_are_not_compared_by_mechanisms():
     """The reason names the limit and the cells."""
     occupancy = hv.Occupancy.from_dense([[2] * 201, [1] * 201])
     plan = hv.plan(occupancy, bounds=(0, 10), epsilon=1, advise=False)
-    assert compare_mechanisms(plan) == []
+    assert compare_mechanisms(plan.single) == []
     assert "on at most 200 cells; here are 201" in explain_absence(plan)
 
 

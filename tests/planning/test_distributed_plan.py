@@ -96,9 +96,7 @@ def test_a_plan_states_the_losses_of_the_same_rows_at_hand(name):
     """Whatever rows were found: what is stated of them is what is stated of pairs at hand."""
     whole = fleet(2)
     there = planned(distributed(whole, 25), **ASKED[name])
-    here = hv.Plan(
-        whole, there.lower, there.upper, there.allocation, there.request, there.baseline_error
-    )
+    here = there.changed(occupancy=whole, facts=None)
     np.testing.assert_array_equal(there.losses(), here.losses())
     assert there.epsilon == here.epsilon
     assert there.l0_epsilon == here.l0_epsilon
@@ -186,9 +184,7 @@ def test_targets_with_a_delta_are_met_after_few_questions(name, monkeypatch):
     shares = [models[one].error / goal for one, goal in there.request.target.items()]
     met = np.mean(shares) if name == "on average" else np.max(shares)
     assert met <= 1
-    at_hand = hv.Plan(
-        whole, there.lower, there.upper, there.allocation, there.request, there.baseline_error
-    )
+    at_hand = there.changed(occupancy=whole)
     np.testing.assert_allclose(at_hand.losses(), there.losses(), rtol=1e-12)
 
 
@@ -209,7 +205,7 @@ def test_comparisons_are_those_of_pairs_at_hand():
     whole = fleet(4, users=40, cells=4)
     here, there = (planned(one, epsilon=2) for one in (whole, distributed(whole, 30)))
     for compare in (compare_methods, compare_ranges, compare_mechanisms):
-        rows, others = compare(here), compare(there)
+        rows, others = compare(here.single), compare(there.single)
         assert len(rows) == len(others) >= 3
         for row, other in zip(rows, others, strict=True):
             expected, found = asdict(row), asdict(other)

@@ -71,7 +71,7 @@ def test_the_goal_has_no_number_of_a_solver():
         noise_scale_records=np.nextafter(plan.allocation.noise_scale_records, 9),
         contribution_factor=np.ones(3),
     )
-    assert goal(replace(plan, allocation=rows)) == goal(plan)
+    assert goal(plan.changed(allocation=rows)) == goal(plan)
     assert goal(planned(baseline_error=2)) == goal(plan)
 
 

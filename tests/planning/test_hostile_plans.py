@@ -55,9 +55,8 @@ def write(folder, words, tables, *, sealed=True):
 
 def load(folder, records, plan):
     """Return the plan of a folder, or the sentence that refuses it."""
-    source = records.occupancy if isinstance(plan, hv.Plan) else records
     try:
-        return type(plan).load(folder, source)
+        return hv.Plan.load(folder, records)
     except hv.InputError as error:
         text = str(error)
         assert str(folder) in text

@@ -271,7 +271,7 @@ def test_the_improved_form_at_the_printed_ones_exact_loss():
     """On COMP's synthetic counts the improved form has less than half of the largest error."""
     occupancy = comp_setting(3, 0)
     plan = printed(occupancy, bounds=(0, SPAN))
-    rows = {row.clip_user: row for row in compare_methods(plan)}
+    rows = {row.clip_user: row for row in compare_methods(plan.single)}
     assert rows["printed"].worst == pytest.approx(plan.worst_case_error)
     assert rows["improved"].epsilon <= rows["printed"].epsilon == float(plan.epsilon)
     improved = hv.plan(

@@ -68,9 +68,9 @@ def test_auto_takes_ranges_by_users_times_epsilon(epsilon, kinds, delta):
 def test_methods_are_compared_without_the_interval():
     """Beside a plan with a clipping range stand the methods as they are by themselves."""
     plan = planned(FEW, "private")
-    assert same_request(plan, "joint", "mean") is plan
+    assert same_request(plan.single, "joint", "mean") is plan.single
     for method, objective in (("joint", "max"), ("per-cell", "max"), ("equal-split", "max")):
-        other = same_request(plan, method, objective)
+        other = same_request(plan.single, method, objective)
         alone = hv.plan(
             FEW, epsilon=1, bounds=(0, 60), method=method, objective=objective, advise=False
         )

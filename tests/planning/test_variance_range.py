@@ -268,7 +268,7 @@ def test_another_radius_is_another_plan():
     assert encode(one) == encode(same)
     interval = one.allocation.clipping.range
     wider = PrivateRange(replace(interval, radius=interval.radius + 1))
-    assert encode(replace(one, allocation=replace(one.allocation, clipping=wider))) != encode(one)
+    assert encode(one.changed(allocation=replace(one.allocation, clipping=wider))) != encode(one)
     assert other.allocation.clipping.range.radius is None
 
 

@@ -10,8 +10,10 @@ import hexveil as hv
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.plan import Plan
 from hexveil.planning.request import Request
-from hexveil.records.dataset import Sums
+from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.units import Units
 
 SLOT = 1_700_000_000 // 3600 * 3600
@@ -50,7 +52,7 @@ def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **fact
         **facts,
     )
     sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
-    return hv.Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.privacy_unit))
+    return Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.privacy_unit))
 
 
 def small_city():
@@ -92,7 +94,7 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
             {name: np.asarray(one).tolist() for name, one in (made | (rows or {})).items()}
         ),
     }
-    return hv.Plan(
+    part = MomentPart(
         occupancy=dataset.occupancy,
         lower=np.broadcast_to(np.array(low, dtype=float), n_cells),
         upper=np.broadcast_to(np.array(high, dtype=float), n_cells),
@@ -101,3 +103,4 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
         baseline_error=3.0,
         facts=dataset.public,
     )
+    return Plan.of(part)

@@ -124,7 +124,7 @@ def test_stages_that_differ_from_the_stored_plan_are_refused():
 def test_stored_plans_make_no_choice_again(monkeypatch):
     """Predictions may differ on another processor: what was chosen is read, not predicted."""
     plan = planned(fleet(), "Auto(trials=16)")
-    like = dataclasses.replace(plan, lower=plan.lower.copy())
+    like = plan.changed(lower=plan.lower.copy())
 
     def fail(*_):
         pytest.fail("a stored plan was predicted again")

@@ -1,6 +1,5 @@
 """Releases with a clipping range per cell: what is booked, published, replayed and verified."""
 
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -223,7 +222,7 @@ def test_a_folder_is_verified_and_changes_are_found(made, tmp_path):
 def test_ranges_go_with_the_bounds_of_the_records(fleet, book):
     """A plan for narrower bounds is refused before anything is booked."""
     dataset, plan = fleet
-    narrow = replace(plan, upper=plan.upper - 10.0)
+    narrow = plan.changed(upper=plan.upper - 10.0)
     with pytest.raises(hv.InputError, match="leave bounds out of the plan"):
         hv.release(dataset, narrow, ledger=book, accept_noise=True)
     assert book.entries() == ()

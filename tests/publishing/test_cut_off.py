@@ -174,7 +174,7 @@ def interval_plan(ends, steps=100):
     dataset = dataset_of(counts, 0, scale=ValueLattice.of((0, steps), 1))
     plan = hv.plan(dataset, epsilon=40, clipping_range="private", advise=False)
     interval = plan.allocation.clipping.range.with_ends(ends, steps)
-    found = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
+    found = plan.changed(allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
     return found, interval.weight.totals
 
 
@@ -218,7 +218,7 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
         advise=False,
     )  # fmt: skip
     interval = replace(plan.allocation.clipping.range.with_ends((40, 60), 100), radius=Fraction(2))
-    plan = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
+    plan = plan.changed(allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
     total = interval.weight.totals
     noisy = {
         "mean": np.array([60, 50]) * total,
@@ -244,8 +244,7 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
 def test_noise_stays_what_a_cell_is_graded():
     """A cell whose bound says next to nothing is noise; its interval still reaches to the bound."""
     plan, _ = interval_plan((20, 60))
-    loud = replace(
-        plan,
+    loud = plan.changed(
         allocation=replace(
             plan.allocation, noise_scale_records=plan.allocation.noise_scale_records * 1e3
         ),
@@ -263,7 +262,7 @@ def test_noise_with_a_widened_interval_is_no_forgery():
     plan, _ = interval_plan((20, 60))
     factor = 48.0 / (LN20 * float(plan.error_models["mean"].scale[0]))
     noise_scale = plan.allocation.noise_scale_records * factor
-    loud = replace(plan, allocation=replace(plan.allocation, noise_scale_records=noise_scale))
+    loud = plan.changed(allocation=replace(plan.allocation, noise_scale_records=noise_scale))
     cut = CutOff(np.array([False, False]), np.array([True, False]))
     # 48 is above the 1.75 deviations that a caution may have; half of [40, 100] is not.
     posterior = PosteriorEstimates(

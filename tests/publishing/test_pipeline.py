@@ -168,7 +168,7 @@ def test_a_draw_lost_again_is_not_paid_by_itself(city, plan, book, monkeypatch, 
     with pytest.raises(hv.InputError, match="lost each time before it was stored"):
         hv.release(city, plan, ledger=book, accept_noise=True)
     assert (len(door), book.spent) == (2, 2 * up(plan.epsilon))
-    again = dataclasses.replace(plan, request=dataclasses.replace(plan.request, edition="2"))
+    again = plan.changed(request=dataclasses.replace(plan.request, edition="2"))
     assert not hv.release(city, again, ledger=book, accept_noise=True).replayed
     assert book.spent == 3 * up(plan.epsilon)
 

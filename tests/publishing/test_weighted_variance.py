@@ -340,7 +340,7 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     plan = planned(dataset, epsilon=epsilon, statistics=("variance",))
     scale, occupancy = dataset.public.lattice, dataset.occupancy
     interval = plan.allocation.clipping.range.with_ends(pair, scale.span_quanta)
-    found = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
+    found = plan.changed(allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
     noisy = {
         "mean": weighted_statistic(dataset, plan, pair),
         "variance": second_moments(dataset, plan, pair),
@@ -397,7 +397,7 @@ def test_noise_adds_no_bias():
     plan = planned(dataset, epsilon=1)
     pair = (20_000, 40_000)
     interval = plan.allocation.clipping.range.with_ends(pair, 60_000)
-    found = replace(plan, allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
+    found = plan.changed(allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
     exact = {
         "mean": weighted_statistic(dataset, plan, pair),
         "variance": second_moments(dataset, plan, pair),
@@ -437,6 +437,6 @@ def test_a_variance_without_noise_is_refused(book):
     """A plan whose rows were changed by hand is refused before anything is booked."""
     dataset, _ = fleet(50)
     plan = planned(dataset)
-    quiet = replace(plan, allocation=replace(plan.allocation, variance_noise=np.zeros(2)))
+    quiet = plan.changed(allocation=replace(plan.allocation, variance_noise=np.zeros(2)))
     with pytest.raises(InputError, match="a variance without noise"):
         check(dataset, quiet)

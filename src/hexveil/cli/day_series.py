@@ -22,7 +22,6 @@ from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import CommonGrid, choose_common_grids, common_grids
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import OTHER_GRIDS
-from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from hexveil.cli.output.grid_text import Changes
     from hexveil.config import Run
+    from hexveil.planning.moment_part import MomentPart
 
     Proposal = tuple[CommonGrid, str]
 
@@ -113,20 +113,21 @@ def show_series(
     )
 
 
-def _judge(run: Run, day: str) -> tuple[JudgedDay, Plan | None]:
-    """Return whether a day passes, and its plan if that is one of means and variances."""
+def _judge(run: Run, day: str) -> tuple[JudgedDay, MomentPart | None]:
+    """Return whether a day passes, and its plan if other grids are compared by its error."""
     try:
         of_day = run_of_day(run, day)
         planned = shared_steps.plan_run(of_day, shared_steps.read_facts(of_day))
     except InputError as error:
         return JudgedDay(day, passes=False, why=str(error)), None
-    if not isinstance(planned, Plan):
+    if not planned.searches_grids:
         return JudgedDay(day, planned.refusal is None, planned.refusal or "planned"), None
-    support = planned.support
+    component: MomentPart = planned.single
+    support = component.support
     return JudgedDay(
-        day, support.beats_constant, planned.allocation.clipping.mode, support.cells,
+        day, support.beats_constant, component.allocation.clipping.mode, support.cells,
         support.users, support.mean_error, support.baseline_error,
-    ), planned  # fmt: skip
+    ), component  # fmt: skip
 
 
 def run_of_day(run: Run, day: str) -> Run:
@@ -134,7 +135,7 @@ def run_of_day(run: Run, day: str) -> Run:
     return run.with_fields("select", dates=(day, day))
 
 
-def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:
+def _propose(run: Run, plans: Mapping[str, MomentPart]) -> Proposal | None:
     """Return the finest grid, and a kind of range, that all days support; None without one.
 
     Of equally fine ones the kind that serves its worst day best.
@@ -150,7 +151,9 @@ def _propose(run: Run, plans: Mapping[str, Plan]) -> Proposal | None:
             options = shared_steps.grid_options(run) | {"clipping_range": kind}
             tables = {
                 day: assess_grids(
-                    make_plan(row.facts, epsilon=row.requested_epsilon, **options, advise=False),
+                    make_plan(
+                        row.facts, epsilon=row.requested_epsilon, **options, advise=False
+                    ).single,
                     grids=grids,
                     losses="none",
                 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pyarrow as pa
 import typer
@@ -27,8 +27,6 @@ from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.columns.column_plan import ColumnPlans
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import plan_folder
 from hexveil.publishing import signing
@@ -53,14 +51,12 @@ if TYPE_CHECKING:
 
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.publishing import Release
-    from hexveil.publishing.privacy_models import DeclaredPlan, ReleasableDataset, ReleasablePlan
+    from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.publishing.signing import SigningKey
 
     Account = dict[str, Any]
     AnyFacts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
-    AnyPlan = ReleasablePlan | PresencePlan | DeclaredPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +66,13 @@ class PlannedRelease:
     Attributes
     ----------
     run : Run
-    plan : Plan, DistributionPlan, ColumnPlans, PresencePlan or DeclaredColumnPlans
+    plan : Plan
     warning : str or None
         Why the grid is too fine, where the run accepts that.
     """
 
     run: Run
-    plan: Any
+    plan: Plan
     warning: str | None = None
 
     whose: ClassVar[str]
@@ -191,8 +187,7 @@ class ReleaseOfDeclarations(PlannedRelease):
     @property
     def facts(self) -> AnyFacts:
         """The declared facts."""
-        facts: AnyFacts = self.plan.facts
-        return facts
+        return cast("AnyFacts", self.plan.facts)
 
     def request(self, dataset: str) -> str:
         """Return the fingerprint of the request: it follows from declarations."""
@@ -275,15 +270,9 @@ def plan_release(
 
 def _as_saved(run: Run, folder: Path) -> PlannedRelease:
     """Return the release of a saved plan. Mistakes in it are reported before records are read."""
-    plan: Any = None if plan_folder.needs_records(folder) else Plan.load(folder)
+    plan = None if plan_folder.needs_records(folder) else Plan.load(folder)
     dataset: Any = shared_steps.read_releasable(run)
-    if plan is None and isinstance(dataset.public, ColumnFacts):
-        plan = ColumnPlans.load(folder, dataset)
-    elif plan is None:
-        kind = plan_folder.kind_of(plan_folder.read_words(folder))
-        is_shape = kind == "DistributionPlan"
-        plan = DistributionPlan.load(folder, dataset) if is_shape else None
-        plan = plan or Plan.load(folder, dataset.occupancy)
+    plan = plan or Plan.load(folder, dataset)
     return ReleaseOfRecords(run, plan, None, dataset)
 
 
@@ -304,10 +293,10 @@ def read_options(run: Run) -> arguments.Arguments:
     return options
 
 
-def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> DeclaredPlan:
+def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> Plan:
     """Return the plan of the run, made from declarations alone."""
     with show_progress(PLANNING):
-        plan: DeclaredPlan = make_plan(facts, **arguments.presence_arguments(run), advise=False)
+        plan: Plan = make_plan(facts, **arguments.presence_arguments(run), advise=False)
     return plan
 
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH, part_of_work
-from hexveil.cli.output.price_text import clip_user_json
 from hexveil.config import arguments
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.feasibility.advice import USABLE_GRID, advice
+from hexveil.planning.feasibility.advice import USABLE_GRID
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grid_assessment import WEAKER_UNITS
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, KeptCounts, grids_to_try, most_cells_of
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     from hexveil.model.column_facts import ColumnFacts
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.feasibility.capacity import Capacity
-    from hexveil.publishing.privacy_models import ReleasableDataset, ReleasablePlan
+    from hexveil.planning.moment_part import MomentPart
+    from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.records import Dataset
     from hexveil.records.columns.column_datasets import ColumnDatasets
 
@@ -192,16 +192,15 @@ def check_plan_options(run: Run) -> None:
         raise InputError('estimates has "raw" alone with protect = "presence"; leave it out.')
 
 
-def plan_run(run: Run, facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:
+def plan_run(run: Run, facts: PublicMetadata | ColumnFacts) -> Plan:
     """Return the run's plan for public metadata; nothing is spent."""
     return _plan_with(arguments.plan_arguments(run, make_plan), facts)
 
 
-def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> ReleasablePlan:
+def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> Plan:
     with show_progress(PLANNING, SEARCH):
         # Commands print the advice as a line of theirs, not as a warning of Python.
-        made: ReleasablePlan = make_plan(facts, **options, advise=False)
-        return made
+        return make_plan(facts, **options, advise=False)
 
 
 def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
@@ -218,54 +217,25 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     if coarse_facts is None:
         return None
     options = arguments.plan_arguments(run, make_plan)
-    coarse = _plan_with(options, coarse_facts)
-    assert isinstance(coarse, Plan)  # noqa: S101  records are not counted by bin
-    return coarse
+    return _plan_with(options, coarse_facts)
 
 
-def describe_infeasibility(plan: ReleasablePlan) -> str | None:
+def describe_infeasibility(plan: Plan) -> str | None:
     """Return why the grid is too fine for the fleet, with advice; None if it is not."""
-    if not isinstance(plan, Plan):
-        return plan.refusal
-    if plan.support.beats_constant:
-        return None
     with show_progress(USABLE_GRID, SEARCH):
-        return advice(plan)
+        return plan.advice(search=True)
 
 
-def certified(plan: Plan) -> Plan:
+def certified(plan: MomentPart) -> MomentPart:
     """Return the plan with its lower bound, which can take longer than the plan."""
     with show_progress("Computing the lower bound", SEARCH):
         return plan.with_lower_bound()
 
 
-def plan_json(plan: ReleasablePlan) -> dict[str, Any]:
+def plan_json(plan: Plan) -> dict[str, Any]:
     """Return the figures of a plan as JSON data; all of it is public."""
-    if not isinstance(plan, Plan):
+    with show_progress("Computing the lower bound", SEARCH):
         return plan.to_json()
-    support, bounded = plan.support, certified(plan)
-    return {
-        "cells": support.cells,
-        "users": support.users,
-        "records": plan.occupancy.n_records,
-        "epsilon_requested": float(plan.requested_epsilon),
-        "epsilon": float(plan.epsilon),
-        "l0_epsilon": float(plan.l0_epsilon),
-        "method": plan.method,
-        "clip_user": clip_user_json(plan) if plan.request.clip_user == "printed" else None,
-        "statistics": list(plan.statistics),
-        "mean_error": plan.expected_error,
-        "max_error": plan.worst_case_error,
-        "certificate": {
-            "about": bounded.bound_kind,
-            "gap": bounded.gap,
-            "lower_bound": bounded.lower_bound,
-        },
-        "baseline_error": support.baseline_error,
-        "floor": support.floor,
-        "better": support.better,
-        "beats_constant": support.beats_constant,
-    }
 
 
 def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity, RunAdvice]:
@@ -299,7 +269,7 @@ def assess_columns(
         }
 
 
-def grids_of(plans: Iterable[Plan]) -> tuple[Cells | Labels, ...]:
+def grids_of(plans: Iterable[MomentPart]) -> tuple[Cells | Labels, ...]:
     """Return the grids to try of some plans, each once."""
     windows = (
         grids_to_try(plan.facts, most_cells=most_cells_of(plan)) for plan in plans if plan.facts
@@ -307,11 +277,11 @@ def grids_of(plans: Iterable[Plan]) -> tuple[Cells | Labels, ...]:
     return tuple(dict.fromkeys(grid for window in windows for grid in window))
 
 
-def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> Plan:
+def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentPart:
     """Return the plan at an ε with which other grids are compared."""
     # The range that is predicted to be best, unless the run file decides.
     options = {"clipping_range": "auto"} | grid_options(run)
-    plan: Plan = make_plan(facts, epsilon=epsilon, **options, advise=False)
+    plan: MomentPart = make_plan(facts, epsilon=epsilon, **options, advise=False).single
     return plan
 
 
@@ -334,7 +304,7 @@ def grid_options(run: Run) -> dict[str, Any]:
     return same
 
 
-def compare_grids(run: Run, plan: Plan, *, weaker: bool) -> Capacity | None:
+def compare_grids(run: Run, plan: MomentPart, *, weaker: bool) -> Capacity | None:
     """Return the capacity on other grids for the plan's request.
 
     None if it costs nothing, or if all records are one cell: there is no grid to change.

@@ -14,8 +14,8 @@ unknown range within the bounds: a choice by them costs nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.base.errors import InputError
@@ -26,58 +26,27 @@ from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, Auto
 from hexveil.model.statistic_terms import Share
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.cell_mechanisms import CellMechanisms
-from hexveil.planning.methods import allocate
-from hexveil.planning.plan import Plan
-from hexveil.planning.request import WORTHWHILE, WithinEpsilon, check_delta_request, usual_delta
+from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.request import WORTHWHILE, WithinEpsilon, usual_delta
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from hexveil.base.arrays import Floats
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
 
-
-AnyPlan = TypeVar("AnyPlan", bound="Plan | DistributionPlan")
 
 MOST_PAIRS = 200_000
 """Pairs up to which a second plan takes no more than some seconds."""
 
 
-def alternative(plan: AnyPlan, **changes: Any) -> AnyPlan:  # noqa: ANN401  fields of a request
-    """Return the plan of the same request with some of its fields changed.
-
-    Raises
-    ------
-    InputError
-        If what is then asked for cannot be planned.
-    """
-    if isinstance(plan, Plan):
-        request = replace(plan.request, **changes)
-        allocation = allocate(replace(plan.problem, request=request))
-        return cast("AnyPlan", replace(plan, allocation=allocation, request=request))
-    from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  for these alone
-        plan_distribution,
-    )
-
-    asked: dict[str, Any] = {
-        "statistics": plan.statistics,
-        "epsilon": plan.requested_epsilon,
-        "weights": plan.weights if plan.moments else None,
-        "estimator": plan.requested_estimator,
-        "delta": plan.delta or None,
-        "baseline_error": plan.baseline_error,
-    }
-    other = plan_distribution(plan.facts, **asked | changes)
-    return cast("AnyPlan", replace(other, edition=plan.edition))
-
-
-def at_loss(plan: Plan, loss: Fraction) -> Plan:
+def at_loss(plan: MomentPart, loss: Fraction) -> MomentPart:
     """Return the same request at another loss."""
     free = {"target": None, "clip_user": "improved", "cell_epsilon": None}
-    return alternative(plan, epsilon=loss, **free)
+    return plan.alternative(epsilon=loss, **free)
 
 
-def describe_delta_gain(plan: Plan | DistributionPlan) -> str | None:
+def describe_delta_gain(plan: MomentPart | DistributionPart) -> str | None:
     """Return the gain of a δ in one sentence; None where a plan has or can have none, or is large.
 
     Of several means and variances, the first one's; of a distribution, a share's.
@@ -85,20 +54,17 @@ def describe_delta_gain(plan: Plan | DistributionPlan) -> str | None:
     occupancy = plan.occupancy
     if plan.delta or not occupancy.is_local or occupancy.n_pairs > MOST_PAIRS:
         return None
-    if isinstance(plan, Plan) and not plan.request.epsilon:
-        return None
     delta = usual_delta(occupancy.n_users)
     try:
-        if isinstance(plan, Plan):
-            check_delta_request(replace(plan.request, delta=delta))
-        error, pure = (_judged_error(one) for one in (alternative(plan, delta=delta), plan))
+        changed = plan.alternative(delta=delta) if plan.has_epsilon else None
     except InputError:
         return None  # what δ does not go with, or so small an ε that nothing could be measured
-    several = isinstance(plan, Plan) and len(plan.error_models) > 1
-    noun = plan.primary_statistic.name if isinstance(plan, Plan) else "share"
+    if changed is None:
+        return None
+    (noun, error), (_, pure) = changed.judged_error, plan.judged_error
     return delta_sentence(
         decimal_text(delta), f"{error:.3g}", f"{pure:.3g}", error / pure,
-        f" of the {noun}" if several or noun == "share" else "",
+        f" of the {noun}" if noun else "",
     )  # fmt: skip
 
 
@@ -113,12 +79,6 @@ def delta_sentence(delta: str, error: str, pure: str, ratio: float, of: str = ""
         f"at {delta} an error{of} of {error} instead of {pure} is expected, for a weaker promise; "
         "it is taken only if you set delta."
     )
-
-
-def _judged_error(plan: Plan | DistributionPlan) -> float:
-    if isinstance(plan, Plan):
-        return float(plan.primary_statistic.error.mean())
-    return plan.expected_error["share"]
 
 
 @dataclass(frozen=True)
@@ -145,13 +105,13 @@ class EstimatorErrors:
     moment_errors: dict[str, float] = field(default_factory=dict)
 
 
-def compare_estimators(plan: DistributionPlan) -> tuple[EstimatorErrors, ...]:
+def compare_estimators(plan: DistributionPart) -> tuple[EstimatorErrors, ...]:
     """Return the predicted errors of each way, the most accurate share first."""
     # A single share has a way of its own, which no option names.
     has_indicator = len(plan.terms) == 1 and isinstance(plan.terms[0], Share)
     rows = []
     for estimator in ("ranks", "bins", *(("auto",) if has_indicator else ())):
-        candidate = alternative(plan, estimator=estimator)
+        candidate = plan.alternative(estimator=estimator)
         moment_errors = dict(candidate.expected_error)
         share_error, found = moment_errors.pop("share"), candidate.estimator
         is_chosen = found == plan.estimator
@@ -211,7 +171,7 @@ class MechanismRow:
     trouble: str | None = None
 
 
-def compare_mechanisms(plan: Plan) -> list[MechanismRow]:
+def compare_mechanisms(plan: MomentPart) -> list[MechanismRow]:
     """Return each mechanism on the request of a plan, the least predicted error first.
 
     None where `explain_absence` names a reason.
@@ -226,7 +186,7 @@ def compare_mechanisms(plan: Plan) -> list[MechanismRow]:
     return sorted(rows, key=_sort_key)
 
 
-def explain_absence(plan: Plan) -> str | None:
+def explain_absence(plan: MomentPart) -> str | None:
     """Return why mechanisms of one cell are not compared on a plan's request, or None."""
     if not isinstance(plan.request.limit, WithinEpsilon) or plan.request.noised != ("mean",):
         return "Mechanisms of one cell are compared for means within an epsilon only."
@@ -243,7 +203,7 @@ def _sort_key(row: MechanismRow) -> float:
     return next((error for error in errors if error is not None), math.inf)
 
 
-def _row(plan: Plan, mechanism: CellMechanism) -> MechanismRow:
+def _row(plan: MomentPart, mechanism: CellMechanism) -> MechanismRow:
     n_cells = plan.occupancy.n_cells
     if isinstance(mechanism, Auto) and n_cells > MAX_SLOW_CELLS:
         return MechanismRow(
@@ -252,12 +212,12 @@ def _row(plan: Plan, mechanism: CellMechanism) -> MechanismRow:
             f'the method "per-cell" and the mechanism "{mechanism.name}".',
         )
     try:
-        return _figures(alternative(plan, mechanism=mechanism, **EACH_CELL_APART))
+        return _figures(plan.alternative(mechanism=mechanism, **EACH_CELL_APART))
     except InputError as error:
         return MechanismRow(mechanism.name, trouble=str(error))
 
 
-def _figures(plan: Plan) -> MechanismRow:
+def _figures(plan: MomentPart) -> MechanismRow:
     model, cell_epsilon = plan.error_models["mean"], plan.cell_epsilon
     assert cell_epsilon is not None  # noqa: S101  every cell is planned at one loss
     # Plans within the bounds state worst cases; those with stages of their own predictions.
@@ -277,7 +237,7 @@ def _figures(plan: Plan) -> MechanismRow:
     )
 
 
-def _predicted_errors(plan: Plan) -> Floats | None:
+def _predicted_errors(plan: MomentPart) -> Floats | None:
     """Return each cell's mean absolute error by the prior, for bounds of width 1.
 
     None where cells have bounds of their own.

@@ -5,16 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    TypedDict,
-    TypeVar,
-    Unpack,
-    cast,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
@@ -27,12 +18,10 @@ from hexveil.planning.columns.column_options import (
 )
 from hexveil.planning.feasibility.advice import (
     GridTooFineWarning,
-    brief_advice,
     describe_repeats,
 )
 from hexveil.planning.moment_options import MomentOptions, check_edition
 from hexveil.planning.plan import Plan
-from hexveil.planning.release_allocation import refuse_undrawable
 
 if TYPE_CHECKING:
     from hexveil.base.rational import Number
@@ -40,10 +29,7 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.statistic_terms import Estimator
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-    from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
     from hexveil.planning.plan_moments import HasFacts, HasPublicMetadata
-    from hexveil.planning.presence.presence_plan import PresencePlan
     from hexveil.planning.presence.presence_request import FleetDeclaration
     from hexveil.planning.request import (
         ClipUserForm,
@@ -53,83 +39,6 @@ if TYPE_CHECKING:
         Objective,
         UnfinishedStage,
     )
-
-Moment = Literal["mean", "variance", "sd"]
-AnyPlan = TypeVar(
-    "AnyPlan", bound="Plan | PresencePlan | DistributionPlan | ColumnPlans | DeclaredColumnPlans"
-)
-
-
-class PlanArguments(TypedDict, total=False):
-    """Options of `plan` but the statistics, for overloads: see there."""
-
-    epsilon: Number | None
-    target_error: object
-    bounds: object
-    weights: Mapping[str, Number] | None
-    estimator: Estimator | None
-    method: Method
-    mechanism: ThresholdMechanism | CellMechanism | str | None
-    objective: Objective | None
-    error: ErrorKind | None
-    split: Number | None
-    clipping_range: ClippingRangeMode
-    range_share: Number | None
-    clip_user: ClipUserForm
-    cell_epsilon: Number | None
-    unfinished_stage: UnfinishedStage | None
-    exempt: ExemptCell | None
-    edition: str | None
-    baseline_error: Number | Mapping[str, Number] | None
-    advise: bool
-    fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None
-    user_cap: int | str | None
-    delta: Number | None
-
-
-@overload
-def plan(
-    source: DeclaredColumns | HasFacts[DeclaredColumns],
-    *,
-    statistics: Sequence[str] | str | None = ...,
-    **options: Unpack[PlanArguments],
-) -> DeclaredColumnPlans: ...
-
-
-@overload
-def plan(
-    source: ColumnFacts | HasFacts[ColumnFacts],
-    *,
-    statistics: Sequence[str] | str | None = ...,
-    **options: Unpack[PlanArguments],
-) -> ColumnPlans: ...
-
-
-@overload
-def plan(
-    source: DeclaredFacts | HasFacts[DeclaredFacts],
-    *,
-    statistics: Sequence[str] | str | None = ...,
-    **options: Unpack[PlanArguments],
-) -> PresencePlan: ...
-
-
-@overload
-def plan(
-    source: Occupancy | PublicMetadata | HasPublicMetadata,
-    *,
-    statistics: Sequence[Moment] | Moment | None = ...,
-    **options: Unpack[PlanArguments],
-) -> Plan: ...
-
-
-@overload
-def plan(
-    source: Occupancy | PublicMetadata | HasPublicMetadata,
-    *,
-    statistics: Sequence[str] | str,
-    **options: Unpack[PlanArguments],
-) -> Plan | DistributionPlan: ...
 
 
 def plan(  # noqa: PLR0913  a public door; keyword-only
@@ -164,18 +73,17 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None = None,
     user_cap: int | str | None = None,
     delta: Number | None = None,
-) -> Plan | PresencePlan | DistributionPlan | ColumnPlans | DeclaredColumnPlans:
+) -> Plan:
     """Return a plan for all cells together: within a loss, or within planning errors.
 
     Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
-    spent. With quantiles, shares or histograms among the statistics the result is a
-    `DistributionPlan`, for records that were read with the same statistics, and the arguments are
-    epsilon, statistics, weights, estimator and edition. Of records that were read with several
-    value columns the result is a `ColumnPlans`: a plan of each column with all statistics, and one
-    loss over all of them: within `epsilon`, or what the target errors of each cost. Of records that
-    were read with protect="presence" only what was declared enters, the result is a
-    `PresencePlan`, and the arguments are epsilon, fleet, statistics (also "users"), weights,
-    user_cap, delta, baseline_error and edition; of several value columns a `DeclaredColumnPlans`.
+    spent. Quantiles, shares and histograms are planned for records that were read with the same
+    statistics, and the arguments are epsilon, statistics, weights, estimator and edition. Of
+    records that were read with several value columns each column is planned with all statistics,
+    under one loss over all of them: within `epsilon`, or what the target errors of each cost. Of
+    records that were read with protect="presence" only what was declared enters, and the arguments
+    are epsilon, fleet, statistics (also "users"), weights, user_cap, delta, baseline_error and
+    edition.
 
     Parameters
     ----------
@@ -320,8 +228,6 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
 
         unused = {"fleet": fleet, "user_cap": user_cap}
         several = plan_columns(facts, columns, epsilon=epsilon, unused=unused)
-        for single in several.plans.values():
-            _refuse_undrawable(single)
         return _advised(several, advise=advise)
     if fleet is not None or user_cap is not None:
         raise InputError(
@@ -331,14 +237,13 @@ def plan(  # noqa: PLR0913  a public door; keyword-only
     if columns.has_distribution:
         _refuse(replace(options, delta=None), "quantiles, shares and histograms")
     made = columns.plan_column(cast("Occupancy | PublicMetadata", source), epsilon, weights)
-    _refuse_undrawable(made)
-    return _advised(made, advise=advise)
+    return _advised(Plan.of(made), advise=advise)
 
 
 def _plan_declared(
     facts: DeclaredFacts | DeclaredColumns,
     **arguments: Any,  # noqa: ANN401  of the public door
-) -> PresencePlan | DeclaredColumnPlans:
+) -> Plan:
     """Return a plan from declarations."""
     if isinstance(facts, DeclaredColumns):
         from hexveil.planning.columns.plan_columns import plan_declared_columns  # noqa: PLC0415  if used
@@ -348,7 +253,7 @@ def _plan_declared(
         raise InputError("fleet states one number, since there is one value column.")
     from hexveil.planning.presence.presence_plan import plan_presence  # noqa: PLC0415  if used
 
-    return plan_presence(facts, **arguments)
+    return Plan.of(plan_presence(facts, **arguments))
 
 
 def _refuse(options: MomentOptions, beside: str, **others: object) -> None:
@@ -367,20 +272,12 @@ _CHOICES = {
 }
 
 
-def _refuse_undrawable(made: object) -> None:
-    """Refuse means and variances that a release could not draw on the lattice of the records."""
-    of_moments = getattr(made, "moment_plan", made)
-    if isinstance(of_moments, Plan):
-        refuse_undrawable(of_moments)
-
-
-def _advised(made: AnyPlan, *, advise: bool) -> AnyPlan:
-    """Return a plan; warn if its map is predicted to say nothing."""
-    if isinstance(made, Plan):
-        # Without a search: looking for grids takes longer than the plan.
-        refusal = brief_advice(made) if advise and not made.support.beats_constant else None
-    else:
-        refusal = made.refusal
-    if advise and refusal is not None:
+def _advised(made: Plan, *, advise: bool) -> Plan:
+    """Return a plan that can be drawn; warn if its map is predicted to say nothing."""
+    for component in made.components.values():
+        component.refuse_undrawable()
+    # Without a search: looking for grids takes longer than the plan.
+    refusal = made.advice(search=False) if advise else None
+    if refusal is not None:
         warnings.warn(refusal, GridTooFineWarning, stacklevel=3)
     return made

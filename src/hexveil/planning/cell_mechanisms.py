@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.plan_data import PlanData
+    from hexveil.planning.moment_part import MomentPart
 
 
 PREDICTION_TRIALS = 256
@@ -307,7 +307,7 @@ def _allocation(
     )
 
 
-def names_of_cells(plan: PlanData) -> list[str]:
+def names_of_cells(plan: MomentPart) -> list[str]:
     """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
     match plan.allocation.clipping:
         case CellMechanisms(cells=cells) if isinstance(plan.request.mechanism, CellMechanism):

@@ -15,8 +15,6 @@ import numpy as np
 
 from hexveil.base.items import items_of
 from hexveil.base.rational import Number, decimal_text, to_fraction
-from hexveil.planning.columns.column_plan import ColumnPlans
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,19 +22,33 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.plan import Plan
     from hexveil.planning.request import Request
 
 
-def goal(plan: Plan | DistributionPlan | ColumnPlans) -> dict[str, str]:
+def goal(plan: Plan) -> dict[str, str]:
     """Return the goal of a plan as text by field: equal goals have equal text.
 
     The prior of a constant's error is left out: it judges a plan and decides nothing in it.
     """
-    if isinstance(plan, ColumnPlans):
-        return _columns_goal(plan)
-    if isinstance(plan, DistributionPlan):
-        return _distribution_goal(plan)
+    goals = {column: component.goal() for column, component in plan.components.items()}
+    if plan.is_single:
+        return next(iter(goals.values()))
+    for column_goal in goals.values():
+        # A column's part of ε is a number that a prediction found.
+        column_goal.pop("epsilon")
+    return {
+        "epsilon": _exact(plan.requested_epsilon),
+        "weights": weights_text(plan.weights),
+        "edition": edition_text(plan.edition),
+        # In whichever order columns are named, the request is the same.
+        "columns": json.dumps(goals, sort_keys=True),
+    }
+
+
+def moment_goal(plan: MomentPart) -> dict[str, str]:
+    """Return the request of means and variances as text by field."""
     requested = plan.request
     plain = ("method", "objective", "error", "clipping_range")
     numbers = ("split", "epsilon", "range_share")
@@ -49,39 +61,12 @@ def goal(plan: Plan | DistributionPlan | ColumnPlans) -> dict[str, str]:
         "mechanism": "joint" if is_joint else mechanism_text(requested.mechanism),
         **{name: getattr(requested, name) for name in plain},
         **{name: _exact(getattr(requested, name)) for name in numbers},
-        **_delta(requested.delta),
+        **delta_text(requested.delta),
         "targets": json.dumps(targets),
         **printed_options(requested),
-        "edition": _edition(requested.edition),
+        "edition": edition_text(requested.edition),
         "bounds": _digest(plan.lower, plan.upper),
         "occupancy": plan.occupancy.fingerprint,
-    }
-
-
-def _distribution_goal(plan: DistributionPlan) -> dict[str, str]:
-    return {
-        "statistics": json.dumps(plan.statistics),
-        "epsilon": decimal_text(plan.requested_epsilon),
-        "weights": _weights(plan.weights),
-        "estimator": plan.requested_estimator,
-        **_delta(plan.delta),
-        "edition": _edition(plan.edition),
-        "bins": "none" if plan.facts.bins is None else plan.facts.bins.identity(),
-        "occupancy": plan.occupancy.fingerprint,
-    }
-
-
-def _columns_goal(plan: ColumnPlans) -> dict[str, str]:
-    goals = {column: goal(column_plan) for column, column_plan in plan.plans.items()}
-    for column_goal in goals.values():
-        # A column's part of ε is a number that a prediction found.
-        column_goal.pop("epsilon")
-    return {
-        "epsilon": _exact(plan.requested_epsilon),
-        "weights": _weights(plan.weights),
-        "edition": _edition(plan.edition),
-        # In whichever order columns are named, the request is the same.
-        "columns": json.dumps(goals, sort_keys=True),
     }
 
 
@@ -129,16 +114,19 @@ def _argument(value: object, field: dataclasses.Field[Any]) -> object:
     return float(cast("int", value)) if is_whole and "float" in str(field.type) else value
 
 
-def _delta(delta: Fraction) -> dict[str, str]:
+def delta_text(delta: Fraction) -> dict[str, str]:
+    """Return the field of a δ."""
     # Pure requests have no such field: those of earlier versions stay what they were.
     return {"delta": decimal_text(delta)} if delta else {}
 
 
-def _weights(weights: Mapping[str, Fraction]) -> str:
+def weights_text(weights: Mapping[str, Fraction]) -> str:
+    """Return weights in one order."""
     return json.dumps({name: str(weight) for name, weight in sorted(weights.items())})
 
 
-def _edition(edition: str | None) -> str:
+def edition_text(edition: str | None) -> str:
+    """Return an edition, which may be any text."""
     return "none" if edition is None else json.dumps(edition)
 
 

@@ -15,9 +15,10 @@ from hexveil.accounting.contributions import contributed_records
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import OptimalClipping
-from hexveil.planning.alternatives import MechanismRow, alternative, compare_mechanisms
+from hexveil.planning.alternatives import EstimatorErrors, MechanismRow, compare_mechanisms
 from hexveil.planning.calibration import spend_epsilon
 from hexveil.planning.methods import allocate
+from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within
 from hexveil.planning.plan import Plan
 from hexveil.planning.request import ClipUserForm, Method, Objective, WithinErrors
@@ -108,26 +109,31 @@ class Comparison:
     mechanisms : list of MechanismRow
         How one cell is planned, each cell apart; the least predicted error first. Empty for a
         request with targets or variances, and for more than 200 cells.
+    estimators : tuple of EstimatorErrors
+        How a distribution is measured, the most accurate share first.
     """
 
     methods: list[ComparisonRow]
     clipping_ranges: list[ComparisonRow]
     mechanisms: list[MechanismRow]
+    estimators: tuple[EstimatorErrors, ...] = ()
 
 
 def compare(plan: Plan) -> Comparison:
-    """Return the request of a plan by every method, clipping range and mechanism of one cell.
+    """Return other ways to answer the request of a plan, with the cost and the errors of each.
 
-    Public facts only; nothing is spent.
+    Of means and variances every method, clipping range and mechanism of one cell; of quantiles,
+    shares and histograms every way to measure a distribution. Public facts only; nothing is spent.
 
     Parameters
     ----------
     plan : Plan
+        Of one value column: of several, `plan.plans` has the plan of each.
 
     Raises
     ------
     InputError
-        If it is no plan.
+        If it is no plan, or one of several value columns or under private presence.
 
     Examples
     --------
@@ -142,6 +148,18 @@ def compare(plan: Plan) -> Comparison:
             f"compare takes a plan, got {type(plan).__name__}; hv.compare_releases compares two "
             "releases."
         )
+    if not plan.is_single:
+        column = next(iter(plan.components))
+        raise InputError(
+            "compare takes the plan of one value column; name one, as in "
+            f'hv.compare(plan.plans["{column}"]).'
+        )
+    comparison: Comparison = plan.single.compare()
+    return comparison
+
+
+def compare_moments(plan: MomentPart) -> Comparison:
+    """Return every method, clipping range and mechanism of one cell on a request."""
     with share_of_work(COMPARING, 0.0, 0.5):
         methods = compare_methods(plan)
     with share_of_work(COMPARING, 0.5, 0.8):
@@ -150,7 +168,7 @@ def compare(plan: Plan) -> Comparison:
         return Comparison(methods, ranges, compare_mechanisms(plan))
 
 
-def compare_methods(plan: Plan) -> list[ComparisonRow]:
+def compare_methods(plan: MomentPart) -> list[ComparisonRow]:
     """Return each method on the request of a plan; with targets, by its own objective alone.
 
     CLIP-USER as printed follows its improved form where both statistics are published and a loss
@@ -174,12 +192,12 @@ def compare_methods(plan: Plan) -> list[ComparisonRow]:
     return rows
 
 
-def compare_ranges(plan: Plan) -> list[ComparisonRow]:
+def compare_ranges(plan: MomentPart) -> list[ComparisonRow]:
     """Return each clipping range on the request of a plan; none if no private range goes with it.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
 
     Examples
     --------
@@ -200,7 +218,7 @@ def compare_ranges(plan: Plan) -> list[ComparisonRow]:
     return rows
 
 
-def in_clipping_range(plan: Plan, mode: ClippingRangeMode) -> Plan:
+def in_clipping_range(plan: MomentPart, mode: ClippingRangeMode) -> MomentPart:
     """Return the same request in another clipping range; raise InputError if it cannot be."""
     if mode in {plan.request.clipping_range, plan.allocation.clipping.mode}:
         return plan
@@ -208,10 +226,10 @@ def in_clipping_range(plan: Plan, mode: ClippingRangeMode) -> Plan:
     request = replace(plan.request, clipping_range=mode, range_share=share)
     if request.interval_needs is not None:
         raise InputError(f"it needs {request.interval_needs}.")
-    return alternative(plan, clipping_range=mode, range_share=share)
+    return plan.alternative(clipping_range=mode, range_share=share)
 
 
-def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
+def same_request(plan: MomentPart, method: Method, objective: Objective) -> MomentPart:
     """Return the same request by another method; raise InputError if it cannot do it.
 
     A private interval goes with the plan's own method and objective alone.
@@ -222,10 +240,10 @@ def same_request(plan: Plan, method: Method, objective: Objective) -> Plan:
         return plan
     # A loss per cell is of one method alone: others spend what it costs.
     within = plan.request.within(plan.epsilon) if is_printed else plan.request
-    return alternative(replace(plan, request=within), **_changes(plan, method, objective))
+    return replace(plan, request=within).alternative(**_changes(plan, method, objective))
 
 
-def _changes(plan: Plan, method: Method, objective: Objective) -> dict[str, Any]:
+def _changes(plan: MomentPart, method: Method, objective: Objective) -> dict[str, Any]:
     """Return the fields that make a plan's request one by another method."""
     is_per_cell = method in ("per-cell", "equal-split")
     return {
@@ -239,7 +257,7 @@ def _changes(plan: Plan, method: Method, objective: Objective) -> dict[str, Any]
     }
 
 
-def printed_request(plan: Plan) -> Plan:
+def printed_request(plan: MomentPart) -> MomentPart:
     """Return the same request by CLIP-USER as printed; raise InputError if it cannot do it.
 
     Users are suppressed at the largest loss of one cell whose exact loss over all cells is within
@@ -256,7 +274,9 @@ def printed_request(plan: Plan) -> Plan:
     return replace(plan, allocation=allocation, request=request)
 
 
-def _completed(row: ComparisonRow, plan: Plan, planned: Callable[[], Plan]) -> ComparisonRow:
+def _completed(
+    row: ComparisonRow, plan: MomentPart, planned: Callable[[], MomentPart]
+) -> ComparisonRow:
     """Return a row with the figures of its plan, judged as the compared plan is."""
     try:
         result = planned().with_lower_bound()
@@ -282,7 +302,7 @@ def _completed(row: ComparisonRow, plan: Plan, planned: Callable[[], Plan]) -> C
     return replace(row, certifies=result.bound_kind, lower_bound=result.lower_bound, gap=result.gap)
 
 
-def shrunk(plan: Plan) -> int:
+def shrunk(plan: MomentPart) -> int:
     """Return how many users are not kept whole in some cell."""
     occupancy, rows = plan.occupancy, plan.allocation
     is_reduced = np.zeros(occupancy.n_users, dtype=bool)

@@ -1,75 +1,273 @@
-"""Plan of a release: frozen data that can be saved, loaded and certified.
+"""Plan of a release: public facts, and a part for each value column under one promise.
 
-The lower bound that certifies a plan is computed on demand, and stored with it.
+A plan of one value column answers with the figures of its part. Whatever comes after a plan goes
+over its components and never asks of which kind they are (planning/part.py).
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from hexveil.base.arrays import Floats
+from hexveil.accounting.promise import Promise, of_amount, summed
 from hexveil.base.errors import InputError
 from hexveil.base.html_tables import html_table, paragraph
 from hexveil.base.optional_packages import require_package
-from hexveil.model.occupancy import Occupancy
-from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.optimizers.mean_error_bound import with_lower_bound
-from hexveil.planning.plan_data import PlanData
-from hexveil.planning.plan_rows import PlanningProblem, refuse_rows
-from hexveil.planning.request import check_delta_request
+from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
+from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.part import BookedStages, Part
 from hexveil.planning.serialization.codec import plan_folder
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-class Plan(PlanData):
-    """Plan of a release: clipping and noise of each cell, and the loss of each user."""
+    from hexveil.base.arrays import Floats
+    from hexveil.mechanisms.contract import StagedPlan
+    from hexveil.model.occupancy import Occupancy
+    from hexveil.planning.plan_moments import HasFacts
+
+Facts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
+"""Public or declared facts, of one value column or of several."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(BookedStages):
+    """Plan of a release. Public; nothing is spent.
+
+    A plan of one value column has the figures of its part, too: of means and variances `method`,
+    `mechanism`, `table`, `users`, `error_models`, `support`, `lower_bound`, `gap`, `l0_epsilon`;
+    of quantiles, shares and histograms `estimator`, `table`, `component_epsilons()`; under private
+    presence `prediction`; of all `request`, `expected_error`, `statistic_errors`.
+
+    Attributes
+    ----------
+    facts : PublicMetadata, ColumnFacts, DeclaredFacts, DeclaredColumns or None
+        None for a bare occupancy, which can be planned but not released.
+    components : mapping of str to Part
+        Statistics of each value column, in the order of the facts.
+    requested_epsilon : Fraction or None
+        Largest loss of a unit; None where target errors of several columns decide.
+    weights : mapping of str to Fraction
+        Importance of each of several columns in the division of ε; empty where targets decide.
+    edition : str or None
+        The same request under another edition is drawn, and paid for, again.
+    """
+
+    facts: Facts | None
+    components: Mapping[str, Part] = field(metadata={"word": "plans"})
+    requested_epsilon: Fraction | None
+    weights: Mapping[str, Fraction] = field(default_factory=dict)
+    edition: str | None = None
+    saved_as: ClassVar[str] = "ColumnPlans"
 
     @classmethod
-    def from_saved(cls, **fields: Any) -> Plan:  # noqa: ANN401  as of the class
-        """Return the plan of fields that a stranger may have written.
-
-        Raises
-        ------
-        InputError
-            If no plan has these.
-        """
-        occupancy, request, allocation = (
-            fields[name] for name in ("occupancy", "request", "allocation")
+    def of(cls, component: Part) -> Plan:
+        """Return the plan of one value column."""
+        name = "" if component.facts is None else component.facts.value
+        return cls(
+            component.facts, {name: component}, component.requested_epsilon, {}, component.edition
         )
-        lower, upper = fields["lower"], fields["upper"]
-        per_cell = lower, upper, *(request.target or {}).values()
-        if any(array.shape != (occupancy.n_cells,) for array in per_cell):
-            raise InputError("it was made for other cells: bounds or targets have another length.")
-        rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
-        refuse_rows(~rise, "bounds do not rise")
-        if not 0 < fields["baseline_error"] < np.inf:
-            raise InputError("its baseline error must be above 0 and finite.")
-        if request.delta:
-            # What a δ goes with may be less than what the words of a plan say.
-            check_delta_request(request)
-        if isinstance(allocation.clipping, SavedStages):
-            problem = PlanningProblem(occupancy, upper - lower, request, fields.get("facts"))
-            allocation = allocation.clipping.allocate(problem, allocation.cell_epsilon)
-        allocation.check_against(occupancy, request)
-        return cls(**fields | {"allocation": allocation})
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  a figure of the part
+        """Return a figure of the only part."""
+        # Not yet there while a copy is being made.
+        if "components" not in self.__dict__ or not self.is_single:
+            raise AttributeError(f"a plan has no {name!r}, or only of a single value column.")
+        return getattr(self.single, name)
+
+    @property
+    def single(self) -> Any:  # noqa: ANN401  of any kind
+        """The part of a single value column."""
+        (component,) = self.components.values()
+        return component
+
+    @property
+    def _parts(self) -> Mapping[str, Any]:
+        """Parts that are saved."""
+        return self.components
+
+    @property
+    def columns_facts(self) -> ColumnFacts | DeclaredColumns:
+        """Facts of several value columns."""
+        assert isinstance(self.facts, (ColumnFacts, DeclaredColumns))  # noqa: S101  of several
+        return self.facts
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is a single value column."""
+        return not isinstance(self.facts, (ColumnFacts, DeclaredColumns))
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether presence is private, so that the facts are declared."""
+        return isinstance(self.facts, (DeclaredFacts, DeclaredColumns))
+
+    @property
+    def searches_grids(self) -> bool:
+        """Whether other grids are compared by its error: of one value column's means."""
+        return self.is_single and bool(self.single.searches_grids)
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """The plan of each value column as one of its own."""
+        return {name: Plan.of(component) for name, component in self.components.items()}
+
+    def changed(self, **fields: Any) -> Plan:  # noqa: ANN401  of the part
+        """Return the plan of one value column with some fields of its part changed."""
+        return Plan.of(replace(self.single, **fields))
+
+    def anew(self) -> Plan:
+        """Return the same plan with all figures computed again from its decisions."""
+        return Plan.of(replace(self.single)) if self.is_single else replace(self)
+
+    def alternative(self, **changes: Any) -> Plan:  # noqa: ANN401  as of the part
+        """Return the plan of the same request with some of its fields changed."""
+        return Plan.of(self.single.alternative(**changes))
 
     def with_lower_bound(self) -> Plan:
         """Return the plan with the lower bound of its error or loss computed and stored.
 
-        The bound of a mean error is a search of its own, longer than that of the plan.
+        The bound of a mean error is a search of its own, longer than that of the plan. Means and
+        variances of one value column have one.
         """
-        return with_lower_bound(self)
+        return Plan.of(self.single.with_lower_bound())
+
+    # ---- the promise ----
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of the promise, the same for all parts; 0 for a pure one."""
+        return next(iter(self.components.values())).delta
+
+    @cached_property
+    def booked_losses(self) -> Floats:
+        """Booking of each unit over all parts: its loss, or its square of μ."""
+        losses: Floats = self.single.booked_losses if self.is_single else super().booked_losses
+        return losses
+
+    @cached_property
+    def user_losses(self) -> Floats:
+        """Loss of each unit over all parts, at `delta`, rounded up; shape (n_units,)."""
+        losses: Floats = self.single.user_losses if self.is_single else super().user_losses
+        return losses
+
+    @property
+    def promise(self) -> Promise:
+        """The promise that is kept: of declared facts the exact sum over all columns."""
+        if not self.is_declared:
+            return of_amount(self.booked_limit, self.delta)
+        if self.is_single:
+            promise: Promise = self.single.promise
+            return promise
+        return summed((component.epsilon for component in self.components.values()), self.delta)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """Privacy loss of the most exposed unit, or of any: the cost of the release."""
+        if self.is_single:
+            epsilon: Fraction = self.single.epsilon
+            return epsilon
+        return self.promise.epsilon if self.is_declared else super().epsilon
+
+    @property
+    def epsilon_limit(self) -> Fraction:
+        """Largest loss of a unit that was asked for; with target errors the cost of these."""
+        return self.epsilon if self.requested_epsilon is None else self.requested_epsilon
+
+    def column_epsilons(self) -> dict[str, float]:
+        """Return the largest loss of a unit in each column."""
+        return {column: float(component.epsilon) for column, component in self.components.items()}
+
+    # ---- what it says ----
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """Statistics of each column."""
+        return next(iter(self.components.values())).statistics
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses a map with nothing to say; None where each part has."""
+        refusals = ((name, component.refusal) for name, component in self.components.items())
+        found = next(((name, reason) for name, reason in refusals if reason), None)
+        if found is None or self.is_single:
+            return None if found is None else found[1]
+        return f"{found[0]}: {found[1].removesuffix('.')}, or leave the column out."
+
+    def advice(self, *, search: bool) -> str | None:
+        """Return the refusal with ways out: found by a search of other grids, or without."""
+        if self.is_single:
+            advice: str | None = self.single.advice(search=search)
+            return advice
+        return self.refusal
+
+    def __repr__(self) -> str:
+        if self.is_single:
+            return f"Plan({self.single.summary})"
+        return f"Plan({', '.join(self.components)}, epsilon={float(self.epsilon):.6g})"
+
+    def _repr_html_(self) -> str:
+        """Return the price, the error and the first cells for a notebook; public facts alone."""
+        table = getattr(self, "table", None)
+        return paragraph(repr(self)) + ("" if table is None else html_table(table))
 
     def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
         """Return the row of each cell as a pandas data frame; InputError without pandas."""
         require_package("pandas")
         return self.table.to_pandas()
 
-    def _repr_html_(self) -> str:
-        """Return the price, the error and the first cells for a notebook; public facts alone."""
-        return paragraph(repr(self)) + html_table(self.table)
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan's figures as JSON data; all of it is public."""
+        if self.is_single:
+            figures: dict[str, Any] = self.single.to_json()
+            return figures
+        if isinstance(self.facts, ColumnFacts):
+            head: dict[str, Any] = {
+                "units": self.facts.n_units,
+                "epsilon_requested": float(self.epsilon_limit),
+                "median_loss": float(np.median(self.user_losses)),
+            }
+        else:
+            head = {"protect": "presence"}
+        return {
+            **head,
+            "epsilon": float(self.epsilon),
+            "statistics": list(self.statistics),
+            "weights": {name: float(weight) for name, weight in self.weights.items()},
+            "refusal": self.refusal,
+            "columns": {
+                column: component.column_json() for column, component in self.components.items()
+            },
+        }
+
+    # ---- stages ----
+
+    def stages(self) -> StagedPlan:
+        """Return the stages of a release."""
+        if self.is_single:
+            stages: StagedPlan = self.single.stages()
+            return stages
+        return self.with_stages(
+            {name: component.stages() for name, component in self.components.items()}
+        )
+
+    def with_stages(self, stages: Mapping[str, StagedPlan]) -> CombinedStages:
+        """Return stages of each of several columns as those of one release."""
+        facts = self.columns_facts
+        components = [
+            Component(column, column_stages, units=facts.units[column])
+            for column, column_stages in stages.items()
+        ]
+        return CombinedStages.of(components, facts.n_units)
+
+    # ---- saved ----
 
     def save(self, folder: str | Path) -> Path:
         """Write the plan into a new folder, to be reviewed and then released; return its path.
@@ -80,23 +278,32 @@ class Plan(PlanData):
         Parameters
         ----------
         folder : str or Path
-            New, in a folder that exists. It holds plan.json, cells.parquet, users.parquet and
-            pairs.parquet (without rows where pairs do not fit in memory): public facts, users by
-            number. They show where each numbered user reported: give them to reviewers, not to
-            everybody.
+            New, in a folder that exists. It holds plan.json; of means and variances cells.parquet,
+            users.parquet and pairs.parquet (without rows where pairs do not fit in memory); of
+            others their parts in folders of their own: public facts, users by number. They show
+            where each numbered user reported: give them to reviewers, not to everybody.
 
         Raises
         ------
         InputError
-            If the folder exists or cannot be made, or the plan's mechanism is not of hexveil.
+            If the folder exists or cannot be made, the plan's mechanism is not of hexveil, or
+            presence is private.
         StorageError
             If writing fails midway; nothing half-written stays.
         """
+        if self.is_declared:
+            raise InputError(
+                'a plan with protect="presence" follows from declarations alone: keep its run '
+                "file, and plan again."
+            )
         saved: Path = plan_folder().save(self, folder)
         return saved
 
     @staticmethod
-    def load(folder: str | Path, occupancy: Occupancy | None = None) -> Plan:
+    def load(
+        folder: str | Path,
+        source: Occupancy | PublicMetadata | ColumnFacts | HasFacts[Any] | None = None,
+    ) -> Plan:
         """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
 
         It cannot count the records again, so that it does not advise on coarser grids.
@@ -104,20 +311,60 @@ class Plan(PlanData):
         Parameters
         ----------
         folder : str or Path
-        occupancy : Occupancy, optional
-            That of the data set that was planned, `dataset.occupancy`: needed where (cell, user)
-            pairs do not fit in memory, because the folder then has none of them.
+        source : Dataset, ColumnDatasets, their public facts or an occupancy, optional
+            The records that were planned, read in the same way. Needed for quantiles, shares and
+            histograms, for several value columns, and where (cell, user) pairs do not fit in
+            memory, because the folder then has none of them.
 
         Raises
         ------
         InputError
-            If a file is missing, was edited, is of another format, or holds what no plan has.
+            If a file is missing, was edited, is of another format, or holds what no plan has; if
+            the records are missing, or others.
         StorageError
             If a file cannot be read.
         """
-        loaded: Plan = plan_folder().load(folder, Plan, occupancy)
+        loaded: Plan = plan_folder().load(folder, getattr(source, "public", source))
         return loaded
 
+    @classmethod
+    def from_saved(cls, **fields: Any) -> Plan:  # noqa: ANN401  as of the class
+        """Return the plan of fields that a stranger may have written; see `check`."""
+        columns, parts = fields["facts"].columns, fields["components"]
+        if set(parts) != set(columns):
+            raise InputError("it was made for other value columns than were read.")
+        return cls(**fields | {"components": {column: parts[column] for column in columns}})
 
-def _inverse(noise: Floats) -> Floats:
-    return np.divide(1.0, noise, out=np.zeros_like(noise), where=noise > 0)
+    def given(self) -> dict[tuple[str, ...], Any]:
+        """Return by path all fields that are no decisions, also those of the parts."""
+        own = ("facts", "requested_epsilon", "weights", "edition")
+        given: dict[tuple[str, ...], Any] = {(name,): getattr(self, name) for name in own}
+        for column, component in self._parts.items():
+            given |= {("plans", column, *path): value for path, value in component.given().items()}
+        return given
+
+    def check(self) -> None:
+        """Refuse fields that no plan of these records has: a stranger may have written them.
+
+        Raises
+        ------
+        InputError
+            Naming what does not fit.
+        """
+        parts, requested = self._parts, self.requested_epsilon
+        facts: Any = self.facts
+        for column, own in facts.columns.items():
+            if parts[column].occupancy.fingerprint != own.occupancy.fingerprint:
+                raise InputError(f"its plan of {column} was made for other records.")
+        if len({component.statistics for component in parts.values()}) > 1:
+            raise InputError("its columns have different statistics.")
+        if len({component.delta for component in parts.values()}) > 1:
+            raise InputError("its columns promise different deltas.")
+        # A column asks for errors, or for its part of the whole: all alike.
+        if any(bool(component.targets) != (requested is None) for component in parts.values()):
+            raise InputError("its columns ask for errors and the whole for epsilon, or conversely.")
+        weighed = set() if requested is None else set(parts)
+        if set(self.weights) != weighed or any(w <= 0 for w in self.weights.values()):
+            raise InputError("its weights are not one number above 0 for each column.")
+        if self.epsilon > self.epsilon_limit:
+            raise InputError("its loss is above the epsilon that it was asked for.")

@@ -10,15 +10,12 @@ Loss of a user: the sum over its cells and statistics of its own sensitivity / s
 accounting/moves.py). For the mean that is kept / r, r the noise scale counted in
 records (scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a
 user is charged that step in each of its cells as well (mechanisms/clipped/clipped_variance.py).
-
-Losses over all parts of a plan, and the figures that follow from them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -39,15 +36,14 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.allocation import PlanAllocation
 
 
 @dataclass(frozen=True, eq=False)
-class PlanData(ReadOnlyArrays):
-    """Decisions and figures of a plan: clipping and noise of each cell, and the loss of each user.
+class MomentFigures(ReadOnlyArrays):
+    """Decisions and figures of means and variances: clipping, noise, and the loss of each user.
 
     Every array is public; value units unless said otherwise. The figures are computed once, when
     the plan is made from its decisions: `dataclasses.replace` computes them anew, so that no figure
@@ -104,13 +100,6 @@ class PlanData(ReadOnlyArrays):
         object.__setattr__(self, "booked_losses", read_only(booked))
         object.__setattr__(self, "user_losses", read_only(losses))
         object.__setattr__(self, "l0_loss", counted)
-
-    def __repr__(self) -> str:
-        return (
-            f"Plan(method={self.method!r}, mechanism={self.mechanism!r}, "
-            f"n_cells={self.occupancy.n_cells}, n_users={self.occupancy.n_users}, "
-            f"epsilon={float(self.epsilon):.6g}, mean_error={_shown(self.expected_error)})"
-        )
 
     @property
     def problem(self) -> PlanningProblem:
@@ -340,49 +329,3 @@ class PlanData(ReadOnlyArrays):
                 "loss": self.user_losses,
             }
         )
-
-
-def _shown(error: float | dict[str, float]) -> str:
-    if isinstance(error, dict):
-        return "{" + ", ".join(f"{name}: {value:.4g}" for name, value in error.items()) + "}"
-    return f"{error:.4g}"
-
-
-class PartsBooking:
-    """Losses over all parts of a plan, and the figures that follow from them."""
-
-    @property
-    def delta(self) -> Fraction:
-        """δ of the promise, the same for all parts; 0 of a pure one."""
-        raise NotImplementedError
-
-    def allocation(self) -> CombinedStages:
-        """Return the stages of all parts."""
-        raise NotImplementedError
-
-    @cached_property
-    def booked_losses(self) -> Floats:
-        """Booking of each unit over all parts: its loss, or its square of μ."""
-        booked: Floats = read_only(self.allocation().losses())
-        return booked
-
-    @cached_property
-    def user_losses(self) -> Floats:
-        """Loss of each unit over all parts, at `delta`, rounded up; shape (n_units,)."""
-        promise = of_amount(self.booked_limit, self.delta)
-        losses: Floats = read_only(promise.losses(self.booked_losses))
-        return losses
-
-    def losses(self) -> Floats:
-        """Return the loss of each unit over all parts, rounded up."""
-        return self.user_losses
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Privacy loss of the most exposed unit: the cost of the release."""
-        return Fraction(float(self.user_losses.max(initial=0.0)))
-
-    @property
-    def booked_limit(self) -> Fraction:
-        """Most that the ledger books for a unit: its loss, or under a δ its square of μ."""
-        return Fraction(float(self.booked_losses.max(initial=0.0)))

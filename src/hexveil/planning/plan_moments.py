@@ -19,7 +19,7 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import allocate
 from hexveil.planning.moment_options import MomentOptions
-from hexveil.planning.plan import Plan
+from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.plan_rows import PlanningProblem
 
 FactsT_co = TypeVar("FactsT_co", covariant=True)
@@ -33,7 +33,7 @@ def plan_moments(
     options: MomentOptions | None = None,
     edition: str | None = None,
     baseline_error: Number | None = None,
-) -> Plan:
+) -> MomentPart:
     """Return a plan of means and variances for all cells together; see `hexveil.plan`.
 
     Parameters
@@ -57,7 +57,7 @@ def plan_moments(
     miss = default_baseline_error(lower, upper, baseline_error)
     names = cell_names(occupancy, facts)
     request = options.request(epsilon, statistics, edition, (upper - lower, names))
-    return Plan(
+    return MomentPart(
         occupancy=occupancy,
         lower=lower,
         upper=upper,

@@ -10,10 +10,10 @@ from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocatio
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import EstimateGrid, Outputs
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
 
 
-def allocation_of(plan: Plan, scale: ValueLattice) -> ReleaseAllocation:
+def allocation_of(plan: MomentPart, scale: ValueLattice) -> ReleaseAllocation:
     """Return the stages of a plan on the lattice of the records.
 
     Raises
@@ -35,21 +35,7 @@ def allocation_of(plan: Plan, scale: ValueLattice) -> ReleaseAllocation:
     return plan.allocation.clipping.stages(decisions, scale)
 
 
-def refuse_undrawable(plan: Plan) -> None:
-    """Refuse a plan on a lattice of which no sum, or no noise, fits 64 bits; at hand alone.
-
-    Raises
-    ------
-    InputError
-        As the checks of a release, but for sums of squares, which a plan knows not.
-    """
-    if plan.facts is not None and plan.occupancy.is_local:
-        scale = plan.facts.lattice
-        epsilon = float(plan.requested_epsilon)
-        allocation_of(plan, scale).check_release(scale, epsilon, has_squares=True)
-
-
-def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) -> Plan:
+def with_outputs(plan: MomentPart, allocation: ReleaseAllocation, outputs: Outputs) -> MomentPart:
     """Return the plan with the ranges that its private stages released."""
     released = plan.allocation.clipping.with_outputs(allocation, outputs)
     if released is plan.allocation.clipping:
@@ -57,7 +43,7 @@ def with_outputs(plan: Plan, allocation: ReleaseAllocation, outputs: Outputs) ->
     return replace(plan, allocation=replace(plan.allocation, clipping=released))
 
 
-def grids_of(plan: Plan, scale: ValueLattice) -> dict[str, EstimateGrid]:
+def grids_of(plan: MomentPart, scale: ValueLattice) -> dict[str, EstimateGrid]:
     """Return where published numbers can lie, by statistic; of a plan with its released ranges."""
     # Built anew from the released ranges: a grid read off the plan could differ from the draw.
     return allocation_of(plan, scale).grids(plan.error_models)

@@ -26,7 +26,7 @@ from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.planning.goal import goal, printed_options
-from hexveil.planning.plan import Plan
+from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.release_allocation import grids_of
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning.columns.column_plan import ColumnPlans
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.part import Part
+    from hexveil.planning.plan import Plan
     from hexveil.planning.request import Request
     from hexveil.smoothing import Smoothed
 
@@ -89,7 +90,7 @@ def _resolved(node: Any, parts: Mapping[str, Any]) -> Any:  # noqa: ANN401  JSON
 def request_of(
     dataset: str,
     facts: PublicMetadata | ColumnFacts,
-    plan: Plan | DistributionPlan | ColumnPlans,
+    plan: Plan,
 ) -> dict[str, str]:
     """Return the public request in words: its goal, and the records it is about.
 
@@ -133,7 +134,7 @@ def fingerprint(request: dict[str, str]) -> str:
 def build_manifest(
     dataset: str,
     facts: PublicMetadata,
-    plan: Plan,
+    plan: MomentPart,
     request: str,
     ledger: Mapping[str, Any] | None = None,
     smoothed: Mapping[str, Smoothed] | None = None,
@@ -298,13 +299,13 @@ def cell_grid(grid: Cells | Labels) -> dict[str, Any]:
     return {"kind": "labels", "columns": list(grid.columns)}
 
 
-def plan_section(plan: Plan, bounded: Plan) -> dict[str, Any]:
+def plan_section(plan: MomentPart, bounded: MomentPart) -> dict[str, Any]:
     """Return the section of a manifest about a plan.
 
     Parameters
     ----------
-    plan : Plan
-    bounded : Plan
+    plan : MomentPart
+    bounded : MomentPart
         The same with the lower bound that is stated.
     """
     support = plan.support
@@ -343,9 +344,9 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def loss_section(plan: Plan | DistributionPlan | ColumnPlans) -> dict[str, Any]:
+def loss_section(plan: Part | Plan) -> dict[str, Any]:
     """Return the section of a manifest about the losses of units."""
-    losses = plan.losses()
+    losses = plan.user_losses
     return {
         "units": int(losses.size),
         "max": float(losses.max()),
@@ -363,7 +364,7 @@ def occupancy_section(users: NDArray[Any], records: NDArray[Any]) -> dict[str, i
     return {"pairs": int(users.sum()), "records": int(records.sum())}
 
 
-def occupancy_sections(plan: Plan | DistributionPlan) -> dict[str, Any]:
+def occupancy_sections(plan: MomentPart | DistributionPart) -> dict[str, Any]:
     """Return the sections of a manifest about occupancy."""
     occupancy = plan.occupancy
     return {
@@ -379,7 +380,9 @@ def square_section(booked: NDArray[np.float64], delta: Fraction) -> dict[str, An
     return {"squared_mu": {"max": float(booked.max()), "mean": float(booked.mean())}}
 
 
-def cut_off_section(plan: Plan, accuracy: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def cut_off_section(
+    plan: MomentPart, accuracy: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """Return how many cells of each statistic a private range cut off; empty without a range."""
     if isinstance(plan.allocation.clipping, (WithinBounds, CellMechanisms)):
         return []
@@ -389,7 +392,7 @@ def cut_off_section(plan: Plan, accuracy: Sequence[Mapping[str, Any]]) -> list[d
     ]
 
 
-def _cell_ranges(plan: Plan) -> dict[str, list[dict[str, Any]]]:
+def _cell_ranges(plan: MomentPart) -> dict[str, list[dict[str, Any]]]:
     """Return the clipping range of each cell's last number, in value units."""
     match plan.allocation.clipping:
         case PerCellRange(plan=cell_ranges):
@@ -405,7 +408,7 @@ def _cell_ranges(plan: Plan) -> dict[str, list[dict[str, Any]]]:
     return {}
 
 
-def _released_ranges(plan: Plan) -> dict[str, list[dict[str, Any] | None]]:
+def _released_ranges(plan: MomentPart) -> dict[str, list[dict[str, Any] | None]]:
     """Return the released choices of each cell's mechanism, in value units."""
     match plan.allocation.clipping:
         case CellMechanisms(released=ranges) if any(ranges):
@@ -422,7 +425,7 @@ def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
     return [_finite(number) for number in numbers.tolist()]
 
 
-def planned_cells(facts: PublicMetadata, plan: Plan) -> list[dict[str, Any]]:
+def planned_cells(facts: PublicMetadata, plan: MomentPart) -> list[dict[str, Any]]:
     """Return the plan of each cell, with an entry for each noised statistic."""
     thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
     grids = grids_of(plan, facts.lattice)

@@ -6,15 +6,13 @@ One path for every kind of plan and both privacy models (privacy_models.py).
 from __future__ import annotations
 
 import importlib.metadata
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import (
     DRAWS,
-    ESTIMATES,
     RELEASING,
-    SEARCH,
     parts_of_work,
     share_of_work,
 )
@@ -29,28 +27,13 @@ from hexveil.mechanisms.contract import (
     replay,
 )
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.columns.column_plan import PlansByColumn, SingleColumnPlan
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.presence.presence_plan import PresencePlan
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.columns.column_manifest import build_columns_manifest
 from hexveil.publishing.columns.column_release import ColumnReleases, with_column_costs
-from hexveil.publishing.distribution.distribution_manifest import build_distribution_manifest
-from hexveil.publishing.distribution.distribution_table import decode_release
-from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.ledger_journal import LedgerJournal, rows_of
-from hexveil.publishing.manifest import build_manifest
+from hexveil.publishing.part_kinds import PUBLISHED, Draw
 from hexveil.publishing.places import with_places
-from hexveil.publishing.presence.map_accuracy import map_accuracy
-from hexveil.publishing.presence.presence_manifest import presence_manifest
-from hexveil.publishing.presence.presence_table import decode_outputs, released_table
-from hexveil.publishing.privacy_models import (
-    Charge,
-    DeclaredPlan,
-    charge_of,
-    identify_request,
-    stages_of,
-)
+from hexveil.publishing.privacy_models import Charge, charge_of, identify_request
 from hexveil.publishing.private_sums import sums_of
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan
@@ -58,20 +41,16 @@ from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_p
 if TYPE_CHECKING:
     from hexveil.ledger import Ledger
     from hexveil.mechanisms.distribution.combined_stages import CombinedStages
-    from hexveil.publishing.privacy_models import (
-        AnyDataset,
-        AnyPlan,
-        ReleasableDataset,
-        ReleasablePlan,
-        ReleasableStages,
-    )
+    from hexveil.planning.part import Part
+    from hexveil.planning.plan import Plan
+    from hexveil.publishing.privacy_models import AnyDataset, ReleasableDataset
 
 
 @dataclass(frozen=True, eq=False)
 class _Draw:
     """A plan, and the outputs of its stages."""
 
-    plan: AnyPlan
+    plan: Plan
     stages: StagedPlan
     outputs: Outputs
     replayed: bool
@@ -79,7 +58,7 @@ class _Draw:
 
 def release(
     dataset: AnyDataset,
-    plan: AnyPlan,
+    plan: Plan,
     *,
     ledger: Ledger | None = None,
     estimates: tuple[str, ...] | str = ("raw",),
@@ -98,7 +77,7 @@ def release(
         The records that the plan was made for. If their presence is private, the loss is booked
         for any unit, present or not. Of several value columns the loss of each unit over all of
         them is booked, and the release is a `ColumnReleases`.
-    plan : Plan, DistributionPlan, PresencePlan, ColumnPlans or DeclaredColumnPlans
+    plan : Plan
     ledger : Ledger
         Where the loss is booked before any noise is drawn.
     estimates : tuple of str
@@ -141,7 +120,7 @@ def release(
     draw = _find_stored(dataset, plan, book)
     if draw is None:
         plan, stages = _select_plan(dataset, plan, book)
-        check_plan(dataset, plan, stages, accept_noise=accept_noise)
+        check_plan(dataset, plan, accept_noise=accept_noise)
         # Where no stage reads a value there is no loss to book.
         if stages.next_stage(Outputs()) is DONE:
             draw = _Draw(plan, stages, Outputs(), replayed=False)
@@ -158,11 +137,11 @@ def release(
 
 def preview_release(
     dataset: ReleasableDataset,
-    plan: ReleasablePlan,
+    plan: Plan,
     *,
     ledger: Ledger,
     estimates: tuple[str, ...] | str = ("raw",),
-) -> tuple[ReleasablePlan, bool]:
+) -> tuple[Plan, bool]:
     """Return the plan that `release` would use, and whether it would only replay numbers.
 
     Every check of `release` is made; nothing is booked, drawn or decoded.
@@ -174,14 +153,14 @@ def preview_release(
     """
     book = check_arguments(dataset, plan, ledger, estimates)
     booking = book.find(identify_request(dataset, plan, book.dataset)[0])
-    selected, stages = _select_plan(dataset, plan, book)
+    selected, _ = _select_plan(dataset, plan, book)
     if booking is not None and booking.complete:
         return selected, True
-    check_plan(dataset, selected, stages, accept_noise=True)
+    check_plan(dataset, selected, accept_noise=True)
     return selected, False
 
 
-def replay_presence(plan: DeclaredPlan, ledger: Ledger) -> Release | None:
+def replay_presence(plan: Plan, ledger: Ledger) -> Release | None:
     """Return the release of a request that the ledger has all numbers of; None if it has not.
 
     No record is read for it, and nothing is spent.
@@ -190,7 +169,7 @@ def replay_presence(plan: DeclaredPlan, ledger: Ledger) -> Release | None:
     return None if draw is None else _decode(None, draw, ledger)
 
 
-def _find_stored(dataset: AnyDataset | None, plan: AnyPlan, book: Ledger) -> _Draw | None:
+def _find_stored(dataset: AnyDataset | None, plan: Plan, book: Ledger) -> _Draw | None:
     """Return the stored outputs of a complete request; None if there are none."""
     booking = book.find(identify_request(dataset, plan, book.dataset)[0])
     if booking is None or not booking.complete:
@@ -199,7 +178,7 @@ def _find_stored(dataset: AnyDataset | None, plan: AnyPlan, book: Ledger) -> _Dr
     return _Draw(plan, stages, replay(stages, rows_of(booking.stages)), replayed=True)
 
 
-def _book_and_draw(dataset: AnyDataset, plan: AnyPlan, book: Ledger) -> _Draw:
+def _book_and_draw(dataset: AnyDataset, plan: Plan, book: Ledger) -> _Draw:
     """Book the losses; then measure, noise and store stage by stage."""
     # One process at a time: whoever waits here gets the numbers that the other one stored.
     with book.drawing():
@@ -242,15 +221,15 @@ def _decode(
     name = identify_request(dataset, plan, book.dataset)[0]
     position = _ledger_position(book, name)
     decoding = _Decoding(book.dataset, name, position, smoothing, draw.replayed)
-    if not isinstance(plan, PlansByColumn):
+    if plan.is_single:
         facts = None if dataset is None else dataset.public
-        return decoding.decode_column(facts, plan, draw.stages, draw.outputs)
+        return decoding.publish(plan.single, facts, draw.stages, draw.outputs)
     manifest = build_columns_manifest(book.dataset, plan, name, position)
     releases, combined = {}, cast("CombinedStages", draw.stages)
-    for column in parts_of_work(RELEASING, tuple(plan.plans)):
-        component, facts = combined.component(column), plan.facts.columns[column]
-        releases[column] = decoding.decode_column(
-            facts, plan.plans[column], component.plan, component.outputs(draw.outputs)
+    for column in parts_of_work(RELEASING, tuple(plan.components)):
+        staged, component = combined.component(column), plan.components[column]
+        releases[column] = decoding.publish(
+            component, component.facts, staged.plan, staged.outputs(draw.outputs)
         )
     return ColumnReleases.of(releases, plan, manifest, replayed=draw.replayed)
 
@@ -265,43 +244,19 @@ class _Decoding:
     smoothing: bool
     replayed: bool
 
-    def decode_column(
+    def publish(
         self,
+        component: Part,
         facts: Any,  # noqa: ANN401  public or declared
-        plan: SingleColumnPlan | PresencePlan,
         stages: StagedPlan,
         outputs: Outputs,
     ) -> Release:
         """Return the release of one value column."""
         # Constants alone cost nothing, whatever else was booked under the request.
-        position = self.position if plan.epsilon else None
-        if isinstance(plan, PresencePlan):
-            declared, decoded_map = plan.facts, decode_outputs(plan.request, outputs)
-            table = released_table(plan.request, decoded_map, declared.value, declared.value_unit)
-            accuracy = map_accuracy(plan.request, decoded_map)
-            manifest = presence_manifest(
-                self.dataset, plan, outputs, self.request, position, accuracy
-            )
-        elif isinstance(plan, DistributionPlan):
-            with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
-                decoded = decode_release(plan, outputs)
-            table = decoded.table
-            manifest = build_distribution_manifest(
-                self.dataset, plan, decoded, self.request, position
-            )
-        else:
-            with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
-                moments = decode_moments(
-                    plan, cast("ReleasableStages", stages), outputs, facts, smoothing=self.smoothing
-                )
-            table = moments.table
-            # It states the lower bound of all plans.
-            with share_of_work(RELEASING, 0.6, 1.0, SEARCH):
-                manifest = build_manifest(
-                    self.dataset, facts, moments.plan, self.request, position, moments.smoothed,
-                    moments.accuracy,
-                )  # fmt: skip
-        return Release(with_places(table, manifest), manifest, plan.epsilon, self.replayed)
+        position = self.position if component.epsilon else None
+        draw = Draw(self.dataset, self.request, position, stages, outputs, self.smoothing)
+        table, manifest = PUBLISHED[component.kind].publish(component, facts, draw)
+        return Release(with_places(table, manifest), manifest, component.epsilon, self.replayed)
 
 
 def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:
@@ -312,18 +267,16 @@ def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:
     return {"entry": booking.entry, "chain": booking.chain}
 
 
-def _select_plan(dataset: AnyDataset | None, plan: AnyPlan, book: Ledger) -> tuple[Any, StagedPlan]:
+def _select_plan(dataset: AnyDataset | None, plan: Plan, book: Ledger) -> tuple[Plan, StagedPlan]:
     """Return the plan that is booked for this goal, else this one, with its stages."""
     # A plan from declarations alone is the same wherever it is made.
-    if not isinstance(plan, DeclaredPlan):
+    if not plan.is_declared:
         # A new plan computes its figures anew, from the arrays as they are now.
-        plan = booked_plan(dataset, plan, book) or replace(plan)
-    return plan, stages_of(plan)
+        plan = booked_plan(dataset, plan, book) or plan.anew()
+    return plan, plan.stages()
 
 
-def booked_plan(
-    dataset: AnyDataset | None, plan: ReleasablePlan, ledger: Ledger
-) -> ReleasablePlan | None:
+def booked_plan(dataset: AnyDataset | None, plan: Plan, ledger: Ledger) -> Plan | None:
     """Return the plan that was booked for this plan's goal, or None if none was.
 
     Raises

@@ -16,10 +16,6 @@ import numpy as np
 
 from hexveil.base.rational import round_up
 from hexveil.ledger import hash_losses
-from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
-from hexveil.planning.plan import Plan
-from hexveil.planning.presence.presence_plan import PresencePlan
-from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.pinned_unit import ANY_UNIT, BalanceKey, balance_of, unit_of
@@ -33,25 +29,15 @@ if TYPE_CHECKING:
     from hexveil.ledger import Ledger
     from hexveil.ledger.unit_losses import Losses
     from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.mechanisms.distribution.combined_stages import CombinedStages
     from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
+    from hexveil.planning.plan import Plan
     from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
     from hexveil.records.dataset import Dataset
     from hexveil.records.private_presence.private_dataset import PrivateDataset
 
-    ReleasableStages: TypeAlias = ReleaseAllocation | CombinedStages
-    ReleasablePlan: TypeAlias = Plan | DistributionPlan | ColumnPlans
-    """Plans where occupancy is public: means and variances alone, or quantiles, shares and
-    histograms, perhaps beside them; or a plan of these for each of several value columns."""
     ReleasableDataset: TypeAlias = Dataset | ColumnDatasets
-    AnyPlan: TypeAlias = ReleasablePlan | PresencePlan | DeclaredColumnPlans
     AnyDataset: TypeAlias = ReleasableDataset | PrivateDataset | PrivateColumns
-
-DeclaredPlan: TypeAlias = PresencePlan | DeclaredColumnPlans
-"""Plan under private presence, of one value column or of several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,23 +68,8 @@ class Charge:
     delta: Fraction
 
 
-def stages_of(plan: AnyPlan) -> StagedPlan:
-    """Return the stages of a plan."""
-    if isinstance(plan, PresencePlan):
-        return plan.request.allocation()
-    if not isinstance(plan, Plan):
-        return plan.allocation()
-    assert plan.facts is not None  # noqa: S101  see release_checks
-    return allocation_of(plan, plan.facts.lattice)
-
-
-def promise_of(plan: DeclaredPlan) -> Promise:
-    """Return the promise of a plan under private presence: its amount is booked for any unit."""
-    return plan.request.allocation().promise if isinstance(plan, PresencePlan) else plan.promise
-
-
 def identify_request(
-    dataset: AnyDataset | None, plan: AnyPlan, account: str
+    dataset: AnyDataset | None, plan: Plan, account: str
 ) -> tuple[str, dict[str, str]]:
     """Return the name of a request, and the request in words; equal requests replay.
 
@@ -110,19 +81,19 @@ def identify_request(
     account : str
         Name of the data set in the ledger.
     """
-    if isinstance(plan, DeclaredPlan):
+    if plan.is_declared:
         facts = presence_request(account, plan)
         return request_name(facts), facts
     facts = request_of(account, cast("ReleasableDataset", dataset).public, plan)
     return fingerprint(facts), facts
 
 
-def charge_of(dataset: AnyDataset, plan: AnyPlan, stages: StagedPlan, ledger: Ledger) -> Charge:
+def charge_of(dataset: AnyDataset, plan: Plan, stages: StagedPlan, ledger: Ledger) -> Charge:
     """Return what is booked for a release of a plan."""
     name, facts = identify_request(dataset, plan, ledger.dataset)
-    if isinstance(plan, DeclaredPlan):
+    if plan.is_declared:
         declared = cast("DeclaredFacts | DeclaredColumns", dataset.public)
-        return any_unit_charge(stages, promise_of(plan), facts, ledger, balance_of(declared))
+        return any_unit_charge(stages, plan.promise, facts, ledger, balance_of(declared))
     counted = cast("ReleasableDataset", dataset)
     units, public = counted.units, counted.public
     assert units is not None  # noqa: S101  see release_checks

@@ -24,10 +24,10 @@ from hexveil.planning.clipping_range.private_range import PrivateClippingRange, 
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.per_cell_allocation import PlannedCells
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
 
 
-def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
+def privacy_steps(plan: MomentPart) -> list[dict[str, Any]]:
     """Return each private step, its cost to the most exposed user, and its share."""
     if not plan.epsilon:
         return []
@@ -55,7 +55,7 @@ def privacy_steps(plan: Plan) -> list[dict[str, Any]]:
     return [cells]
 
 
-def _cell_stages(plan: Plan, cells: PlannedCells) -> dict[str, Any]:
+def _cell_stages(plan: MomentPart, cells: PlannedCells) -> dict[str, Any]:
     """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
 
     The cost of a stage is that of the user whom it costs most over all cells, so that costs of
@@ -72,7 +72,7 @@ def _cell_stages(plan: Plan, cells: PlannedCells) -> dict[str, Any]:
 
 
 def _cell_range_steps(
-    plan: Plan, cell_ranges: CellRangePlan, total: Promise
+    plan: MomentPart, cell_ranges: CellRangePlan, total: Promise
 ) -> list[dict[str, Any]]:
     """Return the pooled histogram, the spread within cells, the first look and the cells.
 
@@ -121,14 +121,14 @@ def _rounded_up(epsilon: Fraction) -> str:
     return decimal_text(Fraction(math.ceil(epsilon * PICO_EPSILON), PICO_EPSILON))
 
 
-def _radius(plan: Plan, interval: PrivateClippingRange) -> dict[str, Any]:
+def _radius(plan: MomentPart, interval: PrivateClippingRange) -> dict[str, Any]:
     """Return the radius within which squares are kept, in value units, where there are any."""
     if "variance" not in plan.error_models:
         return {}
     return {"radius": float(plan.span[0]) * interval.half_width_and_radius()[1]}
 
 
-def _split(plan: Plan) -> dict[str, Any]:
+def _split(plan: MomentPart) -> dict[str, Any]:
     """Return the share of the cells' cost that their means take, requested or not."""
     if "variance" not in plan.error_models:
         return {}

@@ -9,25 +9,33 @@ from hexveil.mechanisms.contract import PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedBlockSums, BinnedSums
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
 from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
-    from hexveil.publishing.privacy_models import AnyDataset, AnyPlan
+    from hexveil.planning.part import Part
+    from hexveil.planning.plan import Plan
+    from hexveil.publishing.privacy_models import AnyDataset
 
 _NOT_BINNED = "these records were not counted by bin."
 
 
-def sums_of(dataset: AnyDataset, plan: AnyPlan) -> PrivateSums:
+def sums_of(dataset: AnyDataset, plan: Plan) -> PrivateSums:
     """Return the sums that the stages of a plan measure, of each value column. PRIVATE."""
     if isinstance(dataset, (ColumnDatasets, PrivateColumns)):
-        plans = getattr(plan, "plans", {})
-        return ColumnSums({name: sums_of(dataset.datasets[name], plans[name]) for name in plans})
+        parts = plan.components.items()
+        return ColumnSums(
+            {name: _of_component(dataset.datasets[name], component) for name, component in parts}
+        )
+    return _of_component(dataset, plan.single)
+
+
+def _of_component(dataset: Dataset | PrivateDataset, component: Part) -> PrivateSums:
+    """Return the sums of one value column that the stages of a part measure. PRIVATE."""
     if isinstance(dataset, PrivateDataset):
         return PresenceSums(dataset.pairs)
-    return private_sums(dataset, binned=isinstance(plan, DistributionPlan))
+    return private_sums(dataset, binned=component.reads_bins)
 
 
 def private_sums(dataset: Dataset, *, binned: bool = False) -> PrivateSums:

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
 from hexveil.model.column_facts import DeclaredColumns
-from hexveil.planning.cell_mechanisms import CellMechanisms
-from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans
-from hexveil.planning.distribution.distribution_components import MOMENTS, SCORE_LATTICE, SCORES
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
-from hexveil.planning.feasibility.advice import advice
 from hexveil.planning.plan import Plan
 from hexveil.publishing.columns.column_table import check_prefixes
-from hexveil.publishing.distribution.distribution_table import check_label_columns
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
-from hexveil.publishing.estimates.table import check_labels
-from hexveil.publishing.presence.presence_table import check_label_names
-from hexveil.publishing.privacy_models import DeclaredPlan
+from hexveil.publishing.part_kinds import PUBLISHED
 from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
 from hexveil.records.dataset import Dataset
 from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
-    from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.mechanisms.distribution.combined_stages import CombinedStages
+    from collections.abc import Mapping
+
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
-    from hexveil.publishing.privacy_models import AnyDataset, AnyPlan, ReleasablePlan
+    from hexveil.planning.part import Part
+    from hexveil.publishing.privacy_models import AnyDataset
 
 SMOOTHED = "smoothed"
 _OTHER_COLUMNS = (
@@ -41,7 +33,7 @@ _OTHER_COLUMNS = (
 
 def check_arguments(
     dataset: AnyDataset,
-    plan: AnyPlan,
+    plan: Plan,
     ledger: Ledger | None,
     estimates: tuple[str, ...] | str,
 ) -> Ledger:
@@ -52,51 +44,52 @@ def check_arguments(
     InputError
         See `release`.
     """
+    if not isinstance(plan, Plan):
+        raise InputError(f"a release needs a plan made by hv.plan, got {type(plan).__name__}.")
     if isinstance(dataset, (PrivateDataset, PrivateColumns)):
         if items_of(estimates) != ["raw"]:
             raise InputError('estimates under private presence are ("raw",): leave them out.')
-        if not isinstance(plan, DeclaredPlan):
+        if not plan.is_declared:
             raise InputError(
-                f"records with private presence need a plan made for them, got "
-                f"{type(plan).__name__}."
+                "records with private presence need a plan made for them, from what hv.declare or "
+                "hv.read returned."
             )
         return check_declared(dataset.public, plan, ledger)
-    if isinstance(plan, DeclaredPlan):
+    if plan.is_declared:
         raise InputError('the plan is for records read with protect="presence".')
-    if isinstance(plan, ColumnPlans) or isinstance(dataset, ColumnDatasets):
-        if (
-            not isinstance(plan, ColumnPlans)
-            or not isinstance(dataset, ColumnDatasets)
-            or set(plan.plans) != set(dataset.datasets)
-        ):
-            raise InputError(_OTHER_COLUMNS)
+    columns = _columns(dataset)
+    if plan.is_single != (columns is None) or (columns and set(columns) != set(plan.components)):
+        raise InputError(_OTHER_COLUMNS)
+    if isinstance(dataset, ColumnDatasets):
         check_prefixes(dataset.public)
-        for column, own_plan in plan.plans.items():
-            check_arguments(dataset.datasets[column], own_plan, ledger, estimates)
-        return _check_ledger(ledger)
-    return _check_column(dataset, plan, ledger, estimates)
+    for column, component in plan.components.items():
+        book = _check_column(columns[column] if columns else dataset, component, ledger, estimates)
+    return book
+
+
+def _columns(dataset: object) -> Mapping[str, Dataset] | None:
+    """Return the records of each of several value columns; None of a single one."""
+    return dataset.datasets if isinstance(dataset, ColumnDatasets) else None
 
 
 def _check_column(
-    dataset: object,
-    plan: ReleasablePlan,
-    ledger: Ledger | None,
-    estimates: tuple[str, ...] | str,
+    dataset: object, component: Part, ledger: Ledger | None, estimates: tuple[str, ...] | str
 ) -> Ledger:
     """Return the ledger of a release of one value column where occupancy is public."""
     if not isinstance(dataset, Dataset):
         raise InputError(f"a release needs the records as read, got {type(dataset).__name__}.")
     book = _check_ledger(ledger)
     _check_estimates(estimates, dataset.public)
-    _check_smoothing(estimates, plan)
-    if isinstance(plan, (Plan, DistributionPlan)):
-        check_same_promise(book.account.name, book.account.delta, plan.delta)
+    if SMOOTHED in estimates and component.smoothing_trouble is not None:
+        raise InputError(component.smoothing_trouble)
+    check_same_promise(book.account.name, book.account.delta, component.delta)
     check_units(dataset)
-    _check_records(dataset, plan)
-    check_labels(dataset.public)
-    if isinstance(plan, DistributionPlan):
-        _check_bins(dataset.public, plan)
-        check_label_columns(dataset.public, plan.terms)
+    if component.facts is None:
+        raise InputError("the plan was made for a bare occupancy; plan the records as read.")
+    check_same_records(dataset.public, component.facts)
+    if component.reads_bins:
+        _check_bins(dataset.public, component.facts)
+    PUBLISHED[component.kind].check_columns(component, dataset.public)
     return book
 
 
@@ -110,10 +103,10 @@ def _check_ledger(ledger: object) -> Ledger:
     return ledger
 
 
-def check_declared(
-    facts: DeclaredFacts | DeclaredColumns, plan: DeclaredPlan, ledger: Ledger | None
-) -> Ledger:
+def check_declared(facts: Any, plan: Plan, ledger: Ledger | None) -> Ledger:  # noqa: ANN401
     """Return the ledger of a release under private presence; declarations alone are looked at.
+
+    Facts are declared, of one value column or of several.
 
     Raises
     ------
@@ -122,22 +115,17 @@ def check_declared(
         no ledger.
     """
     book = _check_ledger(ledger)
-    if isinstance(plan, DeclaredColumnPlans) or isinstance(facts, DeclaredColumns):
-        if (
-            not isinstance(plan, DeclaredColumnPlans)
-            or not isinstance(facts, DeclaredColumns)
-            or set(plan.plans) != set(facts.columns)
-        ):
-            raise InputError(_OTHER_COLUMNS)
+    columns = facts.columns if isinstance(facts, DeclaredColumns) else None
+    if plan.is_single != (columns is None) or (columns and set(columns) != set(plan.components)):
+        raise InputError(_OTHER_COLUMNS)
+    if isinstance(facts, DeclaredColumns):
         check_prefixes(facts)
-        pairs = [(facts.columns[column], own) for column, own in plan.plans.items()]
-    else:
-        pairs = [(facts, plan)]
-    for own_facts, own_plan in pairs:
-        if _reading(own_facts) != _reading(own_plan.facts):
+    for column, component in plan.components.items():
+        own: DeclaredFacts = columns[column] if columns else facts
+        if _reading(own) != _reading(component.facts):
             raise InputError("the plan was made for another declared reading; plan again.")
-        check_same_promise(book.account.name, book.account.delta, own_plan.delta)
-        check_label_names(own_facts.cells)
+        check_same_promise(book.account.name, book.account.delta, component.delta)
+        PUBLISHED[component.kind].check_columns(component, own)
     return book
 
 
@@ -162,23 +150,6 @@ def _check_estimates(estimates: tuple[str, ...] | str, facts: PublicMetadata) ->
         groupings_of(facts.cells)
 
 
-def _check_smoothing(estimates: tuple[str, ...] | str, plan: ReleasablePlan) -> None:
-    """Refuse smoothing of means with noise that depends on private choices."""
-    if SMOOTHED in estimates and isinstance(plan, DistributionPlan):
-        raise InputError(
-            "smoothed goes with means and variances alone: quantiles and shares are estimated from "
-            "all cells together anyway; request raw alone."
-        )
-    if SMOOTHED not in estimates or not isinstance(plan, Plan):
-        return
-    match plan.allocation.clipping:
-        case CellMechanisms():
-            raise InputError(
-                f"smoothed needs noise of a scale known beforehand, which {plan.mechanism} does "
-                "not have in general; request raw alone, or another mechanism."
-            )
-
-
 def check_units(dataset: Dataset) -> None:
     """Refuse privacy units with losses that the ledger could not add up."""
     if dataset.units is None:
@@ -193,15 +164,6 @@ def check_units(dataset: Dataset) -> None:
             'the day (of a week, its Monday), like "bus 7 2026-11-20", as the query of hexveil '
             "inspect --sql does."
         )
-
-
-def _check_records(dataset: Dataset, plan: ReleasablePlan) -> None:
-    """Refuse a plan that was made for other records."""
-    if not isinstance(plan, (Plan, DistributionPlan)):
-        raise InputError(f"a release needs a plan made by hv.plan, got {type(plan).__name__}.")
-    if plan.facts is None:
-        raise InputError("the plan was made for a bare occupancy; plan the records as read.")
-    check_same_records(dataset.public, plan.facts)
 
 
 def check_same_records(read: PublicMetadata, planned: PublicMetadata) -> None:
@@ -228,9 +190,9 @@ def check_same_records(read: PublicMetadata, planned: PublicMetadata) -> None:
     )
 
 
-def _check_bins(read: PublicMetadata, plan: DistributionPlan) -> None:
+def _check_bins(read: PublicMetadata, facts: PublicMetadata) -> None:
     """Refuse records that were counted by other bins than a plan was made for."""
-    planned = plan.facts.bins
+    planned = facts.bins
     if read.bins is None or planned is None or read.bins.identity() != planned.identity():
         raise InputError(
             "the plan was made for records counted by other bins; read them with the same "
@@ -238,9 +200,7 @@ def _check_bins(read: PublicMetadata, plan: DistributionPlan) -> None:
         )
 
 
-def check_plan(
-    dataset: AnyDataset, plan: AnyPlan, stages: StagedPlan, *, accept_noise: bool
-) -> None:
+def check_plan(dataset: AnyDataset, plan: Plan, *, accept_noise: bool) -> None:
     """Refuse plans that cannot be computed or noised, or that are no better than a constant.
 
     Raises
@@ -248,47 +208,14 @@ def check_plan(
     InputError
         See `release`.
     """
-    useless = _refusal(dataset, plan, stages, accept_noise=accept_noise)
-    if useless is not None and not accept_noise:
+    columns = _columns(dataset)
+    for column, component in plan.components.items():
+        own: Any = columns[column] if columns else dataset
+        component.check_release(has_squares=getattr(own, "has_squares", False))
+    # The advice looks for grids, which takes longer than the plan.
+    useless = None if accept_noise else plan.advice(search=True)
+    if useless is not None:
         raise InputError(
             f"nothing was spent: {useless.removesuffix('.')}; accept_noise=True releases the map "
             "anyway."
         )
-
-
-def _refusal(
-    dataset: AnyDataset, plan: AnyPlan, stages: StagedPlan, *, accept_noise: bool
-) -> str | None:
-    """Return why a map has nothing to say; refuse what cannot be computed or noised."""
-    if isinstance(plan, ColumnPlans):
-        combined, datasets = cast("CombinedStages", stages), cast("ColumnDatasets", dataset)
-        for column, own_plan in plan.plans.items():
-            # Judged once for all columns, without looking for other grids.
-            own_stages, own_data = combined.component(column).plan, datasets.datasets[column]
-            check_plan(own_data, own_plan, own_stages, accept_noise=True)
-    elif isinstance(plan, DistributionPlan):
-        _check_moments(cast("Dataset", dataset), plan)
-        if not plan.epsilon:
-            raise InputError(
-                "nothing was spent: at this epsilon every cell would publish the same constant; "
-                "ask for larger cells or more epsilon."
-            )
-    elif isinstance(plan, Plan):
-        allocation, records = cast("ReleaseAllocation", stages), cast("Dataset", dataset)
-        epsilon, has_squares = float(plan.requested_epsilon), records.has_squares
-        allocation.check_release(records.public.lattice, epsilon, has_squares=has_squares)
-        # The advice looks for grids, which takes longer than the plan.
-        is_useless = not accept_noise and not plan.support.beats_constant
-        return advice(plan) if is_useless else None
-    return plan.refusal
-
-
-def _check_moments(dataset: Dataset, plan: DistributionPlan) -> None:
-    """Refuse means and variances, or mean scores, that cannot be computed or noised."""
-    lattice = dataset.public.lattice
-    plans = {MOMENTS: (plan.moment_plan, lattice), SCORES: (plan.score_plan, SCORE_LATTICE)}
-    for name, (one, own_lattice) in plans.items():
-        if one is not None:
-            allocation = cast("ReleaseAllocation", plan.allocation().component(name).plan)
-            epsilon, has_squares = float(one.requested_epsilon), dataset.has_squares
-            allocation.check_release(own_lattice, epsilon, has_squares=has_squares)

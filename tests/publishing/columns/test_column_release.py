@@ -175,17 +175,17 @@ def edited(folder, path, change):
 
 def test_a_saved_plan_is_released(dataset, plan, made, book, tmp_path):
     """A plan that was saved and loaded is the same request with the same losses."""
-    loaded = hv.ColumnPlans.load(plan.save(tmp_path / "saved"), dataset)
+    loaded = hv.Plan.load(plan.save(tmp_path / "saved"), dataset)
     assert np.array_equal(loaded.losses(), plan.losses())
     assert (loaded.weights, loaded.statistics) == (plan.weights, plan.statistics)
     again = hv.release(dataset, loaded, ledger=book, accept_noise=True)
     assert again.replayed
     assert again.table.equals(made.table)
-    for one in (hv.Plan.load, lambda to: hv.DistributionPlan.load(to, dataset.datasets["pm25"])):
-        with pytest.raises(InputError, match=r"hv\.ColumnPlans\.load"):
-            one(tmp_path / "saved")
-    with pytest.raises(InputError, match=r"hv\.DistributionPlan\.load"):
-        hv.ColumnPlans.load(tmp_path / "saved" / "column_1", dataset)
+    for other in (None, dataset.datasets["pm25"]):
+        with pytest.raises(InputError, match="of several value columns; load it with the records"):
+            hv.Plan.load(tmp_path / "saved", other)
+    with pytest.raises(InputError, match="has quantiles, shares or histograms; load it with"):
+        hv.Plan.load(tmp_path / "saved" / "column_1", dataset)
 
 
 def swap_columns(words):
@@ -206,14 +206,14 @@ def test_plans_of_other_columns_are_refused(dataset, plan, tmp_path, change, mes
     """Losses are computed from the plans of the columns that were planned, each by its own."""
     edited(plan.save(tmp_path / "saved"), ".", change)
     with pytest.raises(InputError, match=message):
-        hv.ColumnPlans.load(tmp_path / "saved", dataset)
+        hv.Plan.load(tmp_path / "saved", dataset)
 
 
 def test_a_damaged_plan_is_refused(plan):
     """Bytes of other columns, or cut ones, are no plan."""
     encoded = encode(plan)
     assert set(decode(encoded, plan).plans) == set(BOUNDS)
-    other = replace(plan, plans={"x": plan.plans["pm25"]})
+    other = replace(plan, components={"x": plan.components["pm25"]})
     for wrong, like in ((encoded[:60], plan), (b"x" + encoded, plan), (encoded, other)):
         with pytest.raises(StorageError, match="damaged"):
             decode(wrong, like)
@@ -322,7 +322,7 @@ def exact_losses(both, plan):
     """
     losses = np.zeros(both.public.n_units)
     for column, one in both.datasets.items():
-        component = plan.allocation().component(column)
+        component = plan.stages().component(column)
         occupancy = both.public.columns[column].occupancy
         for user, number in enumerate(both.public.units[column]):
             mine = np.flatnonzero(occupancy.user == user)
@@ -346,14 +346,14 @@ def test_booked_losses_are_the_exact_ones_over_both_columns(tiny):
     exact, booked = exact_losses(both, plan), plan.losses()
     assert np.all(booked >= exact * (1 - 1e-12))
     assert np.all(exact >= 0.9 * booked)
-    first = plan.with_stages({"p": plan.allocation().component("p").plan}).losses()
+    first = plan.with_stages({"p": plan.stages().component("p").plan}).losses()
     assert np.any(first < 0.9 * exact)
     # The meter of a release would refuse to draw the second column under that booking.
     sums = ColumnSums({name: PrivateSums(one.sums.total) for name, one in both.datasets.items()})
     source = SimulatedNoise(np.random.default_rng(1), 1)
-    execute(plan.allocation(), sums, source, MemoryJournal(), Meter(booked))
+    execute(plan.stages(), sums, source, MemoryJournal(), Meter(booked))
     with pytest.raises(HexveilError, match="more than was booked"):
-        execute(plan.allocation(), sums, source, MemoryJournal(), Meter(first))
+        execute(plan.stages(), sums, source, MemoryJournal(), Meter(first))
 
 
 def test_a_column_is_charged_to_its_own_units(tiny):
@@ -380,7 +380,7 @@ def exact_squares(both, plan):
     """Return each unit's largest square of μ, from what the stages themselves noise."""
     squares = np.zeros(both.public.n_units)
     for column, one in both.datasets.items():
-        stages = plan.allocation().component(column).plan
+        stages = plan.stages().component(column).plan
         stage, pairs = stages.next_stage(Outputs()), one.occupancy.local()
         (request,) = stage.noise(Outputs())
         top = pairs.n * one.public.lattice.span_quanta
@@ -408,7 +408,7 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, approximate):
     errors = {name: one.expected_error for name, one in approximate.plans.items()}
     assert errors["pm25"] / 100 < errors["no2.air"] / 200
     sums = ColumnSums({name: PrivateSums(one.sums.total) for name, one in dataset.datasets.items()})
-    source, stages = SimulatedNoise(np.random.default_rng(1), 1), approximate.allocation()
+    source, stages = SimulatedNoise(np.random.default_rng(1), 1), approximate.stages()
     execute(stages, sums, source, MemoryJournal(), Meter(booked, squared=True))
     # A twin that charges the first column alone.
     first = approximate.with_stages({"pm25": stages.component("pm25").plan}).losses()
@@ -425,7 +425,7 @@ def test_quantiles_of_all_columns_go_with_a_delta(dataset, tmp_path):
     assert plan.booked_limit <= calibrated_square(Fraction(6), Fraction(DELTA))
     assert np.allclose(plan.booked_losses, sum_of_parts(plan), rtol=1e-9)
     plan.save(tmp_path / "plan")
-    loaded = hv.ColumnPlans.load(tmp_path / "plan", dataset)
+    loaded = hv.Plan.load(tmp_path / "plan", dataset)
     assert loaded.booked_limit == plan.booked_limit
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=6, delta=DELTA)
     made = hv.release(dataset, loaded, ledger=book, accept_noise=True)

@@ -152,7 +152,7 @@ def test_the_goal_is_released_saved_and_answered_again(dataset, plan, table, tmp
     other = hv.read(table, value=[*BOUNDS][::-1], **READ)
     for again in (
         hv.plan(other, target_error={"no2.air": 6, "pm25": "2%"}, advise=False),
-        hv.ColumnPlans.load(plan.save(tmp_path / "plan"), dataset),
+        hv.Plan.load(plan.save(tmp_path / "plan"), dataset),
     ):
         assert (again.requested_epsilon, again.weights) == (None, {})
         assert hv.release(

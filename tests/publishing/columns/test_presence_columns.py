@@ -19,7 +19,6 @@ from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.presence_design import OneShot
-from hexveil.publishing import privacy_models
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.pinned_unit import balance_of
 from hexveil.publishing.verification.verify import check_folder, find_problems
@@ -304,7 +303,7 @@ def test_one_booking_pays_for_all_columns(source, made, book, plan):
 def test_a_release_that_books_one_column_draws_no_other(dataset, plan, tmp_path, monkeypatch):
     """A twin of the release that books the first column's ε is refused at the second column."""
     first = Pure(plan.plans["pm25"].epsilon)
-    monkeypatch.setattr(privacy_models, "promise_of", lambda _: first)
+    monkeypatch.setattr(hv.Plan, "promise", first)
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="air", budget="9")
     with pytest.raises(HexveilError, match="more than was booked"):
         hv.release(dataset, plan, ledger=book, accept_noise=True)
@@ -330,7 +329,7 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, tmp_path, monkeypa
         hv.release(dataset, second, ledger=book, accept_noise=True)
     # A twin that books the first column alone.
     short = Squares(squares[0], plan.delta)
-    monkeypatch.setattr(privacy_models, "promise_of", lambda _: short)
+    monkeypatch.setattr(hv.Plan, "promise", short)
     other = hv.Ledger(tmp_path / "other.sqlite", dataset="air", budget=3, delta="1e-6")
     with pytest.raises(HexveilError, match="more than was booked"):
         hv.release(dataset, plan, ledger=other, accept_noise=True)

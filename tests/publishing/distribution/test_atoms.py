@@ -66,7 +66,7 @@ def intervals(table, way):
         }
     dataset = hv.read(table, **options, cells=hv.Labels("line"))
     plan = hv.plan(dataset, statistics=STATISTICS, epsilon=6, estimator=way, advise=False)
-    stages, sums = plan.allocation(), dataset.sums
+    stages, sums = plan.stages(), dataset.sums
     own = BinnedSums(sums.total, sums.total_sq, sums.bins)
     decoded = decode_distribution(plan, drawn(stages, own, Meter(stages.losses() * (1 + 1e-9))))
     order = np.argsort([int(name) for name in plan.names])

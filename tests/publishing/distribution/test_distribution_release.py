@@ -76,7 +76,7 @@ def made(dataset, plan, book):
 
 def simulated(dataset, plan, seed):
     """Return the outputs of a plan under simulated noise, metered."""
-    allocation = plan.allocation()
+    allocation = plan.stages()
     sums = BinnedSums(dataset.sums.total, dataset.sums.total_sq, dataset.sums.bins)
     source = SimulatedNoise(np.random.default_rng(seed), 1)
     return execute(allocation, sums, source, MemoryJournal(), Meter(allocation.losses()))
@@ -100,7 +100,7 @@ def test_a_declared_baseline_error_judges_medians_alone(dataset, tmp_path):
     """Errors stay as they are; what one median misses is as declared, also in a saved plan."""
     options = {"statistics": ("p50", "share<20"), "epsilon": 4, "advise": False}
     usual, declared = (hv.plan(dataset, **options, baseline_error=one) for one in (None, "0.5"))
-    saved = hv.DistributionPlan.load(declared.save(tmp_path / "plan"), dataset)
+    saved = hv.Plan.load(declared.save(tmp_path / "plan"), dataset)
     for plan in (declared, saved):
         (median, share), (usual_median, usual_share) = plan.statistic_errors, usual.statistic_errors
         assert median.error == pytest.approx(usual_median.error)
@@ -146,7 +146,7 @@ def test_one_booking_pays_for_all_statistics(plan, made, book):
     assert float(plan.epsilon) > 3.9
     assert made.epsilon == plan.epsilon
     assert not made.replayed
-    parts = [one.plan.losses().max() for one in plan.allocation().components]
+    parts = [one.plan.losses().max() for one in plan.stages().components]
     assert len(parts) == 2 + (plan.estimator == "ranks")
     assert float(plan.epsilon) <= sum(parts) + 1e-9
 
@@ -229,7 +229,7 @@ def test_the_share_beyond_one_threshold_is_the_mean_of_an_indicator(dataset):
 @pytest.mark.slow
 def test_metered_losses_are_those_that_are_booked(dataset, plan):
     """Losses added up from the noise scales reach what is booked, for the most exposed unit."""
-    allocation = plan.allocation()
+    allocation = plan.stages()
     earlier, total = simulated(dataset, plan, 2), np.zeros(plan.occupancy.n_users)
     done = Outputs()
     while (stage := allocation.next_stage(done)) is not DONE:
@@ -553,11 +553,11 @@ def test_a_saved_plan_is_that_plan(dataset, tmp_path, estimator):
     """It is loaded with its records, has its loss to the bit, and is the same request."""
     asked = ("share<20",) if estimator == "auto" else ("mean", "p50", "share<20")
     plan = hv.plan(dataset, statistics=asked, epsilon=2, estimator=estimator, edition="b")
-    loaded = hv.DistributionPlan.load(plan.save(tmp_path / "saved"), dataset)
+    loaded = hv.Plan.load(plan.save(tmp_path / "saved"), dataset)
     assert np.array_equal(loaded.losses(), plan.losses())
     assert loaded.to_json() == plan.to_json()
     assert goal(loaded) == goal(plan)
     with pytest.raises(InputError, match="exists; a saved plan is never changed"):
         plan.save(tmp_path / "saved")
-    with pytest.raises(InputError, match=r"hv.DistributionPlan.load"):
+    with pytest.raises(InputError, match=r"hv.Plan.load"):
         hv.Plan.load(tmp_path / "saved")

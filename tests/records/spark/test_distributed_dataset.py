@@ -96,12 +96,12 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     # Other ways to measure a distribution in blocks: test_distributed_release.py, too.
     plan = hv.plan(elsewhere, epsilon=6, statistics="p50", estimator="bins", advise=False)
     same = distribution_at_hand(plan, here)
-    np.testing.assert_array_equal(plan.allocation().losses(), same.allocation().losses())
+    np.testing.assert_array_equal(plan.stages().losses(), same.stages().losses())
     for (integers, _), (other, _) in zip(noised(elsewhere, plan), noised(here, same), strict=True):
         np.testing.assert_array_equal(integers, other)
 
     plan = hv.plan(elsewhere, epsilon=6, statistics=BOTH, method="equal-split", advise=False)
-    same = replace(plan, occupancy=whole, facts=here.public)
+    same = plan.changed(occupancy=whole, facts=here.public)
     np.testing.assert_array_equal(plan.losses(), same.losses())
     for statistic in (measuring.statistic, measuring.variance_statistic):
         found = statistic(elsewhere, plan)

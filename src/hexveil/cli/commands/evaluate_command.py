@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hexveil.cli import declarations
-    from hexveil.planning.columns.column_plan import ColumnPlans
+    from hexveil.planning.plan import Plan
     from hexveil.records.columns.column_datasets import ColumnDatasets
 
     Results = list[tuple["CellStudy", pa.Table]]
@@ -317,7 +317,7 @@ def studies_of_columns(
     data = shared_steps.read_cells_of_columns(run)
     numbers = _cells_of_columns(data, cell)
     plans = [
-        cast("ColumnPlans", shared_steps.plan_run(one, data.public))
+        shared_steps.plan_run(one, data.public)
         for one in ([run] if epsilons is None else [_at_epsilon(run, loss) for loss in epsilons])
     ]
     return [
@@ -351,9 +351,9 @@ def _cells_of_columns(data: ColumnDatasets, cell: str | None) -> Mapping[str, in
     return numbers
 
 
-def _part(plan: ColumnPlans, column: str) -> Fraction:
+def _part(plan: Plan, column: str) -> Fraction:
     """Return the ε of one column in a release of all."""
-    epsilon = plan.plans[column].requested_epsilon
+    epsilon = plan.components[column].requested_epsilon
     if not epsilon:
         raise InputError(
             f"{column}: constants meet its target errors, so that there is nothing to compare; "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect as inspect_module
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import typer
 
@@ -21,7 +21,7 @@ from hexveil.planning.feasibility.grid_assessment import Choice
 from hexveil.records.read import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from hexveil.cli import declarations
@@ -133,7 +133,7 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
         declared_grids.check_terminal(run, as_json=options.as_json)
     priced = run if run.plan.epsilon else run.with_fields("plan", epsilon=COMPARED_AT)
     planned = planned_release.plan_release(priced, accept_noise=True)
-    columns: Mapping[str, Any] = getattr(planned.plan, "plans", {})
+    columns = {} if planned.plan.is_single else planned.plan.components
     # Labels have no other resolution or slot: the declared grid alone is judged.
     others = list(declared_grids.comparable_plans(priced))
     epsilon = str(priced.plan.epsilon)
@@ -143,14 +143,14 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
         tables = {f"Grids on paper at epsilon {number}, from declarations alone:": others}
         common: list[str] = []
     else:
-        plans = [plan.plans for plan in others or [planned.plan]]
+        plans = [plan.components for plan in others or [planned.plan]]
         grids = tuple(map(declared_grids.assessed, plans))
         proposals = _common(run, grids, options.propose, choice, epsilon)
         content = {"grids": [grid_text.declared_columns_json(one) for one in plans]}
         content["common"] = grid_text.common_json(proposals)  # type: ignore[assignment]
         tables = {
             f"Grids for {column} on paper, from declarations alone:": [
-                one.plans[column] for one in others
+                one.components[column] for one in others
             ]
             for column in columns
         }

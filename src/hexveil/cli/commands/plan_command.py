@@ -15,11 +15,9 @@ from hexveil.cli.output.price_text import explain_missing_range, price_lines
 from hexveil.config import Run, arguments
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.feasibility.advice import describe_repeats
-from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from hexveil.cli import declarations
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.method_comparison import Comparison
+    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan import Plan
 
     Files = dict[str, list[Path]]
 
@@ -59,10 +59,9 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     plan = shared_steps.plan_run(run, facts)
     saved = [] if options.save is None else [plan.save(shared_steps.to_run_path(options.save))]
     files = {"saved": saved, "drawn": _draw(plan, curve)}
-    if isinstance(plan, Plan):
-        _show_moments(run, plan, options, files)
-    else:
-        _show_parts(run, plan, options, files)
+    # Other grids are compared by the error of means and variances.
+    show = _show_with_grids if plan.searches_grids else _show_parts
+    show(run, plan, options, files)
 
 
 def _plan_on_paper(run: Run, *, as_json: bool) -> None:
@@ -90,11 +89,6 @@ def _refuse_comparisons(run: Run, options: declarations.PlanOptions) -> None:
         )
     several = len(arguments.value_columns_of(run)) > 1
     is_shape = has_distribution(run.plan.statistics or ())
-    if several and options.compare and is_shape:
-        raise InputError(
-            "--compare has no use with several value columns and quantiles, shares or histograms; "
-            "leave it out, or name one value column."
-        )
     if options.grids and (several or is_shape):
         raise InputError(
             "--grids compares grids by the error of means, not of quantiles, shares and "
@@ -105,15 +99,18 @@ def _refuse_comparisons(run: Run, options: declarations.PlanOptions) -> None:
         raise InputError("--curve has no use with several value columns; leave it out.")
 
 
-def _show_moments(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
+def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
     """Print a plan of means and variances, with other plans or grids beside it."""
-    facts = plan.facts
+    component: MomentPart = plan.single
+    facts = component.facts
     assert facts is not None  # noqa: S101  plans are made for records here
     comparison = _compare(plan) if options.compare else None
     # The comparison is long enough without a recommendation.
     wants_grids = options.grids or (options.grids is None and comparison is None and not plan.delta)
     table = (
-        shared_steps.compare_grids(run, plan, weaker=bool(options.grids)) if wants_grids else None
+        shared_steps.compare_grids(run, component, weaker=bool(options.grids))
+        if wants_grids
+        else None
     )
     shows_map = options.as_json or comparison is None
     coarse = shared_steps.plan_coarser(run, facts) if shows_map else None
@@ -133,7 +130,7 @@ def _show_moments(run: Run, plan: Plan, options: declarations.PlanOptions, files
     if comparison is None:
         typer.echo("\n".join(map_lines(plan, coarse=coarse, warning=warning)))
     else:
-        _show_comparison(plan, comparison, facts.value_unit)
+        _show_comparison(component, comparison, facts.value_unit)
     if table is not None and options.grids:
         from hexveil.cli.output import grid_text  # noqa: PLC0415  for the whole table alone
 
@@ -145,35 +142,33 @@ def _show_moments(run: Run, plan: Plan, options: declarations.PlanOptions, files
         typer.echo(line)
 
 
-def _show_parts(run: Run, plan: Any, options: declarations.PlanOptions, files: Files) -> None:  # noqa: ANN401
+def _show_parts(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
     """Print a plan of distributions, or of several value columns, with other plans beside it."""
-    facts, compares = plan.facts, options.compare
-    columns: Mapping[str, Any] = getattr(plan, "plans", {})
-    compared = {
-        column: _compare(column_plan) for column, column_plan in columns.items() if compares
-    }
-    estimators = _compare_estimators(plan) if compares and not columns else ()
+    facts: Any = plan.facts
+    compared = {column: _compare(one) for column, one in plan.plans.items() if options.compare}
     if options.as_json:
         content = shared_steps.plan_json(plan) | _common_json(run, facts, files)
         for column, comparison in compared.items():
-            content["columns"][column] |= _comparison_json(comparison)
-        if estimators:
-            content["estimators"] = [asdict(estimator) for estimator in estimators]
+            beside = content if plan.is_single else content["columns"][column]
+            beside |= _comparison_json(comparison)
         formatting.show(list, lambda: content, as_json=True)
         return
     warning = shared_steps.describe_infeasibility(plan)
-    lines = [*price_lines(plan, facts), *map_lines(plan, warning=warning)]
-    lines += estimator_lines(estimators, facts.value_unit) if estimators else []
-    typer.echo("\n".join(lines))
+    typer.echo("\n".join([*price_lines(plan, facts), *map_lines(plan, warning=warning)]))
     for column, comparison in compared.items():
-        typer.echo(f"\n{column}, at its own loss or targets:")
-        _show_comparison(columns[column], comparison, facts.columns[column].value_unit)
+        if not plan.is_single:
+            typer.echo(f"\n{column}, at its own loss or targets:")
+        component = plan.components[column]
+        _show_comparison(component, comparison, component.facts.value_unit)
     for line in file_lines(run, files):
         typer.echo(line)
 
 
-def _show_comparison(plan: Plan, comparison: Comparison, unit: str) -> None:
-    """Print methods, clipping ranges and mechanisms of one request, or why there are none."""
+def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # noqa: ANN401  a part
+    """Print the ways to answer one request, or why there are none."""
+    if comparison.estimators:
+        typer.echo("\n".join(estimator_lines(comparison.estimators, unit)))
+        return
     from hexveil.cli.output import method_table  # noqa: PLC0415  for --compare alone
     from hexveil.planning.alternatives import explain_absence  # noqa: PLC0415
 
@@ -194,13 +189,7 @@ def _compare(plan: Plan) -> Comparison:
         return compare(plan)
 
 
-def _compare_estimators(plan: Any) -> tuple[Any, ...]:  # noqa: ANN401  of distributions
-    from hexveil.planning.alternatives import compare_estimators  # noqa: PLC0415  for --compare
-
-    return compare_estimators(plan)
-
-
-def _draw(plan: Any, curve: Path | None) -> list[Path]:  # noqa: ANN401  of one value column
+def _draw(plan: Plan, curve: Path | None) -> list[Path]:
     """Draw the requested curve, and return its files."""
     if curve is None:
         return []
@@ -217,7 +206,9 @@ def _common_json(run: Run, facts: PublicMetadata | ColumnFacts, files: Files) ->
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
-    return {name: [asdict(row) for row in rows] for name, rows in vars(comparison).items()}
+    if comparison.estimators:
+        return {"estimators": [asdict(row) for row in comparison.estimators]}
+    return {name: [asdict(row) for row in getattr(comparison, name)] for name in _NO_COMPARISON}
 
 
 def _grids_json(table: Capacity | None, *, all_grids: bool) -> dict[str, Any]:

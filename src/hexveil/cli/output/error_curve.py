@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,18 +19,21 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
-from hexveil.planning.alternatives import alternative, at_loss
-from hexveil.planning.distribution.distribution_plan import USELESS_ERROR, DistributionPlan
+from hexveil.planning.alternatives import at_loss
+from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
 from hexveil.planning.method_comparison import same_request
-from hexveil.planning.plan import Plan
 from hexveil.report import figure_style
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
     from hexveil.model.statistic_terms import Estimator
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan import Plan
 
     Points = list[tuple[float, float]]
 
@@ -61,17 +64,19 @@ def check(file: Path) -> None:
             raise InputError(f"{file.with_suffix(f'.{kind}')} exists; name a new file.")
 
 
-def write(plan: Plan | DistributionPlan, file: Path) -> list[Path]:
+def write(plan: Plan, file: Path) -> list[Path]:
     """Write the figure as PNG and SVG and return both files."""
-    unit = "" if plan.facts is None else plan.facts.value_unit
-    drawn = images(plan, unit) if isinstance(plan, Plan) else share_images(plan)
+    component = plan.single
+    drawn = _IMAGES[component.kind](
+        component, "" if component.facts is None else component.facts.value_unit
+    )
     return [
         atomic_files.write_named(file.with_suffix(f".{kind}"), image)
         for kind, image in drawn.items()
     ]
 
 
-def share_images(plan: DistributionPlan) -> dict[str, bytes]:
+def share_images(plan: DistributionPart, _: str = "") -> dict[str, bytes]:
     """Return the figure's bytes by kind: price against the error of a share of records."""
     estimators = _ESTIMATORS | (_INDICATOR if plan.estimator == "indicator" else {})
     lines = {name: share_points(plan, estimator) for estimator, name in estimators.items()}
@@ -80,7 +85,7 @@ def share_images(plan: DistributionPlan) -> dict[str, bytes]:
     return _images(lines, marked, "Predicted error of a share of records", level)
 
 
-def share_points(plan: DistributionPlan, estimator: Estimator) -> Points:
+def share_points(plan: DistributionPart, estimator: Estimator) -> Points:
     """Return prices, and the error of a share of records at each; ε is divided as in the plan."""
     share_epsilon = plan.requested_epsilon
     if plan.moment_plan is not None:
@@ -90,12 +95,12 @@ def share_points(plan: DistributionPlan, estimator: Estimator) -> Points:
     for times in parts_of_work(DRAWING, scales):
         scale = to_fraction(times, "times")
         shares_alone = replace(plan, moments=())
-        drawn = alternative(shares_alone, estimator=estimator, epsilon=share_epsilon * scale)
+        drawn = shares_alone.alternative(estimator=estimator, epsilon=share_epsilon * scale)
         curve.append((float(plan.requested_epsilon * scale), drawn.expected_error["share"]))
     return curve
 
 
-def images(plan: Plan, unit: str) -> dict[str, bytes]:
+def images(plan: MomentPart, unit: str) -> dict[str, bytes]:
     """Return the figure's bytes by kind; the same plan gives the same bytes."""
     lines = {
         name: points(planned(plan))
@@ -103,6 +108,13 @@ def images(plan: Plan, unit: str) -> dict[str, bytes]:
     }
     marked = (float(plan.epsilon), objective_error(plan, plan)) if plan.epsilon else None
     return _images(lines, marked, _label(plan, unit), _level(plan))
+
+
+_IMAGES: dict[str, Callable[[Any, str], dict[str, bytes]]] = {
+    "moments": images,
+    "distributions": share_images,
+}
+"""The figure of a part and its unit, by kind."""
 
 
 def _images(
@@ -139,12 +151,12 @@ def _images(
         return figure_style.images(figure)
 
 
-def _joint_plan(plan: Plan) -> Plan:
+def _joint_plan(plan: MomentPart) -> MomentPart:
     objective = plan.request.objective
     return plan if plan.method == "joint" else same_request(plan, "joint", objective)
 
 
-def _per_cell_plan(plan: Plan) -> Plan | None:
+def _per_cell_plan(plan: MomentPart) -> MomentPart | None:
     """Return the plan of separate cells at the price of this plan; None if there is none."""
     with contextlib.suppress(InputError):
         at_one = replace(plan.request, method="joint").within(_reference_epsilon(plan))
@@ -160,11 +172,11 @@ _LINES = {
 }
 
 
-def _reference_epsilon(plan: Plan) -> Fraction:
+def _reference_epsilon(plan: MomentPart) -> Fraction:
     return plan.requested_epsilon or Fraction(1)
 
 
-def _by_target(plan: Plan) -> bool:
+def _by_target(plan: MomentPart) -> bool:
     """Return whether errors are relative to their targets."""
     return (
         plan.request.target is not None
@@ -173,7 +185,7 @@ def _by_target(plan: Plan) -> bool:
     )
 
 
-def points(plan: Plan | None) -> Points:
+def points(plan: MomentPart | None) -> Points:
     """Return prices and the errors of the plan's request at each."""
     if plan is None:
         return []
@@ -192,13 +204,13 @@ def points(plan: Plan | None) -> Points:
     return sorted((loss, error) for loss, error in curve if loss > 0)
 
 
-def _at_targets(plan: Plan, times: float) -> Plan:
+def _at_targets(plan: MomentPart, times: float) -> MomentPart:
     """Return the plan with all targets scaled by a factor."""
     goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
-    return alternative(plan, target=goals)
+    return plan.alternative(target=goals)
 
 
-def objective_error(scaled: Plan, requested: Plan) -> float:
+def objective_error(scaled: MomentPart, requested: MomentPart) -> float:
     """Return the error under the objective of the requested plan."""
     errors = scaled.objective_errors()
     if _by_target(requested):
@@ -209,7 +221,7 @@ def objective_error(scaled: Plan, requested: Plan) -> float:
     return float(errors.max() if requested.request.objective == "max" else errors.mean())
 
 
-def _level(plan: Plan) -> tuple[float, str] | None:
+def _level(plan: MomentPart) -> tuple[float, str] | None:
     """Return the error to beat: the targets, or one number for all cells."""
     if _by_target(plan):
         return 1.0, "the targets"
@@ -241,7 +253,7 @@ def _has_room_right(axes: Axes, level: float, lines: dict[str, Points]) -> bool:
     return bool(crossed) and 1.0 - max(crossed) > min(crossed)
 
 
-def _label(plan: Plan, unit: str) -> str:
+def _label(plan: MomentPart, unit: str) -> str:
     over = "Largest" if plan.request.objective == "max" else "Average"
     names = list(plan.error_models)
     if _by_target(plan):

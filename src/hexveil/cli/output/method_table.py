@@ -15,7 +15,7 @@ from hexveil.planning.cell_mechanisms import CellMechanisms
 if TYPE_CHECKING:
     from hexveil.planning.alternatives import MechanismRow
     from hexveil.planning.method_comparison import ComparisonRow
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
 
 
 COLUMNS = (
@@ -24,7 +24,7 @@ COLUMNS = (
 CERTIFIED = {"loss": "price", "max error": "worst", "mean error": "average"}
 
 
-def measure(plan: Plan, unit: str) -> str:
+def measure(plan: MomentPart, unit: str) -> str:
     """Return the unit of measure of the compared errors as text."""
     names = list(plan.error_models)
     if len(names) == 1:

@@ -12,19 +12,20 @@ from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting, price_text
 from hexveil.model.cells import Cells
-from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.alternatives import EstimatorErrors, describe_delta_gain
 from hexveil.planning.cell_mechanisms import CellMechanisms, names_of_cells
 from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.planning.clipping_range.cell_ranges import CellRangePlan, PerCellRange
 from hexveil.planning.clipping_range.one_range import PrivateRange
-from hexveil.planning.plan import Plan
 from hexveil.report.manifest_view import noun
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan import Plan
 
 FORMS = {
     "indicator": "the average of zeros and ones",
@@ -34,51 +35,42 @@ FORMS = {
 """How a distribution is measured, by estimator."""
 
 
-def map_lines(
-    plan: Any,  # noqa: ANN401  of any kind
-    *,
-    coarse: Plan | None = None,
-    warning: str | None = None,
-) -> list[str]:
+def map_lines(plan: Plan, *, coarse: Plan | None = None, warning: str | None = None) -> list[str]:
     """Return lines about the expected accuracy of the map, and a warning.
 
     Parameters
     ----------
-    plan : Plan, DistributionPlan, ColumnPlans, PresencePlan or DeclaredColumnPlans
+    plan : Plan
     coarse : Plan, optional
         Of the next coarser grid, to be compared with.
     warning : str, optional
         Why the grid is too fine.
     """
-    gain, month = None, []
-    if isinstance(plan, Plan):
-        assert plan.facts is not None  # noqa: S101  plans are made for records here
-        lines, gain = _moment_lines(plan, plan.facts, coarse), describe_delta_gain(plan)
-        month = price_text.month_lines(plan, plan.facts) if plan.epsilon else []
-    elif hasattr(plan, "prediction"):
-        lines = _paper_lines(plan)
-        gain = None if plan.delta_gain is None else plan.delta_gain.sentence
-    elif not hasattr(plan, "plans"):
-        lines, gain = _distribution_lines(plan), describe_delta_gain(plan)
-    elif any(hasattr(column_plan, "prediction") for column_plan in plan.plans.values()):
-        lines = [
-            line
-            for name, column_plan in plan.plans.items()
-            for line in _paper_lines(column_plan, f"{name}: ")
-        ]
+    if plan.is_single:
+        lines = _SINGLE[plan.single.kind](plan.single, coarse)
     else:
-        lines = _column_lines(plan)
-    lines += [] if gain is None else formatting.wrapped("With a delta", gain)
-    return [*lines, *month, *([] if warning is None else formatting.wrapped("Warning", warning))]
+        lines = [] if plan.is_declared else _statistics_line(plan)
+        for name, component in plan.components.items():
+            lines += _COLUMN[component.kind](component, f"{name}: ")
+    return [*lines, *([] if warning is None else formatting.wrapped("Warning", warning))]
+
+
+def _gain_lines(gain: str | None) -> list[str]:
+    """Return a line about the gain by a δ."""
+    return [] if gain is None else formatting.wrapped("With a delta", gain)
+
+
+def _statistics_line(plan: Plan | DistributionPart) -> list[str]:
+    return formatting.wrapped("Statistics", f"{', '.join(map(noun, plan.statistics))}.")
 
 
 # ---- quantiles, shares and histograms; several value columns ----
 
 
-def _distribution_lines(plan: Any) -> list[str]:  # noqa: ANN401
+def _distribution_lines(plan: DistributionPart, _: Plan | None) -> list[str]:
     """Return lines about the statistics, how they are measured, and the expected errors."""
     return [
-        *formatting.wrapped("Statistics", f"{', '.join(map(noun, plan.statistics))}."),
+        *_statistics_line(plan),
         *formatting.wrapped("Measured by", f"{FORMS[plan.estimator]}."),
         *formatting.wrapped(
             "Expected error", f"on average {_average_errors(plan, plan.facts.value_unit)}."
@@ -87,32 +79,23 @@ def _distribution_lines(plan: Any) -> list[str]:  # noqa: ANN401
             "Beside one number",
             formatting.compared_errors(plan.statistic_errors, plan.facts.value_unit),
         ),
+        *_gain_lines(describe_delta_gain(plan)),
     ]
 
 
-def _column_lines(plan: Any) -> list[str]:  # noqa: ANN401
-    """Return lines about the statistics and the expected errors of each value column."""
-    lines = formatting.wrapped("Statistics", f"{', '.join(map(noun, plan.statistics))}.")
-    for column, column_plan in plan.plans.items():
-        errors = _average_errors(column_plan, plan.facts.columns[column].value_unit)
-        lines += formatting.wrapped("Expected error", f"{column}: {errors}.")
-    return lines
+def _column_lines(plan: Any, about: str) -> list[str]:  # noqa: ANN401  of public occupancy
+    """Return a line about the expected errors of one of several value columns."""
+    errors = _average_errors(plan, plan.facts.value_unit)
+    return formatting.wrapped("Expected error", f"{about}{errors}.")
 
 
-def _average_errors(plan: Any, value_unit: str) -> str:  # noqa: ANN401
+def _average_errors(plan: MomentPart | DistributionPart, value_unit: str) -> str:
     """Return the expected errors of one value column, on average over cells.
 
     With target errors also the largest of a cell, which is what they limit.
     """
-    largest: dict[str, float] = {}
-    if isinstance(plan, Plan):
-        models = plan.error_models
-        errors, share = {name: float(np.mean(one.error)) for name, one in models.items()}, None
-        if plan.request.target is not None:
-            largest = {name: float(np.max(one.error)) for name, one in models.items()}
-    else:
-        errors = dict(plan.expected_error)
-        share = errors.pop("share")
+    errors, largest = dict(plan.average_errors), plan.largest_errors
+    share = errors.pop("share", None)
     parts = []
     for name, error in errors.items():
         unit = formatting.unit_of(name, value_unit)
@@ -149,7 +132,7 @@ def count_text(counts: Any) -> str:  # noqa: ANN401  a prediction
     )
 
 
-def _paper_lines(plan: Any, about: str = "") -> list[str]:  # noqa: ANN401
+def _paper_lines(plan: Any, about: str = "") -> list[str]:  # noqa: ANN401  of declared facts
     """Return the expected accuracy of one value column."""
     of_map, counts = plan.prediction.map, plan.prediction.counts
     lines = [] if of_map is None else _paper_map_lines(plan, of_map, about)
@@ -190,8 +173,10 @@ def _paper_map_lines(plan: Any, of_map: Any, about: str) -> list[str]:  # noqa: 
 # ---- means and variances ----
 
 
-def _moment_lines(plan: Plan, facts: PublicMetadata, coarse: Plan | None) -> list[str]:
+def _moment_lines(plan: MomentPart, coarse: Plan | None) -> list[str]:
     """Return lines about the expected error, how it comes about, and a coarser grid."""
+    facts = plan.facts
+    assert facts is not None  # noqa: S101  plans are made for records here
     unit = facts.value_unit
     return [
         *formatting.wrapped(
@@ -205,11 +190,17 @@ def _moment_lines(plan: Plan, facts: PublicMetadata, coarse: Plan | None) -> lis
         *formatting.wrapped(
             "Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)
         ),
-        *([] if coarse is None else formatting.wrapped("One step coarser", _coarser(coarse, unit))),
+        *(
+            []
+            if coarse is None
+            else formatting.wrapped("One step coarser", _coarser(coarse.single, unit))
+        ),
+        *_gain_lines(describe_delta_gain(plan)),
+        *(price_text.month_lines(plan, facts) if plan.epsilon else []),
     ]
 
 
-def _errors(plan: Plan, unit: str) -> str:
+def _errors(plan: MomentPart, unit: str) -> str:
     """Return the average and the largest planning error of each statistic."""
     sentences = []
     for name, statistic in plan.error_models.items():
@@ -234,7 +225,7 @@ _PROPORTION = (
 """By how much the expected error depends on where values lie: measured ratios are within it."""
 
 
-def _interval(plan: Plan) -> list[str]:
+def _interval(plan: MomentPart) -> list[str]:
     """Return the price and the assumptions of the private clipping range."""
     match plan.allocation.clipping:
         case WithinBounds() | CellMechanisms():
@@ -258,7 +249,7 @@ def _interval(plan: Plan) -> list[str]:
     )
 
 
-def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
+def _cell_ranges(plan: MomentPart, cell_ranges: CellRangePlan) -> list[str]:
     """Return the price of the stages before the cells, and the inputs of each cell's range."""
     spread = (
         f" The spread of users' averages within cells is estimated at "
@@ -278,20 +269,20 @@ def _cell_ranges(plan: Plan, cell_ranges: CellRangePlan) -> list[str]:
     )
 
 
-def _histogram_share(plan: Plan, cell_ranges: CellRangePlan) -> str:
+def _histogram_share(plan: MomentPart, cell_ranges: CellRangePlan) -> str:
     """Return the share of the loss that the histogram takes."""
     if plan.delta:
         return f"{float(cell_ranges.histogram_loss / plan.booked_limit):.3g} of the squared μ"
     return _epsilon_share(plan, cell_ranges.histogram_loss)
 
 
-def _epsilon_share(plan: Plan, epsilon: Fraction) -> str:
+def _epsilon_share(plan: MomentPart, epsilon: Fraction) -> str:
     """Return the epsilon of a step and its share of the total."""
     percent = 100 * float(epsilon / plan.requested_epsilon)
     return f"epsilon {formatting.price(float(epsilon))} ({percent:.3g}%)"
 
 
-def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
+def _variance_text(plan: MomentPart, clipping_range: PrivateClippingRange) -> str:
     """Return a sentence about variances under a private clipping range."""
     if clipping_range.radius is None:
         return ""
@@ -303,7 +294,7 @@ def _variance_text(plan: Plan, clipping_range: PrivateClippingRange) -> str:
     )
 
 
-def _certificate(plan: Plan) -> list[str]:
+def _certificate(plan: MomentPart) -> list[str]:
     """Return the optimality gap of the plan within its class, if known."""
     gap = shared_steps.certified(plan).gap
     if gap is None:
@@ -316,7 +307,7 @@ def _certificate(plan: Plan) -> list[str]:
     return formatting.wrapped("Near-optimal" if gap else "Optimal", text)
 
 
-def _useful_cells(plan: Plan, unit: str) -> str:
+def _useful_cells(plan: MomentPart, unit: str) -> str:
     support, measure = plan.support, formatting.unit_of(plan.primary_statistic.name, unit)
     if support.cells == 1:
         verdict = "the cell is" if support.better else "the cell is not"
@@ -330,7 +321,7 @@ def _useful_cells(plan: Plan, unit: str) -> str:
     )
 
 
-def _coarser(coarse: Plan, unit: str) -> str:
+def _coarser(coarse: MomentPart, unit: str) -> str:
     facts = coarse.facts
     grid = facts.cells.grid if facts is not None else None
     name = f"resolution {grid.resolution}: " if isinstance(grid, Cells) else ""
@@ -347,7 +338,7 @@ def _coarser(coarse: Plan, unit: str) -> str:
     )
 
 
-def _mechanism_lines(plan: Plan) -> list[str]:
+def _mechanism_lines(plan: MomentPart) -> list[str]:
     """Return the stages of a mechanism of one cell with their cost, and how sure its errors are."""
     match plan.allocation.clipping:
         case CellMechanisms(cells=cells):
@@ -370,7 +361,7 @@ def _mechanism_lines(plan: Plan) -> list[str]:
     )
 
 
-def _worst_case(plan: Plan) -> str:
+def _worst_case(plan: MomentPart) -> str:
     """Return the worst case of the error, on average over cells, where one is proven."""
     model = plan.error_models["mean"]
     if not isinstance(model, CellMechanismErrorModel) or not model.proven.all():
@@ -380,7 +371,7 @@ def _worst_case(plan: Plan) -> str:
     return f"Its worst case over all values is {worst} on average over cells."
 
 
-def _selected(plan: Plan) -> str:
+def _selected(plan: MomentPart) -> str:
     """Return which mechanisms were selected for the cells, and for how many; nothing if itself."""
     counts = Counter(names_of_cells(plan))
     if list(counts) == [plan.mechanism]:
@@ -389,3 +380,22 @@ def _selected(plan: Plan) -> str:
         return f" Selected: {next(iter(counts))}."
     named = ", ".join(f"{name} in {number:,}" for name, number in counts.most_common())
     return f" Selected, with the number of cells: {named}."
+
+
+def _paper_lines_alone(plan: Any, _: Plan | None) -> list[str]:  # noqa: ANN401  as above
+    gain = plan.delta_gain
+    return [*_paper_lines(plan), *_gain_lines(None if gain is None else gain.sentence)]
+
+
+_SINGLE: dict[str, Callable[[Any, Plan | None], list[str]]] = {
+    "moments": _moment_lines,
+    "distributions": _distribution_lines,
+    "presence": _paper_lines_alone,
+}
+"""Lines about a single value column, by the kind of its part."""
+_COLUMN: dict[str, Callable[[Any, str], list[str]]] = {
+    "moments": _column_lines,
+    "distributions": _column_lines,
+    "presence": _paper_lines,
+}
+"""Lines about one of several."""

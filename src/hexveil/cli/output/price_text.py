@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.base.rational import decimal_text
 from hexveil.cli.output import formatting
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.planning.feasibility.advice import describe_repeats
-from hexveil.planning.optimizers.printed_clip_user import printed_suppression
-from hexveil.planning.plan import Plan
+from hexveil.planning.optimizers.printed_clip_user import loss_per_cell, suppression_of
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
@@ -25,6 +22,8 @@ if TYPE_CHECKING:
     from hexveil.accounting.suppression_stages import SuppressionStage
     from hexveil.config import Run
     from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan import Plan
 
     AnyFacts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
 
@@ -38,7 +37,7 @@ _COMPONENTS = {
 }
 
 
-def price_lines(plan: Any, facts: AnyFacts) -> list[str]:  # noqa: ANN401  a plan of any kind
+def price_lines(plan: Plan, facts: AnyFacts) -> list[str]:
     """Return lines about the cells, the privacy unit and the price."""
     if isinstance(facts, (DeclaredFacts, DeclaredColumns)):
         return _declared_lines(plan, facts)
@@ -88,8 +87,9 @@ def _noise_lines(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[str]:  
     unit, end = facts.privacy_unit, ", for the unit whom each costs most"
     median = formatting.price(float(np.median(plan.losses())))
     half = f" Half of the {unit}s lose at most {median}."
-    if isinstance(plan, Plan):
-        return [*_price_line(plan, unit, "", half), *_accounting_lines(plan)]
+    divided = {} if isinstance(facts, ColumnFacts) else plan.single.component_epsilons()
+    if not (divided or isinstance(facts, ColumnFacts)):
+        return [*_price_line(plan, unit, "", half), *_accounting_lines(plan.single)]
     if plan.delta:
         end += "; their squares of mu add up"
     if isinstance(facts, ColumnFacts):
@@ -101,10 +101,7 @@ def _noise_lines(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[str]:  
             *_part_lines(plan, plan.column_epsilons(), end),
         ]
     bins = " and bins of every cell" if plan.estimator == "bins" else ""
-    parts = {
-        _COMPONENTS[name] + bins * (name == "shape"): loss
-        for name, loss in plan.component_epsilons().items()
-    }
+    parts = {_COMPONENTS[name] + bins * (name == "shape"): loss for name, loss in divided.items()}
     return [
         *_price_line(plan, unit, ", for all statistics together", half),
         *_part_lines(plan, parts, end),
@@ -114,8 +111,8 @@ def _noise_lines(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[str]:  
 def _constant_lines(plan: Plan, facts: AnyFacts) -> list[str]:
     """Return the price line of a plan of constants, with the reason."""
     why = "constants meet the target errors"
-    if plan.request.target is None:
-        epsilon = formatting.number_text(float(plan.requested_epsilon))
+    if not any(component.targets for component in plan.components.values()):
+        epsilon = formatting.number_text(float(plan.epsilon_limit))
         why = f"noise at epsilon {epsilon} would cause a larger error"
     return formatting.wrapped(
         "Price",
@@ -124,7 +121,7 @@ def _constant_lines(plan: Plan, facts: AnyFacts) -> list[str]:
     )
 
 
-def _accounting_lines(plan: Plan) -> list[str]:
+def _accounting_lines(plan: MomentPart) -> list[str]:
     """Return the price under naive accounting, or the paper's of CLIP-USER."""
     if plan.request.clip_user == "printed":
         return _clip_user_lines(plan)
@@ -143,9 +140,13 @@ def _accounting_lines(plan: Plan) -> list[str]:
 def _declared_lines(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[str]:  # noqa: ANN401
     """Return the declared grid and fleet, and the price for any unit, present or not."""
     unit, together = facts.privacy_unit, ""
-    plans, parts, declared = {"": plan}, [], facts
+    plans, parts, declared = {"": plan.single}, [], facts
     if isinstance(facts, DeclaredColumns):
-        plans, together, declared = plan.plans, " for all value columns together", facts.leading
+        plans, together, declared = (
+            plan.components,
+            " for all value columns together",
+            facts.leading,
+        )
         parts = _part_lines(plan, plan.column_epsilons())
     assert isinstance(declared, DeclaredFacts)  # noqa: S101  of one column
     grid, fleets = (
@@ -166,16 +167,16 @@ def _declared_lines(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[s
     return [*lines, *_price_line(plan, unit, f"{together}, for any {unit}", "", "presence"), *parts]
 
 
-def explain_missing_range(run: Run, plan: object) -> list[str]:
+def explain_missing_range(run: Run, plan: Plan) -> list[str]:
     """Explain why clipping_range "auto" could not consider a private range."""
-    needs = plan.request.interval_needs if isinstance(plan, Plan) else None
+    needs = plan.single.missing_range if plan.is_single else None
     if run.plan.clipping_range != "auto" or needs is None:
         return []
     text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'
     return formatting.wrapped("Clipping range", text)
 
 
-def month_lines(plan: Plan, facts: PublicMetadata) -> list[str]:
+def month_lines(plan: MomentPart, facts: PublicMetadata) -> list[str]:
     """Return the price of a month of releases, one a day."""
     if plan.delta:
         # Squares of μ add up, not epsilons.
@@ -204,23 +205,9 @@ def month_lines(plan: Plan, facts: PublicMetadata) -> list[str]:
 # ---- CLIP-USER as printed ----
 
 
-def clip_user_json(plan: Plan) -> dict[str, Any]:
-    """Return K, the stages and both accounts of the loss as JSON data; all of it is public."""
-    run = _suppression(plan)
-    return {
-        "cell_epsilon": _cell_epsilon(plan),
-        "unfinished_stage": plan.request.unfinished_stage,
-        "exempt": plan.request.exempt,
-        "degradation": run.degradation,
-        "paper_epsilon": float(plan.l0_epsilon),
-        "exact_epsilon": float(plan.epsilon),
-        "stages": [asdict(stage) for stage in run.stages],
-    }
-
-
-def _clip_user_lines(plan: Plan) -> list[str]:
+def _clip_user_lines(plan: MomentPart) -> list[str]:
     """Return lines about the paper's loss beside the exact one, and about the stages."""
-    run, cell_epsilon = _suppression(plan), _cell_epsilon(plan)
+    run, cell_epsilon = suppression_of(plan), loss_per_cell(plan)
     k, before = run.degradation, run.stages[0].degree
     return [
         *formatting.wrapped(
@@ -235,17 +222,7 @@ def _clip_user_lines(plan: Plan) -> list[str]:
     ]
 
 
-def _suppression(plan: Plan) -> Suppression:
-    source = SuppressionSource(plan.occupancy)
-    return printed_suppression(source, float(plan.span[0]), plan.request)
-
-
-def _cell_epsilon(plan: Plan) -> float:
-    assert plan.request.cell_epsilon is not None  # noqa: S101  of the printed form
-    return float(plan.request.cell_epsilon)
-
-
-def _stages_text(plan: Plan, run: Suppression) -> str:
+def _stages_text(plan: MomentPart, run: Suppression) -> str:
     """Return the quantity that each stage lowers, and the fate of the halted stage."""
     stages = [_stage_text(stage) for stage in run.stages]
     if len(stages) > SHOWN_STAGES:

@@ -179,17 +179,17 @@ class _BiasLook:
         part -= 1.0
         distance = np.square(part)
         distance += ABS_SMOOTHING**2
-        self.part, self.distance = part, np.sqrt(distance, out=distance)
+        self.single, self.distance = part, np.sqrt(distance, out=distance)
         self.slope: Floats | None = None
 
     def of_cells(self) -> tuple[Floats, Floats, Floats]:
         """Return each cell's expected bias, the length of its differences, and its common slope."""
         first, share = self.pairs.start[:-1], self.share
-        squares = np.add.reduceat(np.square(share * self.part), first)
+        squares = np.add.reduceat(np.square(share * self.single), first)
         length = np.sqrt(squares + ABS_SMOOTHING**2 * np.add.reduceat(np.square(share), first))
         bias = self.sd * length + self.confounding * np.add.reduceat(share * self.distance, first)
         self.slope = slope = self._slopes(length)
-        common = np.add.reduceat((self.part + 1.0) * slope, first) + self.noise
+        common = np.add.reduceat((self.single + 1.0) * slope, first) + self.noise
         return bias, length, common
 
     def of_pairs(self, *figures: Floats) -> Floats:
@@ -201,9 +201,9 @@ class _BiasLook:
 
     def _slopes(self, length: Floats) -> Floats:
         """Return how fast a cell's bias rises with each pair's weight, times its share."""
-        slope = self.share * self.part
+        slope = self.share * self.single
         slope *= self.pairs.spread(self.sd / length)
-        slope += self.confounding * (self.part / self.distance)
+        slope += self.confounding * (self.single / self.distance)
         slope *= self.share
         return slope
 

@@ -23,7 +23,7 @@ from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.request import STATISTICS
 
 if TYPE_CHECKING:
-    from hexveil.planning.columns.column_plan import SingleColumnPlan
+    from hexveil.planning.part import Part
 
 
 OF_ONE_COLUMN = ("bounds", "error", "cell_epsilon", "clip_user", "unfinished_stage", "exempt")
@@ -104,7 +104,7 @@ class ColumnOptions:
         facts: Occupancy | PublicMetadata,
         epsilon: Number | None,
         kinds: Mapping[str, Any] | None,
-    ) -> SingleColumnPlan:
+    ) -> Part:
         """Return the plan of one column within its part of ε or its targets, as if alone."""
         if self.statistics is not None and self.has_distribution:
             from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  if used

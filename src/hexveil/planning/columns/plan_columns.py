@@ -10,23 +10,20 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.planning.columns.column_options import ColumnOptions, baseline_errors
-from hexveil.planning.columns.column_plan import ColumnPlans, DeclaredColumnPlans, SingleColumnPlan
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.distribution.plan_distribution import KINDS
 from hexveil.planning.moment_options import one_limit
+from hexveil.planning.part import Part
+from hexveil.planning.plan import Plan
 from hexveil.planning.presence.presence_plan import KINDS as PRESENCE_KINDS
-from hexveil.planning.presence.presence_plan import PresencePlan, plan_presence
+from hexveil.planning.presence.presence_plan import PresencePart, plan_presence
 
 if TYPE_CHECKING:
     from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-    from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.presence.presence_request import FleetDeclaration
 
 
@@ -40,7 +37,7 @@ def plan_columns(
     *,
     epsilon: Number | None,
     unused: Mapping[str, object] = MappingProxyType({}),
-) -> ColumnPlans:
+) -> Plan:
     """Return a plan of several value columns within one ε, or within targets; nothing is spent.
 
     ε is divided so that the weighted sum of predicted errors is least, each as a part of its
@@ -75,21 +72,17 @@ def plan_columns(
     check_units(delta, facts.n_units)
     whole = promised(requested, delta)
 
-    def planned_column(column: str, part: Fraction) -> SingleColumnPlan:
+    def planned_column(column: str, part: Fraction) -> Part:
         return by_column[column].plan_column(facts.columns[column], part, kinds)
 
-    shares = _divided(
-        whole,
-        weights,
-        lambda name, part: relative_error(planned_column(name, part), facts.columns[name]),
-    )
+    shares = _divided(whole, weights, planned_column)
 
-    def planned(times: Fraction) -> ColumnPlans:
+    def planned(times: Fraction) -> Plan:
         plans = {
             column: planned_column(column, whole.part(share * times).planned)
             for column, share in zip(weights, shares, strict=True)
         }
-        return ColumnPlans(facts, plans, requested, weights, options.edition)
+        return Plan(facts, plans, requested, weights, options.edition)
 
     column_plans = planned(Fraction(1))
     if not 0 < column_plans.booked_limit < USED * whole.amount:
@@ -100,23 +93,12 @@ def plan_columns(
 
 
 def _divided(
-    whole: Promise, weights: Mapping[str, Fraction], error: Callable[[str, Fraction], float]
+    whole: Promise, weights: Mapping[str, Fraction], planned: Callable[[str, Fraction], Part]
 ) -> list[Fraction]:
     """Return the share of each column, by the errors that they have at equal parts."""
     equal = whole.part(Fraction(1, len(weights))).planned
-    return whole.divide([*weights.values()], [error(column, equal) for column in weights])
-
-
-def relative_error(plan: SingleColumnPlan, facts: PublicMetadata) -> float:
-    """Return the predicted error of a column's statistics, without a unit of measure."""
-    moments = plan.moment_plan if isinstance(plan, DistributionPlan) else plan
-    error = 0.0
-    if moments is not None:
-        error = float(np.mean(moments.objective_errors()))
-        if len(moments.request.noised) == 1:
-            (noised,) = moments.request.noised
-            error /= float(facts.lattice.span) ** (2 if noised == "variance" else 1)
-    return error + (plan.expected_error["share"] if isinstance(plan, DistributionPlan) else 0.0)
+    errors = [planned(column, equal).relative_error for column in weights]
+    return whole.divide([*weights.values()], errors)
 
 
 def whole_epsilon(epsilon: Number | None) -> Fraction:
@@ -156,7 +138,7 @@ def split_weights(
     return columns, kinds or None
 
 
-def plan_within_targets(facts: ColumnFacts, by_column: Mapping[str, ColumnOptions]) -> ColumnPlans:
+def plan_within_targets(facts: ColumnFacts, by_column: Mapping[str, ColumnOptions]) -> Plan:
     """Return the plan of each column at the least loss within its own target errors.
 
     Parameters
@@ -174,7 +156,7 @@ def plan_within_targets(facts: ColumnFacts, by_column: Mapping[str, ColumnOption
         column: options.plan_column(facts.columns[column], None, None)
         for column, options in by_column.items()
     }
-    made = ColumnPlans(facts, plans, None, {}, next(iter(by_column.values())).edition)
+    made = Plan(facts, plans, None, {}, next(iter(by_column.values())).edition)
     check_units(made.delta, facts.n_units)
     return made
 
@@ -190,7 +172,7 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
     baseline_error: Number | Mapping[str, Number] | None = None,
     edition: str | None = None,
     delta: Number | None = None,
-) -> DeclaredColumnPlans:
+) -> Plan:
     """Return a plan of several value columns with private presence; see `hexveil.plan`.
 
     The parts of ε add up to it exactly, or under a δ their squares of μ to no more than its own:
@@ -219,7 +201,7 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
     importance, kinds = split_weights(weights, [*facts.columns], PRESENCE_KINDS)
     total, declared = whole_epsilon(epsilon), fleet_by_column(fleet, [*facts.columns])
 
-    def planned(column: str, budget: Fraction) -> PresencePlan:
+    def planned(column: str, budget: Fraction) -> PresencePart:
         return plan_presence(
             facts.columns[column], epsilon=budget, fleet=declared[column], statistics=statistics,
             user_cap=user_cap, baseline_error=baseline[column], edition=edition, delta=delta,
@@ -228,12 +210,10 @@ def plan_declared_columns(  # noqa: PLR0913  the arguments of a public door
 
     whole = promised(total, to_delta(delta))
     # Shares are of few digits: another processor divides ε alike, so that its request is the same.
-    shares = _divided(
-        whole, importance, lambda name, part: relative_error_on_paper(planned(name, part))
-    )
+    shares = _divided(whole, importance, planned)
     epsilons = dict(zip(importance, whole.epsilons(shares), strict=True))
     plans = {column: planned(column, budget) for column, budget in epsilons.items()}
-    return DeclaredColumnPlans(facts, plans, total, importance, edition)
+    return Plan(facts, plans, total, importance, edition)
 
 
 def fleet_by_column(
@@ -255,16 +235,3 @@ def fleet_by_column(
             f"{', '.join(columns)}; {min(strange)!r} is missing or none of them."
         )
     return dict(fleet)
-
-
-def relative_error_on_paper(plan: PresencePlan) -> float:
-    """Return the predicted error of a column's statistics, without a unit of measure.
-
-    Of averages and medians as a part of the span, of shares as they are, of numbers of units as a
-    part of what a cell typically has.
-    """
-    of_map, counts = plan.prediction.map, plan.prediction.counts
-    error = 0.0 if counts is None else counts.relative_error
-    if of_map is not None:
-        error = error + of_map.error / float(plan.facts.lattice.span) + (of_map.share_error or 0.0)
-    return error

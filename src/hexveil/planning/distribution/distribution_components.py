@@ -37,7 +37,6 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     PooledRankScores,
 )
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Occupancy, Pairs
     from hexveil.model.statistic_terms import Share
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
 
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SCORE_LATTICE = ValueLattice(Fraction(0), Fraction(1), Fraction(1, GRAIN))
@@ -87,18 +86,18 @@ class IndicatorPlan:
 
     Attributes
     ----------
-    plan : Plan
+    plan : MomentPart
         Of scores from 0 to 1.
     share : Share
     """
 
-    plan: Plan
+    plan: MomentPart
     share: Share
     estimator: ClassVar[str] = "indicator"
     epsilons: ClassVar[tuple[Fraction, ...]] = ()
 
     @property
-    def score_plan(self) -> Plan:
+    def score_plan(self) -> MomentPart:
         """Plan of mean scores."""
         return self.plan
 
@@ -124,12 +123,12 @@ class RankPlan:
 
     Attributes
     ----------
-    plan : Plan
+    plan : MomentPart
         Of scores from 0 to 1.
     shape_epsilon : Fraction
     """
 
-    plan: Plan
+    plan: MomentPart
     shape_epsilon: Fraction
     estimator: ClassVar[str] = "ranks"
 
@@ -139,7 +138,7 @@ class RankPlan:
         return (self.shape_epsilon,)
 
     @property
-    def score_plan(self) -> Plan:
+    def score_plan(self) -> MomentPart:
         """Plan of mean scores."""
         return self.plan
 
@@ -203,9 +202,9 @@ class BinPlan:
 DistributionComponent: TypeAlias = IndicatorPlan | RankPlan | BinPlan
 
 
-def _scored(plan: Plan, scores: BinScores) -> Component:
+def _scored(plan: MomentPart, scores: BinScores) -> Component:
     """Return the component of mean scores."""
-    return Component(SCORES, allocation_of(plan, SCORE_LATTICE), scores)
+    return Component(SCORES, plan.stages(), scores)
 
 
 def score_metadata(facts: PublicMetadata) -> PublicMetadata:

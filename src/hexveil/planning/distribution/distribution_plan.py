@@ -11,9 +11,11 @@ is a square of μ, and every component has its own ε at the same δ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +23,7 @@ import pyarrow as pa
 from hexveil.accounting.error_model import PRIOR_SHARE
 from hexveil.accounting.promise import check_units, of_amount
 from hexveil.base.errors import InputError
-from hexveil.base.optional_packages import require_package
+from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.model.statistic_terms import Estimator, Quantile, Share, Term, parse_statistics
 from hexveil.planning.distribution.distribution_components import (
@@ -31,20 +33,19 @@ from hexveil.planning.distribution.distribution_components import (
     BinPlan,
     DistributionComponent,
     IndicatorPlan,
+    score_metadata,
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
-from hexveil.planning.plan_data import PartsBooking
-from hexveil.planning.plan_moments import HasPublicMetadata, public_side
-from hexveil.planning.release_allocation import allocation_of
-from hexveil.planning.serialization.codec import plan_folder
+from hexveil.planning.goal import delta_text, edition_text, weights_text
+from hexveil.planning.part import BookedStages, public_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.method_comparison import Comparison
+    from hexveil.planning.moment_part import MomentPart
 
 
 SHAPE_SHARE = Fraction(3, 20)
@@ -53,8 +54,8 @@ USELESS_ERROR = 0.115
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionPlan(PartsBooking):
-    """Plan of a release with quantiles, shares or histograms. Public; nothing is spent.
+class DistributionPart(BookedStages):
+    """Quantiles, shares or histograms of one value column, perhaps with means beside them.
 
     Attributes
     ----------
@@ -84,13 +85,25 @@ class DistributionPlan(PartsBooking):
     moments: tuple[str, ...]
     terms: tuple[Term, ...]
     requested_epsilon: Fraction
-    moment_plan: Plan | None
+    moment_plan: MomentPart | None
     component: DistributionComponent
     weights: Mapping[str, Fraction] = field(default_factory=dict)
     edition: str | None = None
     requested_estimator: Estimator = "auto"
     delta: Fraction = Fraction(0)
     baseline_error: float | None = None
+    kind: ClassVar[str] = "distributions"
+    reads_bins: ClassVar[bool] = True
+    searches_grids: ClassVar[bool] = False
+    missing_range: ClassVar[None] = None
+    l0_epsilon: ClassVar[None] = None
+    saved_as: ClassVar[str] = "DistributionPlan"
+    targets: ClassVar[list[dict[str, Any]]] = []
+    has_epsilon: ClassVar[bool] = True
+    smoothing_trouble: ClassVar[str] = (
+        "smoothed goes with means and variances alone: quantiles and shares are estimated from "
+        "all cells together anyway; request raw alone."
+    )
 
     def __post_init__(self) -> None:
         plans = [plan for plan in (self.moment_plan, self.score_plan) if plan is not None]
@@ -136,7 +149,7 @@ class DistributionPlan(PartsBooking):
             raise InputError("a weight or a part of its epsilon is not above 0.")
 
     def _check_part(
-        self, part: Plan | None, statistics: tuple[str, ...], lattice: ValueLattice
+        self, part: MomentPart | None, statistics: tuple[str, ...], lattice: ValueLattice
     ) -> None:
         """Refuse a plan of a part for other statistics, bounds or records."""
         if (() if part is None else part.statistics) != statistics:
@@ -146,11 +159,82 @@ class DistributionPlan(PartsBooking):
         if part is not None and part.occupancy.fingerprint != self.occupancy.fingerprint:
             raise InputError("its means or scores were made for other records.")
 
-    def __repr__(self) -> str:
+    def given(self) -> dict[tuple[str, ...], Any]:
+        """Return by path all fields that are no decisions."""
+        decided = ("requested_epsilon", "moment_plan", "component")
+        names = (one.name for one in fields(self) if one.name not in decided)
+        given: dict[tuple[str, ...], Any] = {(name,): getattr(self, name) for name in names}
+        scored = ("component", "plan", "facts")
+        return given | {("occupancy",): self.occupancy, scored: score_metadata(self.facts)}
+
+    @property
+    def summary(self) -> str:
+        """The plan in a line."""
         return (
-            f"DistributionPlan({', '.join(self.statistics)}, n_cells={self.occupancy.n_cells}, "
-            f"epsilon={float(self.epsilon):.6g}, estimator={self.estimator!r})"
+            f"{', '.join(self.statistics)}, n_cells={self.occupancy.n_cells}, "
+            f"epsilon={float(self.epsilon):.6g}, estimator={self.estimator!r}"
         )
+
+    def goal(self) -> dict[str, str]:
+        """Return the request as text by field."""
+        return {
+            "statistics": json.dumps(self.statistics),
+            "epsilon": decimal_text(self.requested_epsilon),
+            "weights": weights_text(self.weights),
+            "estimator": self.requested_estimator,
+            **delta_text(self.delta),
+            "edition": edition_text(self.edition),
+            "bins": "none" if self.facts.bins is None else self.facts.bins.identity(),
+            "occupancy": self.occupancy.fingerprint,
+        }
+
+    def alternative(self, **changes: Any) -> DistributionPart:  # noqa: ANN401  arguments of `plan`
+        """Return the part of the same request with some of its arguments changed."""
+        from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  it needs this
+            plan_distribution,
+        )
+
+        asked: dict[str, Any] = {
+            "statistics": self.statistics,
+            "epsilon": self.requested_epsilon,
+            "weights": self.weights if self.moments else None,
+            "estimator": self.requested_estimator,
+            "delta": self.delta or None,
+            "baseline_error": self.baseline_error,
+            "edition": self.edition,
+        }
+        return plan_distribution(self.facts, **asked | changes)
+
+    def check_release(self, *, has_squares: bool) -> None:
+        """Refuse means, variances or mean scores that cannot be computed or noised."""
+        for one in (self.moment_plan, self.score_plan):
+            if one is not None:
+                one.check_release(has_squares=has_squares)
+        if not self.epsilon:
+            raise InputError(
+                "nothing was spent: at this epsilon every cell would publish the same constant; "
+                "ask for larger cells or more epsilon."
+            )
+
+    def refuse_undrawable(self) -> None:
+        """Refuse means and variances that do not fit 64 bits."""
+        if self.moment_plan is not None:
+            self.moment_plan.refuse_undrawable()
+
+    @property
+    def judged_error(self) -> tuple[str, float]:
+        """Average error of a share."""
+        return "share", self.component.share_error
+
+    @property
+    def relative_error(self) -> float:
+        """Predicted error of a share, and that of means and variances as a part of the span."""
+        moments = 0.0 if self.moment_plan is None else self.moment_plan.relative_error
+        return moments + self.expected_error["share"]
+
+    def advice(self, *, search: bool) -> str | None:  # noqa: ARG002  see Part
+        """Return the refusal: other grids are not looked for."""
+        return self.refusal
 
     @property
     def occupancy(self) -> Occupancy:
@@ -168,7 +252,7 @@ class DistributionPlan(PartsBooking):
         return self.component.estimator
 
     @property
-    def score_plan(self) -> Plan | None:
+    def score_plan(self) -> MomentPart | None:
         """Plan of mean scores; None where bins are measured."""
         return self.component.score_plan
 
@@ -227,54 +311,6 @@ class DistributionPlan(PartsBooking):
             }
         )
 
-    def to_pandas(self) -> Any:  # noqa: ANN401  pandas may not be installed
-        """Return the row of each cell as a pandas data frame; InputError without pandas."""
-        require_package("pandas")
-        return self.table.to_pandas()
-
-    def save(self, folder: str | Path) -> Path:
-        """Write the plan into a new folder, to be reviewed and then released; return its path.
-
-        Parameters
-        ----------
-        folder : str or Path
-            New, in a folder that exists. It holds plan.json and, in folders of their own, the plans
-            of means, variances and mean scores: public facts, users by number. They show where each
-            numbered user reported: give them to reviewers, not to everybody.
-
-        Raises
-        ------
-        InputError
-            If the folder exists or cannot be made.
-        StorageError
-            If writing fails midway; nothing half-written stays.
-        """
-        saved: Path = plan_folder().save(self, folder)
-        return saved
-
-    @staticmethod
-    def load(folder: str | Path, source: PublicMetadata | HasPublicMetadata) -> DistributionPlan:
-        """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
-
-        Parameters
-        ----------
-        folder : str or Path
-        source : Dataset or PublicMetadata
-            The records that were planned, read with the same statistics.
-
-        Raises
-        ------
-        InputError
-            If a file is missing, was edited, or holds what no plan has; if the records are others.
-        StorageError
-            If a file cannot be read.
-        """
-        _, facts = public_side(source)
-        if facts is None:
-            raise InputError("a plan of distributions is loaded with the records as read.")
-        loaded: DistributionPlan = plan_folder().load(folder, DistributionPlan, facts)
-        return loaded
-
     def to_json(self) -> dict[str, Any]:
         """Return the plan's figures as JSON data; all of it is public."""
         losses = self.user_losses
@@ -295,30 +331,44 @@ class DistributionPlan(PartsBooking):
             "refusal": self.refusal,
         }
 
+    @property
+    def expected_error(self) -> dict[str, float]:
+        """Predicted errors on average over cells: of moments, and of the share below a value."""
+        errors = {} if self.moment_plan is None else self.moment_plan.average_errors
+        return errors | {"share": self.component.share_error}
+
+    average_errors = expected_error
+    largest_errors: ClassVar[dict[str, float]] = {}
+
+    def compare(self) -> Comparison:
+        """Return each way to measure the distribution at the same ε."""
+        from hexveil.planning.alternatives import compare_estimators  # noqa: PLC0415  as above
+        from hexveil.planning.method_comparison import Comparison  # noqa: PLC0415
+
+        return Comparison([], [], [], compare_estimators(self))
+
+    def column_json(self) -> dict[str, Any]:
+        """Return the figures of one value column among several."""
+        return public_json(self)
+
     def component_epsilons(self) -> dict[str, float]:
         """Return the largest loss of a unit in each component, at `delta`."""
         return {
             component.name: self.part_loss(float(component.plan.losses().max(initial=0.0)))
-            for component in self.allocation().components
+            for component in self.stages().components
         }
 
     def part_loss(self, booked: float) -> float:
         """Return the booked loss of a part alone, rounded up."""
         return float(of_amount(Fraction(booked), self.delta).epsilon)
 
-    @property
-    def expected_error(self) -> dict[str, float]:
-        """Predicted errors on average over cells: of moments, and of the share below a value."""
-        errors: dict[str, float] = {}
-        if self.moment_plan is not None:
-            models = self.moment_plan.error_models
-            errors = {name: float(np.mean(model.error)) for name, model in models.items()}
-        return errors | {"share": self.component.share_error}
-
-    def allocation(self) -> CombinedStages:
+    def stages(self) -> CombinedStages:
         """Return the stages of all components."""
+        return self._stages
+
+    @cached_property
+    def _stages(self) -> CombinedStages:
         components = self.component.stages(self._request)
         if self.moment_plan is not None:
-            moments = allocation_of(self.moment_plan, self.facts.lattice)
-            components = [Component(MOMENTS, moments), *components]
+            components = [Component(MOMENTS, self.moment_plan.stages()), *components]
         return CombinedStages.of(components, self.occupancy.n_users)

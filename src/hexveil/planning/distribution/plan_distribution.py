@@ -30,7 +30,7 @@ from hexveil.planning.distribution.distribution_components import (
     choose_prices,
     score_metadata,
 )
-from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPlan
+from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPart
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments, public_side
@@ -38,7 +38,7 @@ from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments, publi
 if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
 
 KINDS = ("moments", "distribution")
 
@@ -53,7 +53,7 @@ def plan_distribution(  # noqa: PLR0913  as of the public door
     edition: str | None = None,
     delta: Number | None = None,
     baseline_error: Number | None = None,
-) -> DistributionPlan:
+) -> DistributionPart:
     """Return a plan of quantiles, shares or histograms; see `hexveil.plan`.
 
     Only public facts enter: occupancy, bounds, thresholds and ε. Nothing is spent.
@@ -132,13 +132,13 @@ class _Request:
             )
         check_room(self.facts.occupancy.records_per_user)
 
-    def plan(self, edition: str | None) -> DistributionPlan:
+    def plan(self, edition: str | None) -> DistributionPart:
         """Return the plan with the loss split by prediction."""
         share = self._distribution_share() if self.moments else Fraction(1)
         whole = promised(self.epsilon, self.delta)
         moment_plan = self._moment_plan(whole.part(1 - share)) if self.moments else None
         component = self._component(whole.part(share))
-        return DistributionPlan(
+        return DistributionPart(
             self.facts,
             self.moments,
             self.terms,
@@ -162,7 +162,7 @@ class _Request:
         weights = [self.weights[kind] for kind in KINDS]
         return half.divide(weights, [moment_error, share_error])[1]
 
-    def _moment_plan(self, promise: Promise) -> Plan:
+    def _moment_plan(self, promise: Promise) -> MomentPart:
         return plan_moments(
             self.facts,
             epsilon=promise.planned,
@@ -191,7 +191,7 @@ class _Request:
         priced = choose_prices(self.facts.occupancy, promised(bins, self.delta).noise(SUBSTITUTED))
         return BinPlan(priced, shape, bins)
 
-    def _score_plan(self, promise: Promise) -> Plan:
+    def _score_plan(self, promise: Promise) -> MomentPart:
         return plan_moments(
             score_metadata(self.facts),
             epsilon=promise.planned,

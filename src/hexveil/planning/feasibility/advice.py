@@ -41,8 +41,8 @@ from hexveil.planning.methods import allocate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.planning.plan import Plan
-    from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.presence.presence_plan import PresencePart
 
 
 NEAR = 1.01
@@ -72,7 +72,7 @@ def describe_repeats(facts: PublicMetadata | ColumnFacts) -> str | None:
     )
 
 
-def brief_advice(plan: Plan) -> str:
+def brief_advice(plan: MomentPart) -> str:
     """Return advice without other grids: records are not counted again."""
     sentence = _text(plan, epsilon_needed(plan), None)
     if plan.facts is None or plan.facts.recount is None:
@@ -80,7 +80,7 @@ def brief_advice(plan: Plan) -> str:
     return f"{sentence} hv.capacity or hexveil inspect finds grids that this fleet supports."
 
 
-def advice(plan: Plan) -> str:
+def advice(plan: MomentPart) -> str:
     """Return advice for a plan with too fine a grid; for distributed pairs without a search."""
     if not plan.occupancy.is_local or plan.delta:
         return _text(plan, epsilon_needed(plan), None)
@@ -91,7 +91,7 @@ def advice(plan: Plan) -> str:
     return _text(plan, needed, coarser)
 
 
-def sufficient_epsilon(plan: Plan, error: float) -> float | None:
+def sufficient_epsilon(plan: MomentPart, error: float) -> float | None:
     """Return a loss, rounded up to two figures, at which the average error is at most `error`.
 
     The plan's own noise, scaled to that loss, would be enough, and so is the plan that is made
@@ -111,7 +111,7 @@ def sufficient_epsilon(plan: Plan, error: float) -> float | None:
     return epsilon if other.support.mean_error <= error else _scaled_to(other, error, larger)
 
 
-def _scaled_to(plan: Plan, error: float, epsilon: Fraction) -> float | None:
+def _scaled_to(plan: MomentPart, error: float, epsilon: Fraction) -> float | None:
     """Return the loss at which the plan's noise, scaled to it, is small enough."""
     scaled = scaled_epsilon(prediction_of(plan), epsilon, error)
     if plan.delta and math.isfinite(scaled):
@@ -122,7 +122,7 @@ def _scaled_to(plan: Plan, error: float, epsilon: Fraction) -> float | None:
     return two_figures_up(scaled) if scaled <= MAX_EPSILON else None
 
 
-def epsilon_needed(plan: Plan) -> float | None:
+def epsilon_needed(plan: MomentPart) -> float | None:
     """Return the loss, rounded up to two figures, at which the map says more than one constant.
 
     What plans, releases, tables of grids and their warnings name for this grid. None if 100 is not
@@ -147,7 +147,7 @@ def epsilon_needed(plan: Plan) -> float | None:
     return None if epsilon is None else two_figures_up(epsilon)
 
 
-def finest_useful(plan: Plan) -> GridAssessment | None:
+def finest_useful(plan: MomentPart) -> GridAssessment | None:
     """Return the coarser grid of most cells that says more than one constant."""
     facts = plan.facts
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
@@ -166,7 +166,7 @@ def finest_useful(plan: Plan) -> GridAssessment | None:
     return max(usable, key=order_by_cells, default=None)
 
 
-def _text(plan: Plan, needed: float | None, coarser: GridAssessment | None) -> str:
+def _text(plan: MomentPart, needed: float | None, coarser: GridAssessment | None) -> str:
     cells = plan.support.cells
     sentence = (
         "this grid is too fine for this fleet: its expected error is "
@@ -190,11 +190,11 @@ class DeclaredAssessment:
 
     Attributes
     ----------
-    plan : PresencePlan
+    plan : PresencePart
         Of this grid, at the column's part of ε.
     """
 
-    plan: PresencePlan
+    plan: PresencePart
 
     @property
     def grid(self) -> Cells | Labels:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
     from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
 
 Losses = Literal["all", "planned", "cheapest", "none"]
 """Grids for which losses that would do are searched: all, those that are not certainly too fine,
@@ -241,7 +241,7 @@ def capacity(  # noqa: PLR0913  a public door
 
 
 def assess_grids(
-    plan: Plan,
+    plan: MomentPart,
     *,
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
@@ -251,7 +251,7 @@ def assess_grids(
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
         Of a data set; its targets, if it has any, become what they cost.
     privacy_units : sequence of str, optional
         Default: the data set's privacy unit.
@@ -292,7 +292,7 @@ def assess_grids(
 
 
 def _assessed(
-    plan: Plan, unit: Unit, losses: Losses, grid: Cells | Labels, facts: PublicMetadata | None
+    plan: MomentPart, unit: Unit, losses: Losses, grid: Cells | Labels, facts: PublicMetadata | None
 ) -> GridAssessment:
     """Return the assessment of one grid, with the losses that are looked for."""
     if facts is None:
@@ -311,7 +311,7 @@ def _assessed(
 
 
 def _with_cheapest(
-    plan: Plan, facts: PublicMetadata, offers: Sequence[GridAssessment]
+    plan: MomentPart, facts: PublicMetadata, offers: Sequence[GridAssessment]
 ) -> list[GridAssessment]:
     """Return the offers with the loss that halves the error where that loss is least, or near.
 
@@ -342,7 +342,7 @@ def _with_cheapest(
     return found
 
 
-def _near(plan: Plan, epsilon: float | None) -> float | None:
+def _near(plan: MomentPart, epsilon: float | None) -> float | None:
     """Return a loss unless it is none, or far away."""
     far = MAX_EPSILON_RATIO * float(plan.requested_epsilon)
     return None if epsilon is None or epsilon > far else epsilon

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hexveil.model.public_metadata import PublicMetadata, Unit
     from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
 
 
 Choice = Literal["finest", "balanced", "accurate"]
@@ -183,12 +183,12 @@ def fineness(grid: Cells | Labels) -> tuple[float, ...]:
     return float(grid.resolution), -seconds
 
 
-def assess(plan: Plan, facts: PublicMetadata, *, min_users: int = 1) -> GridAssessment:
+def assess(plan: MomentPart, facts: PublicMetadata, *, min_users: int = 1) -> GridAssessment:
     """Return the assessment of a plan's request on public facts, without losses that would do.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
     facts : PublicMetadata
         Counted on the grid that is assessed.
     min_users : int

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
 
 MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
 """No loss beyond these is looked at."""
@@ -55,12 +55,12 @@ UNDER = 1.0 - 1e-9
 
 
 _Known = dict[tuple[str, str], dict[Fraction, ErrorPrediction]]
-_PREDICTIONS: WeakKeyDictionary[Plan, _Known] = WeakKeyDictionary()
+_PREDICTIONS: WeakKeyDictionary[MomentPart, _Known] = WeakKeyDictionary()
 """What was predicted for a plan's request, by the pairs and their unit: tables of grids, advice and
 proposals of one plan ask for the same."""
 
 
-def prediction_of(plan: Plan) -> ErrorPrediction:
+def prediction_of(plan: MomentPart) -> ErrorPrediction:
     """Return the figures that a plan states of its first statistic."""
     model = plan.primary_statistic
     return ErrorPrediction(model.scale, model.error - model.scale)
@@ -147,12 +147,12 @@ class ErrorPredictor:
 
     Attributes
     ----------
-    plan : Plan
+    plan : MomentPart
         What is asked for; its widest bounds are taken for all cells.
     facts : PublicMetadata
     """
 
-    plan: Plan
+    plan: MomentPart
     facts: PublicMetadata
 
     @cached_property

@@ -10,9 +10,8 @@ which is more than the class allows.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from hexveil.planning.optimizers.mean_error import (
 )
 from hexveil.planning.optimizers.minimax import PROOF_MARGIN
 from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
-from hexveil.planning.plan_data import PlanData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats
+    from hexveil.planning.moment_part import MomentPart
 
     BoundAt = Callable[[Floats, float], tuple[float, Floats]]
 
@@ -65,19 +64,7 @@ BLOCK_PAIRS = 2**18
 # ---- of a plan ----
 
 
-PlanT = TypeVar("PlanT", bound=PlanData)
-
-
-def with_lower_bound(plan: PlanT) -> PlanT:
-    """Return the plan with its lower bound stored, computed if it is that of a mean error."""
-    # The searches of minimax plans end with a bound; the search for a mean error has none at hand.
-    if plan.bound_kind != "mean error" or plan.lower_bound is not None:
-        return plan
-    bound = compute_mean_error_bound(plan)
-    return replace(plan, allocation=replace(plan.allocation, lower_bound=bound))
-
-
-def compute_mean_error_bound(plan: PlanData) -> float:
+def compute_mean_error_bound(plan: MomentPart) -> float:
     """Return a lower bound on the mean error of every plan of the joint plan's class."""
     return mean_error_lower_bound(
         ClippingProblem(plan.occupancy),

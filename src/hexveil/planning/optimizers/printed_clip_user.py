@@ -14,9 +14,10 @@ each of its K additions; a pair itself is off by less than eight. That is less t
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from hexveil.base.rational import ULP
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.plan_rows import PlanningProblem, full_factors
 from hexveil.planning.request import Request
+
+if TYPE_CHECKING:
+    from hexveil.planning.moment_part import MomentPart
 
 LOSSES_PER_CELL = 24
 """Losses of one cell that are tried from ε down, before the best is refined."""
@@ -120,3 +124,34 @@ def cell_epsilon_within(problem: PlanningProblem, epsilon: Fraction) -> Fraction
 def _in_few_digits(number: float) -> Fraction:
     """Return a number rounded down to `DIGITS` digits."""
     return Fraction(Context(prec=DIGITS, rounding=ROUND_DOWN).create_decimal(Decimal(number)))
+
+
+# ---- of a plan ----
+
+
+def suppression_of(plan: MomentPart) -> Suppression:
+    """Return the stages of a plan by CLIP-USER as printed."""
+    source = SuppressionSource(plan.occupancy)
+    return printed_suppression(source, float(plan.span[0]), plan.request)
+
+
+def loss_per_cell(plan: MomentPart) -> float:
+    """Return the loss of one cell that such a plan was asked for."""
+    assert plan.request.cell_epsilon is not None  # noqa: S101  of the printed form
+    return float(plan.request.cell_epsilon)
+
+
+def clip_user_json(plan: MomentPart) -> dict[str, Any] | None:
+    """Return K, the stages and both accounts of the loss as JSON data; None of other forms."""
+    if plan.request.clip_user != "printed":
+        return None
+    run = suppression_of(plan)
+    return {
+        "cell_epsilon": loss_per_cell(plan),
+        "unfinished_stage": plan.request.unfinished_stage,
+        "exempt": plan.request.exempt,
+        "degradation": run.degradation,
+        "paper_epsilon": float(plan.l0_epsilon),
+        "exact_epsilon": float(plan.epsilon),
+        "stages": [asdict(stage) for stage in run.stages],
+    }

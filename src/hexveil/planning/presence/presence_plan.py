@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
@@ -28,6 +28,7 @@ from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
+from hexveil.planning.part import BookedStages
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     predict,
@@ -40,23 +41,26 @@ from hexveil.planning.presence.presence_request import (
     USERS,
     FleetDeclaration,
     PresenceRequest,
+    PresenceStages,
 )
 from hexveil.planning.request import WORTHWHILE, usual_delta
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from hexveil.accounting.promise import Promise
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
+    from hexveil.planning.method_comparison import Comparison
 
 KINDS = ("moments", "distribution", USERS)
 """Kinds of statistics that have a weight in the division of ε."""
 
 
 @dataclass(frozen=True, eq=False)
-class PresencePlan:
-    """Plan of a release with private presence.
+class PresencePart(BookedStages):
+    """Map with private presence, numbers of units, or both, of one value column.
 
     Attributes
     ----------
@@ -72,6 +76,36 @@ class PresencePlan:
     request: PresenceRequest
     baseline_error: Number | None = None
     edition: str | None = None
+    kind: ClassVar[str] = "presence"
+    reads_bins: ClassVar[bool] = False
+    searches_grids: ClassVar[bool] = False
+    missing_range: ClassVar[None] = None
+    targets: ClassVar[list[dict[str, Any]]] = []
+    smoothing_trouble: ClassVar[str] = (
+        'estimates under private presence are ("raw",): leave them out.'
+    )
+
+    @property
+    def summary(self) -> str:
+        """The plan in a line."""
+        return (
+            f"{', '.join(self.statistics)}, epsilon={float(self.epsilon):g}, "
+            f"n_cells={self.facts.grid.n_cells}, fleet={self.request.fleet.units:,}"
+        )
+
+    def stages(self) -> PresenceStages:
+        """Return the stages of a release: the same whatever the records are."""
+        return self.request.allocation()
+
+    @property
+    def promise(self) -> Promise:
+        """The promise of the stages: its amount is booked for any unit."""
+        return self.stages().promise
+
+    @property
+    def requested_epsilon(self) -> Fraction:
+        """Loss of any unit."""
+        return self.epsilon
 
     @property
     def epsilon(self) -> Fraction:
@@ -102,6 +136,38 @@ class PresencePlan:
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
         return self.prediction.refusal
+
+    def advice(self, *, search: bool) -> str | None:  # noqa: ARG002  see Part
+        """Return the refusal: other grids are declared, and not looked for."""
+        return self.refusal
+
+    @property
+    def relative_error(self) -> float:
+        """Predicted errors added up, each as a part of what it is compared with.
+
+        Of averages and medians as a part of the span, of shares as they are, of numbers of units as
+        a part of what a cell typically has.
+        """
+        of_map, counts = self.prediction.map, self.prediction.counts
+        error = 0.0 if counts is None else counts.relative_error
+        if of_map is not None:
+            error = error + of_map.error / float(self.facts.lattice.span)
+            error += of_map.share_error or 0.0
+        return error
+
+    def goal(self) -> dict[str, str]:
+        """Return the declared request: see publishing/presence/request_identity.py."""
+        raise NotImplementedError
+
+    def check_release(self, *, has_squares: bool) -> None:
+        """Refuse nothing: whatever is declared can be measured."""
+
+    def refuse_undrawable(self) -> None:
+        """Refuse nothing: declared numbers have limits of their own."""
+
+    def alternative(self, **changes: Any) -> PresencePart:  # noqa: ANN401  fields of a request
+        """Return the part of the same request with some of its fields changed."""
+        return replace(self, request=replace(self.request, **changes))
 
     @property
     def statistic_errors(self) -> tuple[StatisticError, ...]:
@@ -135,15 +201,27 @@ class PresencePlan:
             "with_delta": self._gain_json(),
         }
 
+    def compare(self) -> Comparison:
+        """Refuse: stages follow from declarations, and there is no method to choose.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError(
+            'compare takes plans of public occupancy: with protect="presence" declarations decide '
+            "how a map is measured."
+        )
+
+    def column_json(self) -> dict[str, Any]:
+        """Return the figures of one value column among several."""
+        # What a δ gains is told of single columns alone.
+        return self.to_json() | {"with_delta": None}
+
     def _gain_json(self) -> dict[str, float] | None:
         gain = self.delta_gain
         return None if gain is None else {"delta": float(gain.delta), "error": gain.error}
-
-    def __repr__(self) -> str:
-        return (
-            f"PresencePlan({', '.join(self.statistics)}, epsilon={float(self.epsilon):g}, "
-            f"n_cells={self.facts.grid.n_cells}, fleet={self.request.fleet.units:,})"
-        )
 
 
 def plan_presence(  # noqa: PLR0913  the arguments of a public door
@@ -157,7 +235,7 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
     edition: str | None = None,
     delta: Number | None = None,
     weights: Mapping[str, Number] | None = None,
-) -> PresencePlan:
+) -> PresencePart:
     """Return the plan of a release with private presence; see `hexveil.plan`.
 
     Raises
@@ -197,7 +275,7 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
         request = replace(request, count_share=ALONE)
     elif USERS in names:
         request = divided(request, importance, baseline_error)
-    return PresencePlan(facts, request, baseline_error, edition)
+    return PresencePart(facts, request, baseline_error, edition)
 
 
 def divided(

@@ -63,6 +63,10 @@ PURE, ALONE = Fraction(0), Fraction(1)
 """δ of a pure promise; share of numbers of units without a map."""
 
 
+PresenceStages = PresenceAllocation | ShapeAllocation | CountAllocation | CountedAllocation
+"""Stages of a map, of numbers of units, or of both."""
+
+
 @dataclass(frozen=True)
 class FleetDeclaration:
     """Declared size of the fleet; public, not checked against records.
@@ -230,9 +234,7 @@ class PresenceRequest:
 
     # ---- stages ----
 
-    def allocation(
-        self,
-    ) -> PresenceAllocation | ShapeAllocation | CountAllocation | CountedAllocation:
+    def allocation(self) -> PresenceStages:
         """Return the plan: stages with shares of the loss, from declared numbers."""
         if not self.has_map:
             return self.count_allocation()

@@ -53,7 +53,7 @@ _MISSING = dataclasses.MISSING
 
 
 def plan_folder() -> Any:  # noqa: ANN401  a module
-    """Return the module that saves plans: it knows all kinds, so that no kind may import it."""
+    """Return the module that saves plans: it knows all kinds of parts, so that none imports it."""
     return importlib.import_module("hexveil.planning.serialization.plan_folder")
 
 
@@ -118,14 +118,14 @@ class Codec:
             if path and isinstance(value, kind):
                 return coder.pack(value, path)
         value = STAND_INS[type(value)](value) if type(value) in STAND_INS else value
-        name = type(value).__name__
+        name = word_of(type(value))
         if NAMES.get(name) is not type(value):
             raise TypeError(f"{'.'.join(path)}: {name} is no part of a plan")
         words: Words = {"is": name}
-        for one in _fields(type(value)):
-            own, place = getattr(value, one.name), (*path, one.name)
+        for one, name in _fields(type(value)):
+            own, place = getattr(value, one.name), (*path, name)
             if self._given(place) is _MISSING and not _is_default(own, one):
-                words[one.name] = self.pack(own, place)
+                words[name] = self.pack(own, place)
         return words
 
     def _given(self, path: Path) -> Any:  # noqa: ANN401  any field
@@ -168,7 +168,7 @@ class Codec:
         if origin is Mapping and isinstance(word, dict):
             items = word.items()
             return {n: self.unpack(arguments[1], item, (*path, n)) for n, item in items}
-        if isinstance(word, dict) and word.get("is") == getattr(kind, "__name__", None):
+        if isinstance(word, dict) and word.get("is") == word_of(kind):
             return self._unpack_fields(kind, word, path)
         return _plain(kind, word, path)
 
@@ -186,12 +186,12 @@ class Codec:
     def _unpack_fields(self, kind: type, word: Words, path: Path) -> Any:  # noqa: ANN401
         """Return the object of a class, as its own checks let it be."""
         hints, values, left = _hints(kind), {}, set(word) - {"is"}
-        for one in _fields(kind):
-            place = (*path, one.name)
+        for one, name in _fields(kind):
+            place = (*path, name)
             found = self._given(place)
-            if found is _MISSING and one.name in word:
-                left.discard(one.name)
-                found = self.unpack(hints[one.name], word[one.name], place)
+            if found is _MISSING and name in word:
+                left.discard(name)
+                found = self.unpack(hints[one.name], word[name], place)
             if found is not _MISSING:
                 values[one.name] = found
             elif one.default is _MISSING and one.default_factory is _MISSING:
@@ -221,9 +221,16 @@ def _is_union(kind: Any) -> bool:  # noqa: ANN401  any annotation
     return typing.get_origin(kind) in (Union, types.UnionType)
 
 
-def _fields(kind: type) -> tuple[dataclasses.Field[Any], ...]:
-    """Return the fields that an object is made of."""
-    return tuple(one for one in dataclasses.fields(kind) if one.init)
+def word_of(kind: Any) -> str:  # noqa: ANN401  any annotation
+    """Return the name by which objects of a class are saved: its own, or one that it states."""
+    return str(getattr(kind, "saved_as", getattr(kind, "__name__", "")))
+
+
+def _fields(kind: type) -> tuple[tuple[dataclasses.Field[Any], str], ...]:
+    """Return the fields that an object is made of, with their names in words."""
+    return tuple(
+        (one, one.metadata.get("word", one.name)) for one in dataclasses.fields(kind) if one.init
+    )
 
 
 @cache

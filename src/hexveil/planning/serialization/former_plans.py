@@ -14,9 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hexveil.model.statistic_terms import parse_statistics
-from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution.distribution_components import score_metadata
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
 from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.serialization.codec import (
@@ -32,6 +30,8 @@ from hexveil.planning.serialization.codec import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.plan import Plan
 
 COLUMNS = b"hexveil plan of value columns\n"
@@ -80,7 +80,7 @@ def _header(encoded: bytes) -> tuple[Words, int]:
 
 def unpack_decisions(
     encoded: bytes,
-    like: Plan | DistributionPlan | ColumnPlans,
+    like: Any,  # noqa: ANN401  the part of one value column, or the plan of several
     epsilon: str | None = None,
     prefix: str = "",
 ) -> tuple[Words, Arrays]:
@@ -89,15 +89,15 @@ def unpack_decisions(
     Parameters
     ----------
     encoded : bytes
-    like : Plan, DistributionPlan or ColumnPlans
+    like : MomentPart, DistributionPart or Plan
     epsilon : str, optional
         The plan's part of the ε of several columns.
     prefix : str
         Of the names of arrays.
     """
-    if isinstance(like, ColumnPlans):
+    if encoded.startswith(COLUMNS):
         return _columns(encoded, like)
-    if isinstance(like, DistributionPlan):
+    if not encoded.startswith(MAGIC):
         words, arrays = _distribution(encoded, like, prefix)
         asked = epsilon or str(like.requested_epsilon)
         return words | {"requested_epsilon": asked}, arrays
@@ -110,7 +110,7 @@ def unpack_decisions(
     return words, {prefix + name: array for name, array in arrays.items()}
 
 
-def _columns(encoded: bytes, like: ColumnPlans) -> tuple[Words, Arrays]:
+def _columns(encoded: bytes, like: Plan) -> tuple[Words, Arrays]:
     """Return the plans of all columns, each with its part of ε."""
     head, start = _header(encoded)
     plans: Words = {}
@@ -118,14 +118,14 @@ def _columns(encoded: bytes, like: ColumnPlans) -> tuple[Words, Arrays]:
     for column, size in head["sizes"].items():
         chunk, epsilon = encoded[start : start + size], head["epsilons"][column]
         plans[column], columns = unpack_decisions(
-            chunk, like.plans[column], epsilon, f"plans.{column}."
+            chunk, like.components[column], epsilon, f"plans.{column}."
         )
         arrays |= columns
         start += size
     return {"is": "ColumnPlans", "plans": plans}, arrays
 
 
-def _distribution(encoded: bytes, like: DistributionPlan, prefix: str) -> tuple[Words, Arrays]:
+def _distribution(encoded: bytes, like: DistributionPart, prefix: str) -> tuple[Words, Arrays]:
     """Return the parts of a plan of distributions."""
     head, start = _header(encoded)
     middle = start + head["sizes"][0]
@@ -149,7 +149,7 @@ def _distribution(encoded: bytes, like: DistributionPlan, prefix: str) -> tuple[
 
 
 def _part(
-    chunk: bytes, epsilon: str | None, like: Plan | None, prefix: str
+    chunk: bytes, epsilon: str | None, like: MomentPart | None, prefix: str
 ) -> tuple[Words | None, Arrays]:
     """Return the plan of means or of mean scores, with its whole request; None if there is none."""
     if epsilon is None or like is None:

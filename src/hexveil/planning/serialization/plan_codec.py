@@ -1,16 +1,15 @@
-"""Bytes of a plan of any kind that the ledger keeps beside the booking that pays for it.
+"""Bytes of a plan that the ledger keeps beside the booking that pays for it.
 
 The ledger keeps decisions alone: what the request and the records decide is given by a plan of the
-same goal. Here is the registry of the classes in plans, and of the fields that a goal and its
-records give.
+same goal. Here is the registry of the classes in plans: a kind of parts is registered by its
+class here, and states what a goal and its records give (`given`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from fractions import Fraction
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +30,10 @@ from hexveil.planning.clipping_range.cell_ranges import (
 )
 from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.planning.clipping_range.private_range import ClippingRangeMode, PrivateClippingRange
-from hexveil.planning.columns.column_plan import ColumnPlans
 from hexveil.planning.distribution import distribution_components
 from hexveil.planning.distribution.distribution_components import PricedCells
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.planning.distribution.distribution_plan import DistributionPart
+from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import former_plans
 from hexveil.planning.serialization.codec import (
@@ -53,15 +52,12 @@ from hexveil.planning.serialization.codec import (
     unpack_bytes,
 )
 
-AnyPlan: TypeAlias = Plan | DistributionPlan | ColumnPlans
-DECIDED: dict[type, tuple[str, ...]] = {
-    Plan: ("lower", "upper", "allocation", "request"),
-    DistributionPlan: ("requested_epsilon", "moment_plan", "component"),
-    ColumnPlans: ("plans",),
-}
-"""Fields with decisions; the others follow from the request and the records."""
+SavedPart: TypeAlias = MomentPart | DistributionPart
+"""Parts that are saved: under private presence plans follow from declarations."""
+KINDS: dict[str, type[Any]] = {kind.saved_as: kind for kind in (MomentPart, DistributionPart, Plan)}
+"""What is saved as a whole, by name: the part of one value column, or the plan of several."""
 _CLASSES = (
-    Plan, DistributionPlan, ColumnPlans, request.Request, allocation.PlanAllocation,
+    *KINDS.values(), request.Request, allocation.PlanAllocation,
     WithinBounds, PrivateRange, PerCellRange, SavedStages,
     PrivateClippingRange, CellRangePlan, CellRangeOutputs, FactoredWeights, ListedWeights,
     SuppressedPairs,
@@ -77,12 +73,12 @@ _ALIASES = {
     "Suppressed": Bools | SuppressedPairs, "Term": statistic_terms.Term,
     "ClippingKind": WithinBounds | PrivateRange | PerCellRange | SavedStages,
     "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
-    "SingleColumnPlan": Plan | DistributionPlan, "ErrorModel": Any,
+    "Part": SavedPart, "ErrorModel": Any,
     "DistributionComponent": distribution_components.DistributionComponent,
-    "FineBins": Any, "Area": Any, "DeclaredColumns": Any, "PresencePlan": Any,
+    "FineBins": Any, "Area": Any, "DeclaredColumns": Any, "DeclaredFacts": Any,
 }  # fmt: skip
 STAND_INS[CellMechanisms] = SavedStages.of
-NAMES.update({kind.__name__: kind for kind in _CLASSES} | _ALIASES)
+NAMES.update({kind.__name__: kind for kind in _CLASSES} | _ALIASES | KINDS)
 
 
 def mechanism_word(mechanism: CellMechanism | ThresholdMechanism, _: Path) -> str:
@@ -129,44 +125,27 @@ CODERS |= {
 """Classes that are written as text."""
 
 
-def given_by(plan: AnyPlan, path: Path = ()) -> dict[Path, Any]:
-    """Return by path all fields of a plan that are no decisions, also those of its parts."""
-    decided = DECIDED[type(plan)]
-    given: dict[Path, Any] = {
-        (*path, one.name): getattr(plan, one.name)
-        for one in fields(plan)
-        if one.init and one.name not in decided
-    }
-    if isinstance(plan, ColumnPlans):
-        for column, column_plan in plan.plans.items():
-            given |= given_by(column_plan, (*path, "plans", column))
-    elif isinstance(plan, DistributionPlan):
-        given[*path, "occupancy"] = plan.occupancy
-        given[*path, "component", "plan", "facts"] = distribution_components.score_metadata(
-            plan.facts
-        )
-    else:
-        # Of a part of a plan ε is a number that a prediction found.
-        given |= {
-            (*path, "request", one.name): getattr(plan.request, one.name)
-            for one in fields(plan.request)
-            if one.name != "epsilon"
-        }
-    return given
+def saved_of(plan: Plan) -> Any:  # noqa: ANN401  one of KINDS
+    """Return what is saved of a plan: the part of its one value column, or itself."""
+    return plan.single if plan.is_single else plan
+
+
+def plan_of(saved: Any) -> Plan:  # noqa: ANN401  one of KINDS
+    """Return the plan that was saved as a part, or as itself."""
+    return saved if type(saved) is Plan else Plan.of(saved)
 
 
 # ---- bytes of decisions ----
 
-PlanT = TypeVar("PlanT", bound=AnyPlan)
 
-
-def pack_decisions(plan: AnyPlan) -> tuple[Words, Arrays]:
+def pack_decisions(plan: Plan) -> tuple[Words, Arrays]:
     """Return the decisions of a plan as words and arrays, without the request and the records."""
     arrays: Arrays = {}
-    return Codec(arrays, given_by(plan), CODERS).pack(plan), arrays
+    saved = saved_of(plan)
+    return Codec(arrays, saved.given(), CODERS).pack(saved), arrays
 
 
-def encode(plan: AnyPlan) -> bytes:
+def encode(plan: Plan) -> bytes:
     """Return a plan's decisions as bytes: equal decisions have equal bytes but for the version."""
     return pack_bytes(*pack_decisions(plan))
 
@@ -176,14 +155,14 @@ def made_by(encoded: bytes) -> str:
     return former_plans.made_by(encoded)
 
 
-def decode(encoded: bytes, like: PlanT) -> PlanT:
+def decode(encoded: bytes, like: Plan) -> Plan:
     """Return the encoded plan, for a plan of the same goal.
 
     Parameters
     ----------
     encoded : bytes
         As `encode` made them.
-    like : Plan, DistributionPlan or ColumnPlans
+    like : Plan
         Of the same goal: its records, request and public facts are those of the encoded plan.
 
     Raises
@@ -193,14 +172,15 @@ def decode(encoded: bytes, like: PlanT) -> PlanT:
     StorageError
         If it is damaged, or is not a plan of these counts.
     """
+    saved = saved_of(like)
     header, arrays = unpack_bytes(encoded) if encoded.startswith(MAGIC) else ({}, {})
     try:
         if header.get("format") == FORMAT:
             words = header["plan"]
         else:
-            words, arrays = former_plans.unpack_decisions(encoded, like)
+            words, arrays = former_plans.unpack_decisions(encoded, saved)
         with np.errstate(all="ignore"):  # of damaged numbers
-            return cast("PlanT", Codec(arrays, given_by(like), CODERS).unpack(type(like), words))
+            return plan_of(Codec(arrays, saved.given(), CODERS).unpack(type(saved), words))
     except OtherStagesError:  # what differs here from the machine of the plan is no damage
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):

@@ -26,7 +26,8 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import pyarrow as pa
@@ -36,8 +37,10 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.model.column_facts import ColumnFacts
-from hexveil.planning.columns.column_plan import ColumnPlans
-from hexveil.planning.distribution.distribution_plan import DistributionPlan
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.distribution.distribution_plan import DistributionPart
+from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import former_plans, plan_tables
 from hexveil.planning.serialization.codec import (
@@ -50,20 +53,16 @@ from hexveil.planning.serialization.codec import (
     Words,
 )
 from hexveil.planning.serialization.codec import Path as Place
-from hexveil.planning.serialization.plan_codec import AnyPlan
+from hexveil.planning.serialization.plan_codec import KINDS, plan_of, saved_of
 from hexveil.planning.serialization.plan_tables import CELLS, PAIRS, TABLES, USERS, WORDS, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from fractions import Fraction
-
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
 
     Tables = dict[str, pa.Table]
     Source = PublicMetadata | ColumnFacts | Occupancy | None
 
-PlanT = TypeVar("PlanT", bound=AnyPlan)
 _PART = re.compile(r"moments|scores|column_[1-9]\d{0,5}")
 _PARTS = {"moment_plan": "moments", "plan": "scores"}
 LOSS_DIGITS = 1e-4
@@ -77,13 +76,13 @@ GOES_WITH = (
 # ---- writing ----
 
 
-def save(plan: AnyPlan, folder: str | Path) -> Path:
+def save(plan: Plan, folder: str | Path) -> Path:
     """Write a plan into a new folder and return its path: see `Plan.save`."""
     path = Path(folder)
     check_new(path)
     try:
         with atomic_files.folder(path) as temporary:
-            _write(plan, temporary)
+            _write(saved_of(plan), temporary)
     except OSError as error:
         raise StorageError(
             f"the plan could not be saved to {path} ({atomic_files.reason(error)}); nothing was "
@@ -92,29 +91,32 @@ def save(plan: AnyPlan, folder: str | Path) -> Path:
     return path
 
 
-def _write(plan: AnyPlan, folder: Path) -> str:
-    """Write a plan into an empty folder, its parts into folders in it; return the digest."""
+def _write(saved: Any, folder: Path) -> str:  # noqa: ANN401  a part, or a plan of several columns
+    """Write what is saved into an empty folder, its parts into folders; return the digest."""
     columns: list[str] = []
 
-    def part(own: AnyPlan, place: Place) -> Words:
+    def component(own: Any, place: Place) -> Words:  # noqa: ANN401  a part
         # A column may have any name, so that its folder has its number.
         columns.append(place[-1])
-        is_column = isinstance(plan, ColumnPlans)
-        name = f"column_{len(columns)}" if is_column else _PARTS[place[-1]]
+        name = f"column_{len(columns)}" if place[0] == "plans" else _PARTS[place[-1]]
         (folder / name).mkdir()
         return {"folder": name, "digest": _write(own, folder / name)}
 
-    plan = plan.with_lower_bound() if isinstance(plan, Plan) else plan
-    arrays: Arrays | None = {} if isinstance(plan, Plan) else None
+    has_tables = saved.saved_as == TABLED
+    saved = saved.with_lower_bound() if has_tables else saved
+    arrays: Arrays | None = {} if has_tables else None
+    given: dict[Place, Any] = {("facts",): saved.facts}
+    given = _given_beside_tables(saved) if has_tables else given
     words: Words = {
         "format": FORMAT,
         "hexveil": importlib.metadata.version("hexveil"),
         "goes_with": GOES_WITH,
-        "figures": {"epsilon": decimal_text(plan.epsilon)} | _figures(plan),
-        **_records(plan),
-        "plan": Codec(arrays, _given(plan), _coders(part)).pack(plan),
+        "figures": {"epsilon": decimal_text(saved.epsilon)}
+        | _FIGURES.get(saved.saved_as, _json)(saved),
+        **_RECORDS.get(saved.saved_as, _no_records)(saved),
+        "plan": Codec(arrays, given, _coders(component)).pack(saved),
     }
-    tables = plan_tables.tables_of(plan, arrays or {}) if isinstance(plan, Plan) else {}
+    tables = plan_tables.tables_of(saved, arrays or {}) if has_tables else {}
     words["digest"] = plan_tables.digest(words, tables)
     for name, table in tables.items():
         pa.parquet.write_table(table, folder / name, compression="zstd")
@@ -125,15 +127,13 @@ def _write(plan: AnyPlan, folder: Path) -> str:
 
 def _coders(pack: Any, unpack: Any = None) -> dict[type, Coder]:  # noqa: ANN401  functions
     """Return how classes are written that are no words: texts, and parts as folders."""
-    return CODERS | dict.fromkeys((Plan, DistributionPlan), Coder(pack, unpack))
+    return CODERS | dict.fromkeys((MomentPart, DistributionPart), Coder(pack, unpack))
 
 
-def _given(plan: AnyPlan) -> dict[Place, Any]:
-    """Return fields that plan.json lacks: the records; their counts are in the tables."""
-    if isinstance(plan, Plan):
-        labels = None if plan.facts is None else plan.facts.cells.labels
-        return _given_records(plan.occupancy, labels)
-    return {("facts",): plan.facts}
+def _given_beside_tables(component: MomentPart) -> dict[Place, Any]:
+    """Return fields that plan.json lacks: the counts are in the tables."""
+    labels = None if component.facts is None else component.facts.cells.labels
+    return _given_records(component.occupancy, labels)
 
 
 def _given_records(occupancy: Occupancy, labels: Any) -> dict[Place, Any]:  # noqa: ANN401
@@ -143,30 +143,32 @@ def _given_records(occupancy: Occupancy, labels: Any) -> dict[Place, Any]:  # no
     return given | {("facts", "id_space"): "", ("facts", "cells", "grid", "area"): None}
 
 
-def _figures(plan: AnyPlan) -> Words:
+def _moment_figures(component: MomentPart) -> Words:
     """Return the figures that a reviewer reads."""
-    if not isinstance(plan, Plan):
-        return plan.to_json() | {"epsilon": decimal_text(plan.epsilon)}
     return {
-        "epsilon_shown": float(plan.epsilon),
-        "mean_error": plan.expected_error,
-        "max_error": plan.worst_case_error,
-        "gap": plan.gap,
+        "epsilon_shown": float(component.epsilon),
+        "mean_error": component.expected_error,
+        "max_error": component.worst_case_error,
+        "gap": component.gap,
         # A reviewer reads no kind of a bound that was not computed.
-        "certifies": plan.bound_kind,
+        "certifies": component.bound_kind,
     }
 
 
-def _records(plan: AnyPlan) -> Words:
-    """Return the identity of the records of a plan."""
-    if isinstance(plan, ColumnPlans):
-        return {}
-    if isinstance(plan, DistributionPlan):
-        return {"records": _record_words(plan.facts)}
-    counts = plan.occupancy
+def _json(saved: DistributionPart | Plan) -> Words:
+    return saved.to_json() | {"epsilon": decimal_text(saved.epsilon)}
+
+
+def _moment_records(component: MomentPart) -> Words:
+    """Return the identity of the records."""
+    counts = component.occupancy
     sizes = {"cells": counts.n_cells, "users": counts.n_users, "pairs": counts.n_pairs}
     spread = {} if counts.is_local else {plan_tables.DISTRIBUTED: True}
     return {"occupancy": sizes | {"fingerprint": counts.fingerprint} | spread}
+
+
+def _no_records(_: Plan) -> Words:
+    return {}
 
 
 def _record_words(facts: PublicMetadata) -> Words:
@@ -182,6 +184,13 @@ def _record_words(facts: PublicMetadata) -> Words:
     }
 
 
+TABLED = MomentPart.saved_as
+"""What has tables in its folder."""
+_FIGURES: dict[str, Callable[[Any], Words]] = {TABLED: _moment_figures}
+_RECORDS: dict[str, Callable[[Any], Words]] = {
+    TABLED: _moment_records,
+    DistributionPart.saved_as: lambda component: {"records": _record_words(component.facts)},
+}
 _DIFFERENCES = {
     "fingerprint": "who reported how often where",
     "bounds": "the bounds that they were read with",
@@ -229,35 +238,35 @@ def needs_records(folder: str | Path) -> bool:
     return is_spread or kind_of(words) != "Plan"
 
 
-def load(folder: str | Path, kind: type[PlanT], source: Source = None) -> PlanT:
+def load(folder: str | Path, source: Source = None) -> Plan:
     """Return the plan that a folder holds: see `Plan.load`.
 
     Parameters
     ----------
     folder : str or Path
-    kind : type
-        Class of the plan.
     source : Occupancy, PublicMetadata or ColumnFacts, optional
-        Of the records that were planned; of a `Plan` an occupancy, if its pairs do not fit in
-        memory.
+        Of the records that were planned.
 
     Raises
     ------
     InputError
-        If it was edited, or holds what no plan has.
+        If it was edited, or holds what no plan has, or lacks its records.
     StorageError
         If a file cannot be read.
     """
-    path = Path(folder)
+    return plan_of(_load(Path(folder), source))
+
+
+def _load(path: Path, source: Source) -> Any:  # noqa: ANN401  a part, or a plan of several columns
+    """Return what was saved as a whole."""
     words = read_words(path)
-    stated = kind_of(words)
-    if stated != kind.__name__ and stated in ("Plan", "DistributionPlan", "ColumnPlans"):
-        records = "" if stated == "Plan" else ", dataset"
-        raise InputError(
-            f"the plan in {path} is of another kind; load it with "
-            f"hv.{stated}.load(folder{records}), and release records read in the same way."
-        )
-    tables = {name: plan_tables.read_table(path / name) for name in TABLES} if kind is Plan else {}
+    # Of any other kind the codec says what is wrong.
+    stated = kind_of(words) if kind_of(words) in KINDS else TABLED
+    needed = _SOURCES[stated]
+    if not isinstance(source, needed[0]):
+        raise InputError(f"the plan in {path} {needed[1]}: hv.Plan.load(folder, dataset).")
+    has_tables = stated == TABLED
+    tables = {name: plan_tables.read_table(path / name) for name in TABLES} if has_tables else {}
     # Numbers can be beyond all doubles: losses are infinite then, and refused.
     with _understood(path), np.errstate(all="ignore"):
         if words.pop("digest", None) != plan_tables.digest(words, tables):
@@ -269,20 +278,34 @@ def load(folder: str | Path, kind: type[PlanT], source: Source = None) -> PlanT:
         if words["format"] == FORMER_FORMAT:
             names = {name for table in tables.values() for name in table.column_names}
             words = former_plans.folder_words(words, names)
-        if kind is Plan:
-            return cast("PlanT", _plan(words, tables, cast("Occupancy | None", source)))
-        if kind is DistributionPlan:
+        if has_tables:
+            return _moment_part(words, tables, getattr(source, "occupancy", source))
+        if "records" in words:
             _check_records(words["records"], cast("PublicMetadata", source))
-        facts = cast("PublicMetadata | ColumnFacts", source)
+        facts: Any = source
         coders = _coders(None, lambda word, place: _part(path, word, facts, place))
-        plan = cast("PlanT", Codec(None, {("facts",): facts}, coders).unpack(kind, words["plan"]))
-        if not _is_stated(words["figures"]["epsilon"], plan.epsilon):
+        saved = Codec(None, {("facts",): facts}, coders).unpack(KINDS[stated], words["plan"])
+        if not _is_stated(words["figures"]["epsilon"], saved.epsilon):
             raise InputError("it states a loss that its decisions do not have.")
-        return plan
+        return saved
 
 
-def _part(path: Path, word: Words, facts: PublicMetadata | ColumnFacts, place: Place) -> AnyPlan:
-    """Return the plan of a part, of the records at hand."""
+_SOURCES: dict[str, tuple[Any, str]] = {
+    TABLED: ((Occupancy, PublicMetadata, NoneType), "is loaded with its records or alone"),
+    DistributionPart.saved_as: (
+        PublicMetadata,
+        "has quantiles, shares or histograms; load it with the records, read as for it",
+    ),
+    Plan.saved_as: (
+        ColumnFacts,
+        "is of several value columns; load it with the records, read as for it",
+    ),
+}
+"""What each kind is loaded with."""
+
+
+def _part(path: Path, word: Words, facts: PublicMetadata | ColumnFacts, place: Place) -> Any:  # noqa: ANN401
+    """Return a part, of the records at hand."""
     name = word["folder"]
     # By its pattern: another name could lead out of the folder.
     if not _PART.fullmatch(name) or read_words(path / name).get("digest") != word["digest"]:
@@ -291,9 +314,7 @@ def _part(path: Path, word: Words, facts: PublicMetadata | ColumnFacts, place: P
         if place[-1] not in facts.columns:
             raise InputError("it was made for other value columns than were read.")
         facts = facts.columns[place[-1]]
-    if kind_of(read_words(path / name)) == "DistributionPlan":
-        return load(path / name, DistributionPlan, facts)
-    return load(path / name, Plan, facts.occupancy)
+    return _load(path / name, facts)
 
 
 def _check_records(words: Words, facts: PublicMetadata) -> None:
@@ -304,12 +325,13 @@ def _check_records(words: Words, facts: PublicMetadata) -> None:
             raise InputError(f"it was made for other records, which differ in {fact}.")
 
 
-def _plan(words: Words, tables: Tables, elsewhere: Occupancy | None) -> Plan:
+def _moment_part(words: Words, tables: Tables, elsewhere: Occupancy | None) -> MomentPart:
     """Return the plan of means and variances that words and tables hold."""
     occupancy = plan_tables.occupancy_of(words, tables, elsewhere)
     given = _given_records(occupancy, plan_tables.labels_of(tables[CELLS]))
     plan = cast(
-        "Plan", Codec(plan_tables.TableArrays(tables), given, CODERS).unpack(Plan, words["plan"])
+        "MomentPart",
+        Codec(plan_tables.TableArrays(tables), given, CODERS).unpack(MomentPart, words["plan"]),
     )
     # Names are what a recipient reads; the release is about places.
     if plan.facts is not None and list(plan.names) != tables[CELLS]["cell"].to_pylist():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.serialization.codec import Arrays, Words
 
     Tables = dict[str, pa.Table]
@@ -38,7 +38,7 @@ DISTRIBUTED = "distributed"
 # ---- writing ----
 
 
-def tables_of(plan: Plan, arrays: Arrays) -> Tables:
+def tables_of(plan: MomentPart, arrays: Arrays) -> Tables:
     """Return the tables of the folder by file name: figures first, then the exact arrays."""
     tables = {CELLS: plan.table, USERS: plan.users, PAIRS: _pairs_table(plan)}
     for name, array in arrays.items():
@@ -52,7 +52,7 @@ def tables_of(plan: Plan, arrays: Arrays) -> Tables:
     return tables
 
 
-def _pairs_table(plan: Plan) -> pa.Table:
+def _pairs_table(plan: MomentPart) -> pa.Table:
     """Return the counts of all pairs; where they stay elsewhere, the suppressed ones alone."""
     if plan.occupancy.is_local:
         local = plan.occupancy.local()

@@ -10,12 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.columns.column_plan import (
-    ColumnPlans,
-    DeclaredColumnPlans,
-    PlansByColumn,
-    targets_of,
-)
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.publishing.manifest import (
     SCHEMA_VERSION,
@@ -32,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hexveil.model.declared_grid import DeclaredFacts
+    from hexveil.planning.plan import Plan
 
     Json = dict[str, Any]
 
@@ -40,7 +35,7 @@ KIND = "columns"
 
 
 def build_columns_manifest(
-    dataset: str, plan: PlansByColumn, request: str, ledger: Mapping[str, Any] | None
+    dataset: str, plan: Plan, request: str, ledger: Mapping[str, Any] | None
 ) -> Json:
     """Return the manifest as it is written to `manifest.json`.
 
@@ -48,14 +43,14 @@ def build_columns_manifest(
     ----------
     dataset : str
         Name of the data set in the ledger.
-    plan : ColumnPlans or DeclaredColumnPlans
+    plan : Plan
         Under private presence nothing of a record is stated, and no loss of a single unit.
     request : str
         Fingerprint of the request.
     ledger : mapping or None
         Position of the release in the ledger.
     """
-    facts, is_private = plan.facts, isinstance(plan, DeclaredColumnPlans)
+    facts, is_private = plan.columns_facts, plan.is_declared
     prefixes = column_prefixes([*facts.columns])
     guarantee = guarantee_section(
         facts.leading, plan.epsilon_limit, plan.epsilon,
@@ -84,20 +79,20 @@ def build_columns_manifest(
                 "folder": prefixes[column],
                 "value_unit": column_facts.value_unit,
                 **_importance(plan, column),
-                "epsilon": epsilon_text(plan.plans[column].epsilon),
+                "epsilon": epsilon_text(plan.components[column].epsilon),
                 **_counts(column_facts),
             }
             for column, column_facts in facts.columns.items()
         ],
-        **({"losses": loss_section(plan)} if isinstance(plan, ColumnPlans) else {}),
+        **({"losses": loss_section(plan)} if not is_private else {}),
         **booking_sections((request, ledger)),
     }
 
 
-def _importance(plan: PlansByColumn, column: str) -> Json:
+def _importance(plan: Plan, column: str) -> Json:
     """Return the weight of a column in the division of ε, or its targets."""
     if plan.requested_epsilon is None:
-        return {"targets": targets_of(plan.plans[column])}
+        return {"targets": plan.components[column].targets}
     return {"weight": decimal_text(plan.weights[column])}
 
 
@@ -110,14 +105,14 @@ def _counts(facts: PublicMetadata | DeclaredFacts) -> Json:
     return {"cells": facts.grid.n_cells}
 
 
-def as_one_of_columns(manifest: Json, plan: PlansByColumn) -> Json:
+def as_one_of_columns(manifest: Json, plan: Plan) -> Json:
     """Return the manifest of one column with the sentence on the release that it belongs to."""
     guarantee = dict(manifest["guarantee"])
-    protect: Protect = PRESENCE if isinstance(plan, DeclaredColumnPlans) else "values"
+    protect: Protect = PRESENCE if plan.is_declared else "values"
     spent = Fraction(epsilon_text(plan.epsilon))
-    sentence = one_of_columns([*plan.plans], spent, plan.delta, protect=protect)
+    sentence = one_of_columns([*plan.components], spent, plan.delta, protect=protect)
     guarantee["assumptions"] = [*guarantee["assumptions"], sentence]
-    together = together_section([*plan.plans], spent)
+    together = together_section([*plan.components], spent)
     return manifest | {"guarantee": guarantee, "columns_together": together}
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import BudgetError, InputError
-from hexveil.planning.columns.column_plan import ColumnPlans, PlansByColumn
 from hexveil.publishing.columns.column_folder import write_columns
 from hexveil.publishing.columns.column_manifest import as_one_of_columns
 from hexveil.publishing.columns.column_table import join_columns
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from hexveil.publishing.privacy_models import AnyPlan
+    from hexveil.planning.plan import Plan
     from hexveil.report.cell_differences import CellDifference
 
 
@@ -45,7 +44,7 @@ class ColumnReleases(Release):
     def of(
         cls,
         made: Mapping[str, Release],
-        plan: PlansByColumn,
+        plan: Plan,
         manifest: dict[str, Any],
         *,
         replayed: bool,
@@ -145,7 +144,7 @@ class ColumnReleases(Release):
 
 
 @contextmanager
-def with_column_costs(plan: AnyPlan) -> Iterator[None]:
+def with_column_costs(plan: Plan) -> Iterator[None]:
     """Add the loss of each column within its target errors to the ledger's refusal of a booking.
 
     Where ε was divided among columns, all of them share one limit, and the refusal stays as it is.
@@ -158,8 +157,10 @@ def with_column_costs(plan: AnyPlan) -> Iterator[None]:
     try:
         yield
     except BudgetError as error:
-        if not isinstance(plan, ColumnPlans) or plan.requested_epsilon is not None:
+        if plan.requested_epsilon is not None:
             raise
-        costs = ", ".join(f"{name} {epsilon_text(own.epsilon)}" for name, own in plan.plans.items())
+        costs = ", ".join(
+            f"{name} {epsilon_text(own.epsilon)}" for name, own in plan.components.items()
+        )
         message = f"{error} Target errors decide what each value column costs: {costs}."
         raise BudgetError(message, requested=error.requested, remaining=error.remaining) from None

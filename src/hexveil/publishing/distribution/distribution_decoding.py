@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats, Ints
     from hexveil.mechanisms.contract import Outputs
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.smoothing.cell_groupings import RandomEffect
 
 
@@ -90,7 +90,7 @@ class CellEstimates:
 
 
 def decode_distribution(
-    plan: DistributionPlan, outputs: Outputs, means: CellEstimates | None = None
+    plan: DistributionPart, outputs: Outputs, means: CellEstimates | None = None
 ) -> dict[str, CellEstimates]:
     """Return the estimates of every statistic of the distribution, by column.
 
@@ -98,7 +98,7 @@ def decode_distribution(
 
     Parameters
     ----------
-    plan : DistributionPlan
+    plan : DistributionPart
     outputs : Outputs
         Of all stages.
     means : CellEstimates, optional
@@ -121,14 +121,14 @@ class _CellShapes:
     inflation: float
 
 
-def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> _CellShapes:
+def fit_tilts(plan: DistributionPart, outputs: Outputs) -> _CellShapes:
     """Return the released shape, and the tilt of each cell."""
-    allocation = plan.allocation()
+    allocation = plan.stages()
     if isinstance(plan.component, RankPlan):
         component = allocation.component(SCORES)
-        assert isinstance(component.scores, PooledRankScores)  # noqa: S101  see DistributionPlan
+        assert isinstance(component.scores, PooledRankScores)  # noqa: S101  see DistributionPart
         shape = component.scores.shape
-        assert isinstance(shape.plan, PooledShape)  # noqa: S101  see DistributionPlan
+        assert isinstance(shape.plan, PooledShape)  # noqa: S101  see DistributionPart
         shares = component.scores.shares(outputs)
         ranks = component.scores.points.ranks(shares)
         fit = _rank_tilts(shares, ranks, _scores(plan, plan.component.plan, outputs))
@@ -137,7 +137,7 @@ def fit_tilts(plan: DistributionPlan, outputs: Outputs) -> _CellShapes:
         return _CellShapes(shares, even, place, fit, RANK_INFLATION)
     component = allocation.component(SHAPE)
     binned, cell_outputs = component.plan, component.outputs(outputs)
-    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPlan
+    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPart
     weight, off = weight_variance(binned.weights)
     variance = (binned.law.number_deviation / PARTS / weight) ** 2 + off
     shares = binned.shares(cell_outputs)
@@ -171,9 +171,9 @@ def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
     return TiltFit(alpha, covariance)
 
 
-def _scores(plan: DistributionPlan, score_plan: Plan, outputs: Outputs) -> CellEstimates:
+def _scores(plan: DistributionPart, score_plan: MomentPart, outputs: Outputs) -> CellEstimates:
     """Return the estimated mean scores of cells, from 0 to 1."""
-    component = plan.allocation().component(SCORES)
+    component = plan.stages().component(SCORES)
     # Mean ranks and shares are averages: cells take after those that share a label, as means do.
     # As for bins, only where cells have several: parents of hexagons alone gained nothing there.
     cells = plan.facts.cells
@@ -182,7 +182,7 @@ def _scores(plan: DistributionPlan, score_plan: Plan, outputs: Outputs) -> CellE
 
 
 def decode_mean(
-    plan: Plan,
+    plan: MomentPart,
     allocation: Any,  # noqa: ANN401  of any kind
     outputs: Outputs,
     effects: Sequence[RandomEffect] = (),
@@ -191,7 +191,7 @@ def decode_mean(
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
     allocation : ReleaseAllocation
         Of the means alone.
     outputs : Outputs
@@ -215,20 +215,20 @@ def decode_mean(
 # ---- statistics of tilted shapes ----
 
 
-def _bin_values(plan: DistributionPlan) -> Floats:
+def _bin_values(plan: DistributionPart) -> Floats:
     """Return the middle of each fine bin as a part of the span."""
     bins = plan.facts.bins
     assert bins is not None  # noqa: S101  see plan_distribution
     return (bins.starts + bins.ends) / (2.0 * float(plan.facts.lattice.span_quanta))
 
 
-def _means(plan: DistributionPlan, shares: Floats) -> Floats:
+def _means(plan: DistributionPart, shares: Floats) -> Floats:
     """Return the means of distributions, in value units."""
     lattice = plan.facts.lattice
     return float(lattice.lower) + float(lattice.span) * (shares @ _bin_values(plan))
 
 
-def _with_means(plan: DistributionPlan, shares: Floats, target: Floats) -> Floats:
+def _with_means(plan: DistributionPart, shares: Floats, target: Floats) -> Floats:
     """Return shares with these means, in value units."""
     values, lattice = _bin_values(plan), plan.facts.lattice
     parts = (target - float(lattice.lower)) / float(lattice.span)
@@ -236,7 +236,7 @@ def _with_means(plan: DistributionPlan, shares: Floats, target: Floats) -> Float
 
 
 def _statistics(
-    plan: DistributionPlan, shapes: _CellShapes, mean: CellEstimates | None
+    plan: DistributionPart, shapes: _CellShapes, mean: CellEstimates | None
 ) -> dict[str, CellEstimates]:
     shares, fit, statistics = shapes.shares, shapes.fit, _measured_statistics(plan)
 
@@ -273,7 +273,7 @@ def _statistics(
 
 
 def _joined_means(
-    plan: DistributionPlan, own: Floats, own_deviation: Floats, mean: CellEstimates
+    plan: DistributionPart, own: Floats, own_deviation: Floats, mean: CellEstimates
 ) -> Floats:
     """Return the means that shapes are tilted to.
 
@@ -288,7 +288,7 @@ def _joined_means(
     return np.asarray(joined)
 
 
-def _widen_shares(plan: DistributionPlan, low: Floats, high: Floats) -> None:
+def _widen_shares(plan: DistributionPart, low: Floats, high: Floats) -> None:
     """Widen the intervals of shares in place, within 0 and 1."""
     names = [term for term in plan.terms for _ in column_names(term)]
     is_share = np.array([not isinstance(term, Quantile) for term in names])
@@ -296,7 +296,7 @@ def _widen_shares(plan: DistributionPlan, low: Floats, high: Floats) -> None:
     high[:, is_share] = np.minimum(high[:, is_share] + SHARE_ALLOWANCE, 1.0)
 
 
-def _measured_statistics(plan: DistributionPlan) -> ShapeStatistics:
+def _measured_statistics(plan: DistributionPart) -> ShapeStatistics:
     """Return all statistics of distributions over fine bins."""
     bins, lattice = plan.facts.bins, plan.facts.lattice
     assert bins is not None  # noqa: S101  see plan_distribution

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.distribution.combined_stages import Component
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.moment_part import MomentPart
 
     Json = dict[str, Any]
 
@@ -57,7 +57,7 @@ EPSILONS = ("epsilon_requested", "epsilon_spent", "l0_epsilon")
 
 def build_distribution_manifest(
     dataset: str,
-    plan: DistributionPlan,
+    plan: DistributionPart,
     decoded: DecodedDistribution,
     request: str,
     ledger: Mapping[str, Any] | None,
@@ -68,7 +68,7 @@ def build_distribution_manifest(
     ----------
     dataset : str
         Name of the data set in the ledger.
-    plan : DistributionPlan
+    plan : DistributionPart
     decoded : DecodedDistribution
         Released numbers.
     request : str
@@ -90,7 +90,7 @@ def build_distribution_manifest(
             "weights": {name: decimal_text(one) for name, one in sorted(plan.weights.items())},
             "expected_error": plan.expected_error,
             "columns": {term.text: describe_term(term, facts.lattice) for term in plan.terms},
-            "components": [_component(one, plan, outputs) for one in plan.allocation().components],
+            "components": [_component(one, plan, outputs) for one in plan.stages().components],
         },
         **sections,
         "losses": loss_section(plan),
@@ -101,7 +101,7 @@ def build_distribution_manifest(
     return release_manifest({"kind": KIND}, dataset, facts, guarantee, stated, (request, ledger))
 
 
-def moment_section(plan: Plan, accuracy: list[Json]) -> Json:
+def moment_section(plan: MomentPart, accuracy: list[Json]) -> Json:
     """Return the sections of a manifest about means and variances, or mean scores."""
     return {
         "epsilon_requested": decimal_text(plan.requested_epsilon),
@@ -115,7 +115,7 @@ def moment_section(plan: Plan, accuracy: list[Json]) -> Json:
     }
 
 
-def _component(component: Component, plan: DistributionPlan, outputs: Outputs) -> Json:
+def _component(component: Component, plan: DistributionPart, outputs: Outputs) -> Json:
     """Return a component with its largest and its average loss, and the noise of bins."""
     booked = component.plan.losses()
     losses = of_amount(plan.booked_limit, plan.delta).losses(booked)
@@ -148,7 +148,7 @@ def _stages(component: Component, outputs: Outputs) -> Iterator[Json]:
         earlier = earlier.extended(stage.name, stage.entries, own[stage.name])
 
 
-def _cells(plan: DistributionPlan, decoded: DecodedDistribution) -> list[Json]:
+def _cells(plan: DistributionPart, decoded: DecodedDistribution) -> list[Json]:
     """Return the figures of each cell that determine the loss of each component."""
     names = plan.names
     rows: list[Json] = [{"cell": name} for name in names]
@@ -160,8 +160,8 @@ def _cells(plan: DistributionPlan, decoded: DecodedDistribution) -> list[Json]:
             assert decoded.scores is not None  # noqa: S101  see decode_release
             _add(rows, SCORES, score_metadata(facts), decoded.scores)
         case BinPlan():
-            component = plan.allocation().component(SHAPE)
-            assert isinstance(component.plan, BinnedMap)  # noqa: S101  see DistributionPlan
+            component = plan.stages().component(SHAPE)
+            assert isinstance(component.plan, BinnedMap)  # noqa: S101  see DistributionPart
             weights = component.plan.weights.totals()
             for row, weight in zip(rows, weights.tolist(), strict=True):
                 row["weight"] = weight / PARTS
@@ -172,7 +172,7 @@ def _cells(plan: DistributionPlan, decoded: DecodedDistribution) -> list[Json]:
     return rows
 
 
-def _add(rows: list[Json], name: str, facts: PublicMetadata, plan: Plan) -> None:
+def _add(rows: list[Json], name: str, facts: PublicMetadata, plan: MomentPart) -> None:
     for row, cell in zip(rows, planned_cells(facts, plan), strict=True):
         row[name] = {key: value for key, value in cell.items() if key != "cell"}
 

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning.distribution.distribution_plan import DistributionPlan
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.moment_part import MomentPart
 
 
 KEYS = ("estimate", "low", "high", "error", "quality")
@@ -99,11 +99,11 @@ class DecodedDistribution:
     outputs: Outputs
     table: pa.Table
     moments: DecodedMoments | None
-    scores: Plan | None
+    scores: MomentPart | None
     accuracy: list[dict[str, Any]]
 
 
-def decode_release(plan: DistributionPlan, outputs: Outputs) -> DecodedDistribution:
+def decode_release(plan: DistributionPart, outputs: Outputs) -> DecodedDistribution:
     """Return the released numbers of stored outputs; post-processing, without sums."""
     moments = _moments(plan, outputs)
     table = _named_cells(plan) if moments is None else moments.table
@@ -164,18 +164,18 @@ def estimate_accuracy(table: pa.Table, prefix: str, between: float | None) -> di
     }
 
 
-def _moments(plan: DistributionPlan, outputs: Outputs) -> DecodedMoments | None:
+def _moments(plan: DistributionPart, outputs: Outputs) -> DecodedMoments | None:
     if plan.moment_plan is None:
         return None
-    component = plan.allocation().component(MOMENTS)
+    component = plan.stages().component(MOMENTS)
     own = component.outputs(outputs)
     return decode_moments(plan.moment_plan, component.plan, own, plan.facts)
 
 
-def _score_plan(plan: DistributionPlan, outputs: Outputs) -> Plan | None:
+def _score_plan(plan: DistributionPart, outputs: Outputs) -> MomentPart | None:
     match plan.component:
         case IndicatorPlan(made) | RankPlan(made):
-            component = plan.allocation().component(SCORES)
+            component = plan.stages().component(SCORES)
             allocation: Any = component.plan
             return with_outputs(made, allocation, component.outputs(outputs))
         case BinPlan():
@@ -190,14 +190,14 @@ def _means(table: pa.Table) -> CellEstimates:
     return CellEstimates(*(table[f"mean_{key}"].to_numpy() for key in keys))
 
 
-def _named_cells(plan: DistributionPlan) -> pa.Table:
+def _named_cells(plan: DistributionPart) -> pa.Table:
     """Return the table of cells and public counts alone."""
     columns = name_counted_cells(plan.facts, plan.occupancy)
     return described_table(columns, lambda name: (describe_column(name), ""), plan.facts.value)
 
 
 def _by_term(
-    plan: DistributionPlan, estimates: dict[str, CellEstimates]
+    plan: DistributionPart, estimates: dict[str, CellEstimates]
 ) -> list[tuple[Term, list[tuple[str, str, CellEstimates]]]]:
     """Return prefix, subject and estimates of each column, by statistic."""
     return [

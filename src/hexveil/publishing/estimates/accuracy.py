@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.publishing.estimates.surplus import PosteriorEstimates
 
 
 def accuracy_statement(
-    plan: Plan, table: Table, posterior: PosteriorEstimates | None
+    plan: MomentPart, table: Table, posterior: PosteriorEstimates | None
 ) -> list[dict[str, Any]]:
     """Return the manifest's statement on accuracy, an entry for each published statistic.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
     table : pyarrow.Table
         The released table.
     posterior : PosteriorEstimates or None
@@ -44,7 +44,7 @@ def accuracy_statement(
 
 
 def _statement(
-    plan: Plan, table: Table, name: str, posterior: PosteriorEstimates | None
+    plan: MomentPart, table: Table, name: str, posterior: PosteriorEstimates | None
 ) -> dict[str, Any]:
     modelled = posterior if name == "mean" else None
     basis = _basis(plan, modelled)
@@ -80,7 +80,7 @@ def count_grades(table: Table, name: str) -> dict[str, int]:
     return {key: grades.count(grade) for key, grade in GRADES.items()}
 
 
-def _basis(plan: Plan, posterior: PosteriorEstimates | None) -> str:
+def _basis(plan: MomentPart, posterior: PosteriorEstimates | None) -> str:
     if posterior is not None:
         return "posterior"
     return "worst case" if isinstance(plan.allocation.clipping, WithinBounds) else "prediction"

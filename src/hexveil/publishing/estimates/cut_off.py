@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Bools, Floats, Ints
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
 
 
 QUANTILE = LN20
@@ -66,12 +66,12 @@ class CutOff:
         return int(np.count_nonzero(self.either))
 
 
-def find_cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
+def find_cut_off(plan: MomentPart, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
     """Return the cells that are cut off, for each statistic of a plan with a private range.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
         With the ranges that the release found.
     noisy : mapping of str to ndarray of int64
         The noisy whole numbers that the ledger stores.
@@ -89,7 +89,7 @@ def find_cut_off(plan: Plan, noisy: Mapping[str, Ints]) -> dict[str, CutOff]:
     return by_statistic
 
 
-def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
+def _in_range(plan: MomentPart, interval: PrivateClippingRange, noisy: Ints) -> CutOff:
     """Return the cells with a mean cut off by the range itself."""
     number = noisy / interval.weight.totals
     low, high = _interval_ends(interval)
@@ -102,7 +102,7 @@ def _in_range(plan: Plan, interval: PrivateClippingRange, noisy: Ints) -> CutOff
     )
 
 
-def _in_cell_ranges(plan: Plan, cell_ranges: CellRangePlan, noisy: Ints) -> CutOff:
+def _in_cell_ranges(plan: MomentPart, cell_ranges: CellRangePlan, noisy: Ints) -> CutOff:
     """Return the cells with a mean cut off by the range of their last number."""
     number = noisy / cell_ranges.weight.totals
     outputs, error = cell_ranges.released(), plan.error_models["mean"]
@@ -127,7 +127,7 @@ def _find_near_ends(
     return CutOff(number <= low + noise, number >= high - noise)
 
 
-def _variance(plan: Plan, interval: PrivateClippingRange, noisy: Ints, mean: Bools) -> CutOff:
+def _variance(plan: MomentPart, interval: PrivateClippingRange, noisy: Ints, mean: Bools) -> CutOff:
     """Return the cells with a second moment or a mean that is cut off.
 
     A mean that is cut off can make the variance too small or too large.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.publishing.estimates.surplus import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 
@@ -32,7 +32,7 @@ class DecodedMoments:
 
     Attributes
     ----------
-    plan : Plan
+    plan : MomentPart
         With what private stages released in place of what planning predicted.
     table : pyarrow.Table
         A row per cell.
@@ -41,14 +41,14 @@ class DecodedMoments:
         The manifest's statement, an entry for each statistic.
     """
 
-    plan: Plan
+    plan: MomentPart
     table: pa.Table
     smoothed: dict[str, Smoothed]
     accuracy: list[dict[str, Any]]
 
 
 def decode_moments(
-    plan: Plan,
+    plan: MomentPart,
     allocation: Any,  # noqa: ANN401  a kind of allocation each
     outputs: Outputs,
     facts: PublicMetadata,
@@ -59,7 +59,7 @@ def decode_moments(
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
     allocation : ReleaseAllocation
     outputs : Outputs
         Of all of its stages.
@@ -99,7 +99,7 @@ def decode_moments(
 
 
 def moment_posterior(
-    released: Plan,
+    released: MomentPart,
     allocation: Any,  # noqa: ANN401  as in `decode_moments`
     outputs: Outputs,
     facts: PublicMetadata,

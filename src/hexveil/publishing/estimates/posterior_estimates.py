@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs
     from hexveil.planning.clipping_range.clipping import ClippingKind, ReleaseAllocation
     from hexveil.planning.clipping_range.private_range import PrivateClippingRange
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.smoothing import Smoothed
     from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.cell_priors import CellPosterior
@@ -52,7 +52,7 @@ RESOLUTION = 2.0**-36
 
 
 def estimate_outputs(
-    plan: Plan,
+    plan: MomentPart,
     allocation: ReleaseAllocation,
     outputs: Outputs,
     noisy: Mapping[str, Floats],
@@ -62,7 +62,7 @@ def estimate_outputs(
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
         With the ranges that the release found.
     allocation : ReleaseAllocation
     outputs : Outputs
@@ -133,7 +133,7 @@ def estimate_looks(
 
 
 def estimate_means(
-    plan: Plan,
+    plan: MomentPart,
     quantiles: tuple[int, int] | None,
     noisy: Mapping[str, Floats],
     effects: Sequence[RandomEffect] = (),
@@ -143,7 +143,7 @@ def estimate_means(
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
         With the range that the release found.
     quantiles : pair of int or None
         The released quantiles of user means, before the range was widened; in quanta above the

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.smoothing import ClippingRange, RandomEffect, Smoothed
 
 
@@ -42,7 +42,7 @@ SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
 
 
 def smooth_release(
-    plan: Plan, facts: PublicMetadata, noisy: Mapping[str, Floats]
+    plan: MomentPart, facts: PublicMetadata, noisy: Mapping[str, Floats]
 ) -> dict[str, Smoothed]:
     """Return the smoothed estimates of each statistic that noise was added to.
 
@@ -81,13 +81,13 @@ def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
 
 
 def smoothing_statement(
-    plan: Plan, smoothed: Mapping[str, Smoothed], *, posterior: bool = False
+    plan: MomentPart, smoothed: Mapping[str, Smoothed], *, posterior: bool = False
 ) -> list[dict[str, Any]]:
     """Return the manifest's statement on smoothing: the model, and the quality of the map.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
     smoothed : mapping of str to Smoothed
         By statistic.
     posterior : bool
@@ -116,14 +116,14 @@ def smoothing_statement(
     ]
 
 
-def _epsilon_for_half(plan: Plan, estimate: Smoothed) -> float | None:
+def _epsilon_for_half(plan: MomentPart, estimate: Smoothed) -> float | None:
     """Return the predicted ε at which half of the cells are distinguishable from the mean."""
     factor = estimate.half_distinguishable_factor
     return None if factor is None else float(plan.requested_epsilon) * factor
 
 
 def _smooth_statistic(
-    plan: Plan, name: str, noisy: Floats, groupings: tuple[RandomEffect, ...], size: Floats
+    plan: MomentPart, name: str, noisy: Floats, groupings: tuple[RandomEffect, ...], size: Floats
 ) -> Smoothed:
     error, mean = plan.error_models[name], name == "mean"
     typical_bias, clipping_range = (
@@ -152,7 +152,7 @@ def _smooth_statistic(
 
 
 def _expected_bias(
-    plan: Plan, error: WeightedMeanErrorModel
+    plan: MomentPart, error: WeightedMeanErrorModel
 ) -> tuple[Floats, ClippingRange | None]:
     """Return the standard deviation of the bias under a private range, and the range itself."""
     bias_sd = SD_PER_MEAN_ABS * error.unit * error.expected_bias
@@ -165,7 +165,10 @@ def _expected_bias(
 
 
 def _range_bias(
-    plan: Plan, error: WeightedMeanErrorModel, interval: PrivateClippingRange, ends: tuple[int, int]
+    plan: MomentPart,
+    error: WeightedMeanErrorModel,
+    interval: PrivateClippingRange,
+    ends: tuple[int, int],
 ) -> tuple[Floats, ClippingRange | None]:
     """Return bias and range of means that were clipped to a single released range."""
     quantile, widening = interval.quantiles[0], interval.widening

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.plan import Plan
+    from hexveil.planning.moment_part import MomentPart
     from hexveil.publishing.estimates.cut_off import CutOff
     from hexveil.publishing.estimates.surplus import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 
 
 def build_table(
-    plan: Plan,
+    plan: MomentPart,
     facts: PublicMetadata,
     noisy: Mapping[str, Floats],
     smoothed: Mapping[str, Smoothed] | None = None,
@@ -52,7 +52,7 @@ def build_table(
 
     Parameters
     ----------
-    plan : Plan
+    plan : MomentPart
     facts : PublicMetadata
     noisy : mapping of statistic to ndarray of float, shape (n_cells,)
         Noisy numbers of each statistic that noise was added to, in its own units.
@@ -103,7 +103,7 @@ def described_table(
 
 
 def _statistic_columns(
-    plan: Plan,
+    plan: MomentPart,
     noisy: Mapping[str, Floats],
     smoothed: Mapping[str, Smoothed],
     cut_off: Mapping[str, CutOff],
@@ -135,7 +135,7 @@ def _statistic_columns(
     return by_statistic
 
 
-def _strategy(plan: Plan) -> str:
+def _strategy(plan: MomentPart) -> str:
     """Return the strategy of a private clipping range, as in the manifest; "" without a range."""
     match plan.allocation.clipping:
         case WithinBounds() | CellMechanisms():
@@ -164,7 +164,7 @@ def cells_cut_off(table: pa.Table, statistics: Sequence[str]) -> dict[str, int]:
     return {name: table[f"{name}_quality"].to_pylist().count(CUT_OFF) for name in statistics}
 
 
-def _ends(plan: Plan, name: str) -> tuple[Floats, Floats]:
+def _ends(plan: MomentPart, name: str) -> tuple[Floats, Floats]:
     """Return the range of possible values of a statistic."""
     if name == "mean":
         return plan.lower, plan.upper
@@ -204,7 +204,7 @@ def _with_posterior(columns: dict[str, Any], posterior: PosteriorEstimates) -> d
 
 
 def _grade_against_map(
-    plan: Plan, by_statistic: dict[str, dict[str, Any]], posterior: PosteriorEstimates | None
+    plan: MomentPart, by_statistic: dict[str, dict[str, Any]], posterior: PosteriorEstimates | None
 ) -> dict[str, Bools]:
     """Exchange the grades of statistics under a private range, where the map has several cells.
 

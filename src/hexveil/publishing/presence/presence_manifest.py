@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Ints
     from hexveil.mechanisms.presence.contribution import CellWindow
     from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.planning.presence.presence_plan import PresencePart
 
 MODEL: Literal["presence"] = "presence"
 CHOICE, LAPLACE, GAUSSIAN = "permute and flip", "discrete Laplace", "discrete Gaussian"
@@ -47,7 +47,7 @@ LARGEST_LOSS = 1e9
 
 def presence_manifest(
     dataset: str,
-    plan: PresencePlan,
+    plan: PresencePart,
     outputs: Outputs,
     request: str,
     ledger: Mapping[str, Any] | None,
@@ -59,7 +59,7 @@ def presence_manifest(
     ----------
     dataset : str
         Name of the data set in the ledger.
-    plan : PresencePlan
+    plan : PresencePart
     outputs : Outputs
         Released numbers of all stages.
     request : str
@@ -92,7 +92,7 @@ def presence_sections(facts: DeclaredFacts) -> dict[str, Any]:
     }
 
 
-def _plan(plan: PresencePlan, outputs: Outputs) -> dict[str, Any]:
+def _plan(plan: PresencePart, outputs: Outputs) -> dict[str, Any]:
     request, stages = plan.request, plan.request.allocation()
     fleet = request.fleet
     # Beside other statistics numbers of units add a stage and their cap; the map is as without.
@@ -162,7 +162,7 @@ def law_of(noise: str, scale: float) -> NoiseLaw:
     return Gaussian(scale) if noise == GAUSSIAN else Laplace(scale)
 
 
-def _user_cap(plan: PresencePlan) -> str:
+def _user_cap(plan: PresencePart) -> str:
     """Return the cap on users as text: none, private, or the declared records."""
     if not plan.request.has_map:
         return f"{plan.request.count_allocation().cell_cap} cells"

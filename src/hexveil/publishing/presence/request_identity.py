@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.planning.columns.column_plan import DeclaredColumnPlans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.planning.presence.presence_plan import PresencePlan
+    from hexveil.planning.plan import Plan
     from hexveil.planning.presence.presence_request import PresenceRequest
 
 MODEL = "presence"
@@ -90,22 +89,27 @@ def request_name(facts: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
 
 
-def presence_request(dataset: str, plan: PresencePlan | DeclaredColumnPlans) -> dict[str, str]:
+def presence_request(dataset: str, plan: Plan) -> dict[str, str]:
     """Return the request in words: declared facts, so that equal requests replay."""
-    if isinstance(plan, DeclaredColumnPlans):
-        requests = {
-            column: presence_request(dataset, column_plan)
-            for column, column_plan in plan.plans.items()
-        }
-        return {
-            "model": MODEL,
-            "source": dataset,
-            "epsilon": decimal_text(plan.epsilon),
-            # In whichever order columns are named, the request is the same. Each has its part of ε.
-            "columns": json.dumps(requests, sort_keys=True),
-            "unit": plan.facts.privacy_unit,
-        }
-    facts = plan.facts
-    identity = identify(plan.request, dataset, facts.identity)
-    edition = {} if plan.edition is None else {"edition": plan.edition}
+    requests = {
+        name: _request_of_component(dataset, component)
+        for name, component in plan.components.items()
+    }
+    if plan.is_single:
+        return next(iter(requests.values()))
+    return {
+        "model": MODEL,
+        "source": dataset,
+        "epsilon": decimal_text(plan.epsilon),
+        # In whichever order columns are named, the request is the same. Each has its part of ε.
+        "columns": json.dumps(requests, sort_keys=True),
+        "unit": plan.columns_facts.privacy_unit,
+    }
+
+
+def _request_of_component(dataset: str, component: Any) -> dict[str, str]:  # noqa: ANN401  see PresencePart
+    """Return the request of one value column in words."""
+    facts = component.facts
+    identity = identify(component.request, dataset, facts.identity)
+    edition = {} if component.edition is None else {"edition": component.edition}
     return identity | {"value": facts.value, "unit": facts.privacy_unit} | edition

@@ -1,7 +1,6 @@
 """CLIP-USER on own records, as printed and improved: plan, release, verify."""
 
 import json
-import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -77,17 +76,3 @@ def test_an_epsilon_beside_the_printed_form_is_refused(buses, refuse):
     """The message has what to give in its place."""
     said = refuse("plan run.toml", BOTH, "--set plan.clip_user=printed --epsilon 3")
     assert "leave out epsilon=3 and give cell_epsilon=1" in " ".join(said.err.split())
-
-
-@pytest.mark.slow
-def test_the_comparison_has_both_forms_at_one_price(buses, call, okay):
-    """At a price between two exact losses of the printed form, too; its loss per cell is named."""
-    options = "--set plan.statistics=mean,variance --epsilon 4 --compare"
-    said = okay("plan run.toml", options)
-    assert re.search(r"^clip-user +4 .*\nas printed +4 ", said.out, re.MULTILINE)
-    assert "Mechanisms of one cell are compared for means within an epsilon only." in said.out
-    (named,) = re.findall(r"--set plan.cell_epsilon ([\d.]+)", " ".join(said.out.split()))
-    alone = json.loads(
-        call("plan run.toml", PRINTED, f"plan.cell_epsilon={named}", "--no-grids --json").out
-    )
-    assert alone["epsilon"] == pytest.approx(3.506, rel=1e-3)

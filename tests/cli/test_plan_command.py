@@ -133,27 +133,6 @@ def test_labels_have_no_coarser_grid(here, okay):
 
 
 @pytest.mark.slow
-def test_methods_are_compared_in_one_table(here, call, okay):
-    """--compare prints each method's price, errors and certificate."""
-    options = ("plan run.toml --compare --set plan.clipping_range=bounds",)
-    said = okay(options)
-    for word in ("joint, mean", "joint, max", "per-cell", "clip-user", "equal-split", "%"):
-        assert word in said.out
-    assert max(map(len, said.out.splitlines())) <= 100
-    assert not said.out.endswith("\n\n")
-    assert "This request in every clipping range" in said.out
-    as_json = json.loads(call(options, "--json").out)
-    ranges = [line["clipping_range"] for line in as_json["clipping_ranges"]]
-    assert ranges == ["bounds", "private", "per-cell"]
-    found = as_json["methods"]
-    assert [line["method"] for line in found][2:] == ["per-cell", "clip-user", "equal-split"]
-    assert all(line["epsilon"] <= 1 for line in found)
-    assert found[1]["gap"] < 0.01
-    assert [line["certifies"] for line in found[:3]] == ["mean error", "max error", None]
-    assert found[1]["lower_bound"] <= found[1]["worst"]
-
-
-@pytest.mark.slow
 def test_prices_are_compared_at_the_same_errors(here, call):
     """With a target the joint plan's certificate is about its price, the least of all."""
     options = ("plan run.toml --compare --set plan.target_error=2%",)
@@ -174,26 +153,6 @@ def test_a_method_that_cannot_is_said_in_the_table(here, call, okay):
         name = "joint, max" if line["method"] == "joint" else line["method"]
         assert ("not possible" in lines[name]) == (line["trouble"] is not None)
         assert (f"{name} is not possible: " in said.out) == (line["trouble"] is not None)
-
-
-@pytest.mark.slow
-def test_a_target_gives_the_price(here, call):
-    """A target error in place of epsilon; a target per statistic; the certificate is in words."""
-    text = (here / "run.toml").read_text()
-    (here / "run.toml").write_text(text.replace("epsilon = 1", 'target_error = "2%"'))
-    one = json.loads(call("plan run.toml --json").out)
-    assert one["max_error"] <= 0.02 * 65
-    assert one["certificate"]["about"] == "loss"
-    assert one["certificate"]["lower_bound"] <= one["epsilon"]
-    chosen = "--set plan.statistics=mean,sd --set plan.target_error=mean=1,variance=2%"
-    two = json.loads(call("plan run.toml", chosen, "--json").out)
-    assert two["max_error"]["mean"] <= 1
-    assert two["max_error"]["variance"] <= 0.02 * 65**2
-    again = "--set plan.target_error=mean=1 --set plan.target_error=variance=2%"
-    assert (
-        json.loads(call("plan run.toml --set plan.statistics=mean,sd", again, "--json").out) == two
-    )
-    assert "no plan of this class has a price" in " ".join(call("plan run.toml").out.split())
 
 
 @pytest.mark.slow
@@ -275,20 +234,6 @@ def test_help_says_what_to_keep_for_tomorrow(call):
         assert "For tomorrow's records keep the goal" in said
 
 
-@pytest.mark.slow
-def test_a_saved_plan_is_released_after_review(here, call, refuse, okay):
-    """The folder is named; releasing it books its price, and other records are refused."""
-    said = okay("plan run.toml --save reviewed")
-    assert "reviewed" in said.out
-    done = okay("release run.toml --from-plan reviewed")
-    assert "as saved in reviewed" in done.out
-    again = call("release run.toml --out map2")
-    assert "at no cost" in " ".join(again.out.split())
-    other = refuse("release run.toml --from-plan reviewed --resolution 5 --out map3")
-    assert "the plan was made for other records" in other.err
-    assert not (here / "map3").exists()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -304,19 +249,6 @@ def test_what_can_neither_be_saved_nor_compared_is_one_sentence(here, refuse, op
     assert words in said.err
     assert said.err.count("\n") == 1
     assert sorted(here.iterdir()) == before
-
-
-@pytest.mark.slow
-def test_the_table_of_grids(here, call, okay):
-    """--grids prints it, --no-grids neither it nor a proposal."""
-    said = call("plan run.toml --no-grids")
-    assert (said.code, "Proposed" in said.out) == (0, False)
-    said = okay("plan run.toml --grids --timezone Asia/Kolkata")
-    assert re.search(r"yes +proposed *$", said.out, flags=re.MULTILINE)
-    assert max(map(len, said.out.splitlines())) <= 100
-    for unit in ("user ", "user-day ", "user-week "):
-        assert any(line.startswith(unit) for line in said.out.splitlines())
-    assert sorted(path.name for path in here.iterdir()) == ["buses.parquet", "run.toml"]
 
 
 @pytest.mark.slow

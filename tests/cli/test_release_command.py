@@ -45,17 +45,6 @@ def test_the_same_request_from_elsewhere_is_the_same(
 
 
 @pytest.mark.slow
-def test_the_budget_refuses_with_exit_3(here, call, okay):
-    """What would exceed the budget is refused in one sentence; nothing is written."""
-    assert call("release run.toml").code == 0
-    said = call("release run.toml --out two --epsilon 1.5")
-    assert said.code == 3
-    assert said.err.count("\n") == 1
-    assert not (here / "two").exists()
-    okay("release run.toml --out two --epsilon 0.9")
-
-
-@pytest.mark.slow
 def test_steps_are_released_once_and_answered_again(here, call, okay):
     """With steps in the run file: booked once, replayed with smoothed at no cost, in one place."""
     run = (here / "run.toml").read_text().replace("budget = 2", "budget = 8")

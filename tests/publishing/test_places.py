@@ -110,23 +110,3 @@ def test_csv_has_the_digits_that_intervals_carry(mapped):
     longest = max(len(row["mean_raw"]) for row in rows_of(mapped))
     assert longest <= 6
     assert [float(row["mean_raw"]) for row in rows_of(mapped)] == shown["mean_raw"].to_pylist()
-
-
-@pytest.mark.slow
-def test_presence_has_the_same_first_columns(tmp_path):
-    """Declared hexagons are named as recorded ones are, closed ones too."""
-    options = {
-        "user": "bus", "value": "speed", "time": "time", "bounds": (0, 60), "lat": "lat",
-        "lon": "lon", "protect": "presence", "timezone": "Asia/Kolkata",
-        "select": hv.Select(dates=("2023-11-15", "2023-11-15")),
-        "cells": hv.Cells(7, "12h", "Asia/Kolkata", "pooled", area=(72.75, 21.15, 72.85, 21.25)),
-    }  # fmt: skip
-    data = hv.read(records(), **options)
-    plan = hv.plan(data, epsilon=20, fleet=hv.FleetDeclaration(30, 14, 7))
-    book = hv.Ledger(f"{tmp_path}/ledger.sqlite", dataset="buses", budget=100)
-    folder = hv.release(data, plan, ledger=book, accept_noise=True).write(tmp_path / "map")
-    rows = rows_of(folder)
-    assert list(rows[0])[: len(FIRST)] == FIRST
-    assert {row["date"] for row in rows} == {"2023-11-15"}
-    assert "Records of Wednesday 15 November 2023" in (folder / "README.txt").read_text("utf-8")
-    assert hv.load(folder).columns[: len(FIRST)] == FIRST

@@ -1,18 +1,14 @@
 """Comparisons and roll-ups of maps with private presence: errors, against exact laws and truth."""
 
-import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import hexveil as hv
 from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS
-from hexveil.cli.app import app
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.pooled_law import Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
@@ -43,7 +39,6 @@ from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_table import decode_outputs, released_table
-from hexveil.publishing.privacy_models import stages_of
 
 SCALE = 20
 """Noise scale of exact laws, in whole units."""
@@ -310,14 +305,14 @@ STATISTICS = ("mean", "p50", "share<40", "histogram", "users")
 
 def released(dataset, plan, name, seed):
     """Return a release of simulated noise."""
-    stages = stages_of(plan)
+    stages, part = plan.stages(), plan.single
     meter = Meter(stages.losses() * (1.0 + 1e-9), squared=bool(plan.delta))
     noise = SimulatedNoise(np.random.default_rng(seed), 1)
     outputs = execute(stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)
-    decoded = decode_outputs(plan.request, outputs)
-    table = released_table(plan.request, decoded, "speed", "km/h")
-    accuracy = map_accuracy(plan.request, decoded)
-    manifest = presence_manifest("cars", plan, outputs, name[:1] * 64, None, accuracy)
+    decoded = decode_outputs(part.request, outputs)
+    table = released_table(part.request, decoded, "speed", "km/h")
+    accuracy = map_accuracy(part.request, decoded)
+    manifest = presence_manifest("cars", part, outputs, name[:1] * 64, None, accuracy)
     return hv.Release(table, manifest, plan.epsilon, replayed=False)
 
 
@@ -496,34 +491,3 @@ def test_refusals_of_maps_are_sentences(maps):
         hv.roll_up(closed, one_cell=True)
     with pytest.raises(hv.InputError, match="no cell of the release of cars is open"):
         hv.compare_releases(second, closed)
-
-
-@pytest.mark.slow
-def test_the_commands_take_maps(folders, tmp_path):
-    """Both commands, their folders and their pages; numbers of units have no unit of measure."""
-    run = CliRunner().invoke
-    first, second = map(str, folders["mean"])
-    made = run(app, ["compare", first, second, "--out", str(tmp_path / "changes")])
-    assert made.exit_code == 0, made.output
-    statement = json.loads((tmp_path / "changes" / "comparison.json").read_text("utf-8"))
-    assert statement["before"]["receipt_sha256"]
-    readme = " ".join((tmp_path / "changes" / "README.txt").read_text("utf-8").split())
-    assert "by noise alone" in readme
-    page = (tmp_path / "changes" / "comparison.html").read_text("utf-8")
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
-    assert data["lines"] == ["sides", "weight_of_sides"]
-    assert len(data["columns"]["weight_before"]) == statement["cells"]["compared"]
-    for options, heading in (
-        (["--one-cell"], "Average"),
-        (["--one-cell", "--statistic", "share<40"], "Share"),
-        (["--resolution", "4", "--statistic", "users"], "Units"),
-    ):
-        place = tmp_path / heading
-        made = run(app, ["roll-up", str(folders["all"][0]), *options, "--out", str(place)])
-        assert made.exit_code == 0, made.output
-        assert made.output.startswith(heading)
-        page = (place / "roll-up.html").read_text("utf-8")
-        assert "open cell" in page
-        assert "Released cells" not in page
-    made = run(app, ["compare", *map(str, folders["all"]), "--one-cell", "--statistic", "users"])
-    assert "1 cell" in made.output, made.output

@@ -105,7 +105,7 @@ def test_a_release_in_stages_is_booked_once_and_shown_again(fleet, book, tmp_pat
     assert verify.find_problems(smooth[0].write(tmp_path / "map")) == ()
 
 
-@pytest.mark.parametrize("after", [1, 2, 3])
+@pytest.mark.parametrize("after", [1, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 3))])
 def test_a_release_that_stops_between_stages_goes_on_from_what_is_stored(
     after, fleet, book, monkeypatch
 ):
@@ -145,7 +145,7 @@ def test_a_release_that_stops_between_stages_goes_on_from_what_is_stored(
     assert hv.release(dataset, plan, ledger=book, accept_noise=True).table.equals(made.table)
 
 
-@pytest.mark.parametrize("call", [1, 2])
+@pytest.mark.parametrize("call", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_draw_that_stops_midway_is_lost_and_paid_again(call, fleet, book, monkeypatch):
     """Stopped at any call of the noise door: nothing of it is stored, and none is drawn again."""
     dataset, plan = fleet

@@ -29,6 +29,7 @@ def test_every_figure_of_the_papers_takes_other_data():
     assert [study.altered for study in select_studies(catalogue.STUDIES, OTHERS)] == [True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_of_own_counts(name):
     """Its axis has the values of ε that were given; no claim of the papers is judged."""

@@ -162,6 +162,7 @@ class YesOrNo:
         return (generator.random(trials) < chance).astype(np.float64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.25, 1.0, 2.0])
 def test_the_auditor_finds_a_known_loss(epsilon):
     """Of randomised response the auditor finds ε but for 0.03, never more, whatever the order."""

@@ -48,6 +48,7 @@ ONE_AT_ZERO = np.where(np.arange(N_POINTS) == 3, 0.0, 9.0)
 
 
 @pytest.mark.parametrize("common", [0.0, 0.9])
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("test", "truth", "wrong"),
     [

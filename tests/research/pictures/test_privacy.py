@@ -21,6 +21,7 @@ LIMIT = 13
 """The limit that the page names."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", privacy.NAMES)
 def test_pictures_are_drawn_whole(name):
     """No text of a picture is cut off."""

@@ -14,6 +14,7 @@ from hexveil_research.papers.study import Setting
 FEW = Setting(trials=400)
 
 
+@pytest.mark.slow
 def test_the_printed_rank_is_wrong_where_it_is_rounded_down():
     """At every ε with 2/ε not whole, and at no other."""
     printed, right = extremes.extremes_claims()

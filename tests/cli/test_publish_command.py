@@ -346,7 +346,7 @@ FLEETS = {"2022-01-01": 400, "2022-01-02": 50, "2022-01-03": 400}
 SPAN = "--from 2022-01-01 --to 2022-01-03"
 TOWNS = [(21.0 + 0.6 * town, 72.8 + 0.04 * part) for town in range(3) for part in range(3)]
 """Three places in each of three towns: hexagons of 3 km hold one place, of 20 km a town."""
-RUN_OF_DAY_SERIES = run_text(cells='timezone = "Asia/Kolkata"', release='out = "maps"').replace(
+SERIES_RUN = run_text(cells='timezone = "Asia/Kolkata"', release='out = "maps"').replace(
     "resolution = 6", "resolution = 7"
 )
 
@@ -364,7 +364,7 @@ def series(tmp_path, monkeypatch):
         for user in range(users)
     ]  # fmt: skip
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "buses.parquet")
-    (tmp_path / "run.toml").write_text(RUN_OF_DAY_SERIES)
+    (tmp_path / "run.toml").write_text(SERIES_RUN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(publish_command, "now", lambda: datetime(2022, 1, 10, tzinfo=UTC))
     return tmp_path

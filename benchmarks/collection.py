@@ -35,7 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import hexveil as hv
-from hexveil.cli.demos import city_demo
+from hexveil.cli import demos
 from hexveil.config import arguments, loading
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures, records
@@ -347,8 +347,8 @@ def demo_city() -> hv.Dataset:
     """Return the records of `hexveil demo --city`, read as its run file says."""
     with tempfile.TemporaryDirectory() as folder:
         records = Path(folder) / "city.parquet"
-        city_demo.CITY.write(records)
-        (Path(folder) / "run.toml").write_text(city_demo.SHOW.run, encoding="utf-8")
+        demos.CITY.write(records)
+        (Path(folder) / "run.toml").write_text(demos.CITY_SHOW.run, encoding="utf-8")
         run = loading.load(str(Path(folder) / "run.toml"))
         return hv.read(records, **arguments.read_arguments(run, hv.read))
 

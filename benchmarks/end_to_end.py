@@ -31,7 +31,7 @@ import measuring  # beside this file
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
+    from hexveil.planning.request import ClippingRangeMode
 
 ROWS, TIMES, EPSILON = 10_000_000, 3, 1
 LIMITS = {"cpu": 8.2, "error": 1.45}

@@ -263,7 +263,7 @@ def line(row: Row) -> str:
     return f"| {' | '.join((*names, *numbers, row.faults()))} |"
 
 
-def arguments() -> argparse.Namespace:
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the options of the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     known = (*SETS, *PURPOSES, *COLLECTION)
@@ -276,7 +276,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--final", action="store_true", help="final sets: after the last change")
     parser.add_argument("--label", default="")
     parser.add_argument("--csv", type=Path, help="file of rows to add to")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     if given.sets is None:
         given.sets = FINAL if given.final else JUDGING
     elif not given.final and set(given.sets) & set(FINAL):
@@ -314,9 +314,9 @@ def chosen(names: Collection[str]) -> Iterator[tuple[str, Records | RecordSet]]:
             yield one.name, one
 
 
-def main() -> int:
-    """Print the table."""
-    given = arguments()
+def main(words: Sequence[str] | None = None) -> int:
+    """Print the table; `words` are options in place of those of the command line."""
+    given = arguments(words)
     print(HEAD)
     for name, records in chosen(given.sets):
         models = (given.model,) if given.model else MODELS

@@ -74,7 +74,7 @@ class Measured:
         """Refuse a limit of what is not measured."""
         unknown = [what for what in self.limits if self.value(what) is None]
         if unknown:
-            message = f"{self.benchmark}, {self.single}: limits of {unknown} without a measurement"
+            message = f"{self.benchmark}, {self.part}: limits of {unknown} without a measurement"
             raise ValueError(message)
 
     @property
@@ -106,7 +106,7 @@ class Series:
     @property
     def name(self) -> tuple[str, str, str]:
         """What tells series apart."""
-        return self.benchmark, self.single, self.along
+        return self.benchmark, self.part, self.along
 
     @property
     def sizes(self) -> list[int]:

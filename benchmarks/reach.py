@@ -173,14 +173,14 @@ def drawn(dataset: hv.Dataset, plan: Plan, runs: int, smooth: int) -> Iterator[d
     Each is drawn as a release draws it, without a ledger: for studies only.
     """
     facts = dataset.public
-    allocation, sums = allocation_of(plan, facts.lattice), private_sums(dataset)
+    allocation, sums = allocation_of(plan.single, facts.lattice), private_sums(dataset)
     for run in range(runs):
         outputs = execute(allocation, sums, VettedNoise(), MemoryJournal(), UNMETERED)
-        shown = with_outputs(plan, allocation, outputs)
+        shown = with_outputs(plan.single, allocation, outputs)
         values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
         made = {"raw": np.clip(values["mean"], plan.lower, plan.upper)}
         effects = groupings_of(facts.cells)
-        posterior = estimate_outputs(shown, allocation, outputs, values, effects)
+        posterior = estimate_outputs(allocation, outputs, effects)
         if posterior is not None:
             made["estimate"] = posterior.estimate
         if run < smooth:
@@ -232,7 +232,7 @@ def measured(
 
 def taken(plan: Plan) -> str:
     """Return which intervals a plan by "auto" took."""
-    return plan.allocation.clipping.mode
+    return str(plan.allocation.clipping.mode)
 
 
 def automatic(

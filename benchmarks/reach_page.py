@@ -1,12 +1,14 @@
 """Tables of docs/understand/reach.md, written from the CSV files in docs/figures.
 
 ``python -m benchmarks.reach_page`` replaces each table between ``<!-- table: NAME -->`` and
-``<!-- end -->``. intervals.py measures the rows of intervals, judging sets and goals, reach.py
-those of other methods. A test compares page and files.
+``<!-- end -->``; with ``--measure`` intervals.py measures the rows of intervals, judging sets and
+goals first (its options, such as ``--epsilon 1 --releases 1``, may follow). reach.py measures those
+of other methods. A test compares page and files.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import re
 import sys
@@ -19,6 +21,7 @@ import numpy as np
 from hexveil.base import atomic_files
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
+import intervals
 from collection import COLLECTION, GOALS
 from interval_sets import SETS
 from intervals import RANGES, Row, load_rows
@@ -29,6 +32,11 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, FIGURES = DOCS / "understand" / "reach.md", DOCS / "figures"
 TABLE = re.compile(r"(<!-- table: (?P<name>[^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MEASURED = {
+    "intervals.csv": ("--releases", "50"),
+    "clipping-ranges.csv": ("--sets", "judging", "goal", "--ranges", *RANGES, "--releases", "8"),
+}
+"""Options of intervals.py by the file of their rows: what it judges by itself, and each range."""
 FIXED = RANGES[:-1]
 """Ranges that the default is compared with in hindsight."""
 DEFAULT = RANGES[-1]
@@ -318,8 +326,29 @@ def rewrite(page: str, rows: Sequence[Row]) -> str:
     return TABLE.sub(table, page)
 
 
+def measure(names: Sequence[str], more: Sequence[str]) -> None:
+    """Measure errors and coverage of all judging sets and goals, or of those of these names.
+
+    `more` are options of intervals.py.
+    """
+    for (file, words), known in zip(MEASURED.items(), ([*SETS], [*COLLECTION]), strict=True):
+        sets = [name for name in names if name in known]
+        if sets or not names:
+            chosen = ["--sets", *sets] if sets else []
+            label = ["--label", "now", "--csv", str(FIGURES / file)]
+            intervals.main([*words, *label, *chosen, *more])
+
+
 def main() -> int:
-    """Write the tables of the page."""
+    """Write the tables of the page; with --measure, of errors that are measured first."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--measure", action="store_true", help="all sets first; takes a night")
+    parser.add_argument("--sets", nargs="+", default=[], help="of these sets alone")
+    given, more = parser.parse_known_args()
+    if more and not given.measure:
+        parser.error(f"{more[0]} is an option of measuring; name --measure, too.")
+    if given.measure:
+        measure(given.sets, more)
     rows = load_rows(FIGURES / "clipping-ranges.csv")
     atomic_files.write(PAGE, rewrite(PAGE.read_text(encoding="utf-8"), rows).encode())
     return 0

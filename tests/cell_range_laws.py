@@ -14,13 +14,13 @@ import numpy as np
 from hexveil import Occupancy
 from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.cell_ranges.cell_range_allocation import CellRangeAllocation
-from hexveil.mechanisms.cell_ranges.first_range import FirstRange
-from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
-from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM
-from hexveil.mechanisms.clipped.clipped_mean import CellLattice
 from hexveil.mechanisms.contract import Outputs
-from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
+from hexveil.mechanisms.looks.cell_stages import CellRangeStages
+from hexveil.mechanisms.looks.clipped_mean import CellLattice
+from hexveil.mechanisms.looks.first_range import FirstRange
+from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.model.pair_columns import ListedWeights
 from hexveil.smoothing.range_selection import SelectedRanges
 from stage_laws import ExactLoss, Problem
@@ -89,7 +89,7 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
         "select": AboveCentre(),
     } | changed
     pooled = plan["histogram_promise"].amount + plan["spread_epsilon"]
-    return CellRangeAllocation(
+    return CellRangeStages(
         mean=mean,
         lattice=lattice,
         lattice_steps=steps,
@@ -118,7 +118,7 @@ class ExactCellRangeLoss(ExactLoss):
     Parameters
     ----------
     problem : Problem
-    allocation : CellRangeAllocation
+    allocation : CellRangeStages
     window : int
         Numbers are followed this far beyond those there can be.
     sparse : bool

@@ -19,9 +19,11 @@ from hexveil.mechanisms.contract import (
     NoisyTotals,
     Outputs,
     PrivateSums,
+    Scores,
     Separate,
     Values,
 )
+from hexveil.mechanisms.per_cell_allocation import MapStage, RowMoves
 from hexveil.mechanisms.sensitivity_report import MappedMoves
 
 TINY = 1e-300
@@ -125,7 +127,7 @@ class ExactLoss:
             self._end(logs, np.zeros((len(logs), 0)), np.ones(0), metered)
             return
         requests, reports = stage.noise(earlier), stage.sensitivity(earlier)
-        measured = stage.measure(self.sums, earlier)
+        measured = measured_by(stage, self.sums, earlier)
         self._check_reports(stage, measured, reports)
         metered = (*metered, (requests, reports))
         if self._is_last(stage, rows) and all(isinstance(m, Values) for m in measured):
@@ -181,9 +183,11 @@ class ExactLoss:
         """Check that integers are int64 and that no user moves one by more than is reported."""
         for query, stated_report in zip(measured, reports, strict=True):
             # What earlier stages have authorised changes the loss, not how far numbers move.
-            report = moves_of(stated_report)
             values = query.integers if isinstance(query, Values) else candidate_scores(query)
             assert values.dtype == np.int64
+            if isinstance(stated_report, RowMoves):  # losses alone, of the cells' own reports
+                continue
+            report = moves_of(stated_report)
             values = np.broadcast_to(values, (len(self.problem.data), values.shape[1]))
             for user, (one, other) in enumerate(self.problem.neighbours):
                 by_entry = np.abs(values[one] - values[other])
@@ -198,17 +202,32 @@ class ExactLoss:
                 assert joint or (moved <= stated).all(), (stage.name, user, moved, stated)
 
 
+def measured_by(stage, sums, earlier):
+    """Return the integers of all data sets; stages of maps measure one at a time."""
+    if not isinstance(stage, MapStage):
+        return stage.measure(sums, earlier)
+    alone = (stage.measure(PrivateSums(row), earlier) for row in sums.total)
+    merged = []
+    for queries in zip(*alone, strict=True):
+        if isinstance(queries[0], Values):
+            merged.append(Values(np.concatenate([one.integers for one in queries])))
+            continue
+        scores = np.concatenate([candidate_scores(one) for one in queries])
+        merged.append(Scores(scores, np.ones_like(scores)))
+    return tuple(merged)
+
+
 def moves_of(report):
     """Return by how much each user moves each entry, of a report of any kind."""
     if not isinstance(report, MappedMoves):
         return getattr(report, "moves", report)
     made, moves, before = report.moves, [], 0
     pairs = made.occupancy
-    weights = [] if made.weight is None else [made.weight.of(pairs)]
+    weight = None if made.weight is None else made.weight.of(pairs)
     for one in made.statistics:
         drawn = np.isfinite(one.scale)
         entry, rows = before + np.cumsum(drawn) - 1, drawn[pairs.cell]
-        by = one.moved_by(pairs, *weights, *one.cells, *made.users, *made.suppressed)
+        by = one.moved_by(pairs, weight)
         moves.append((pairs.user[rows], entry[pairs.cell[rows]], by[rows]))
         before += np.count_nonzero(drawn)
     return Separate(*(np.concatenate(column) for column in zip(*moves, strict=True)))

@@ -7,8 +7,8 @@ import pytest
 from core_types import NEEDED, TESTS, environment, loaded, run
 
 SENSITIVE = (
-    "planning/test_distributed_plan.py::test_few_steps_from_a_sample_come_near",
-    "planning/test_distributed_plan.py::test_however_errors_are_rounded_blocks_are_asked_seldom",
+    "planning/test_stored_plans.py::test_few_steps_from_a_sample_come_near",
+    "planning/test_stored_plans.py::test_however_errors_are_rounded_blocks_are_asked_seldom",
     "planning/test_user_weights.py::test_a_search_from_a_neighbour_s_rates_ends_as_low_and_sooner",
     "planning/test_mean_error.py::test_no_descent_takes_more_evaluations_than_its_limits_allow",
     "smoothing/test_variance_components.py",

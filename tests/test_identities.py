@@ -20,8 +20,7 @@ from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.read_request import ReadRequest, RecordColumns, Rules
 from hexveil.records.sources.cache import query_hash
-from hexveil.records.sources.versions import Versions
-from hexveil.records.unambiguous_names import NOT_DECLARED, join_names, join_pairs, quoted
+from hexveil.records.sources.versions import NOT_DECLARED, Versions, join_names, join_pairs, quoted
 from hexveil.records.units import split_unit_ids
 
 ODD = [

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.config.arguments import presence_arguments, read_arguments
+from hexveil.config.arguments import plan_arguments, read_arguments
 from hexveil.config.loading import load
 from hexveil.planning.goal import mechanism_text
 from hexveil.publishing.manifest import fingerprint, request_of
@@ -252,7 +252,7 @@ def test_a_run_file_is_one_request_in_every_spelling(tmp_path):
     for fields in WRITTEN:
         (tmp_path / "r.toml").write_text(RUN.format(**fields))
         run = load(f"{tmp_path}/r.toml")
-        plan = presence_arguments(run)
+        plan = plan_arguments(run)
         names.add(request_for(read_arguments(run, hv.read), plan))
     chosen = hv.Select(hours={0, 1, 2}, drop_values=(70, -1))
     plan = {"epsilon": 0.5, "statistics": {"users", "mean"}, "fleet": 4000}

@@ -49,6 +49,27 @@ def test_every_judging_set_has_its_rows(reach_page, rows):
     assert {(name, epsilon) for name in judging for epsilon in ("0.5", "1")} <= places
 
 
+def test_one_command_measures_and_writes(reach_page, monkeypatch, tmp_path):
+    """With --measure both files of rows are measured, as options of intervals.py, then the page."""
+    asked, intervals = [], reach_page.intervals
+    monkeypatch.setattr(intervals, "main", lambda words: asked.append(intervals.arguments(words)))
+    monkeypatch.setattr(reach_page, "PAGE", tmp_path / "reach.md")
+    (tmp_path / "reach.md").write_text("<!-- table: intervals, values -->\n<!-- end -->\n", "utf-8")
+    monkeypatch.setattr(sys, "argv", ["reach_page", "--measure", "--releases", "1"])
+    assert reach_page.main() == 0
+    assert [given.csv.name for given in asked] == ["intervals.csv", "clipping-ranges.csv"]
+    assert [given.releases for given in asked] == [1, 1]
+    assert (asked[0].sets, asked[1].sets) == (intervals.JUDGING, ["judging", "goal"])
+    assert "coverage, average" in (tmp_path / "reach.md").read_text("utf-8")
+    monkeypatch.setattr(sys, "argv", ["reach_page", "--measure", "--sets", "surat-6-goal"])
+    assert reach_page.main() == 0
+    assert [given.csv.name for given in asked[2:]] == ["clipping-ranges.csv"]
+    assert asked[2].sets == ["surat-6-goal"]
+    monkeypatch.setattr(sys, "argv", ["reach_page", "--releases", "1"])
+    with pytest.raises(SystemExit):
+        reach_page.main()
+
+
 def row_of(reach_page, **changes):
     """Return a row of a judging set."""
     usual = dict.fromkeys([field.name for field in fields(reach_page.Row)], 0.0)

@@ -17,7 +17,9 @@ import typer
 from hexveil.cli.app import PANELS, app
 from hexveil.cli.endings import Failure
 from hexveil.cli.options import FIELDS_PANEL
-from hexveil.config.fields import FIELDS, option
+from hexveil.config.fields import FIELDS, option, section_of
+from hexveil.planning.option_rules import RULES, spoken
+from hexveil.planning.options import PlanOptions
 from hexveil.publishing.manifest import schema
 
 if TYPE_CHECKING:
@@ -351,10 +353,62 @@ def manifest_page(_: str = "") -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+# Options of a plan
+
+
+def options_page(_: str = "") -> str:
+    """Return the page of the options of `plan`, and of which go together."""
+    parts = [
+        "# Options of a plan",
+        (
+            "The options of `hv.plan`, which [the run file](run-file.md) has in `[plan]` and "
+            "`[privacy]`, and which of them go together. `python website/generated.py` generates "
+            "this page from the tables that the package checks a request with "
+            "([options](../../src/hexveil/planning/options.py), "
+            "[rules](../../src/hexveil/planning/option_rules.toml)). What is refused costs "
+            "nothing: it is refused before records are read."
+        ),
+        "## Options",
+        table("option | default | meaning", [*option_rows()]),
+        "## What does not go together",
+        (
+            "Every other combination works, with [private presence](../how-to/private-presence.md) "
+            "and without, with one value column or several, with a δ or without. Options that "
+            "begin with `--` are those of `hexveil plan`, `release` and `inspect`."
+        ),
+        table("option | goes | why", [*rule_rows()]),
+        "## What was refused once, and works",
+        (
+            "Refused until version 0.2, because nobody had built it: target errors of quantiles, "
+            "shares and histograms, and under private presence (of one value column, at the least "
+            "ε of two figures whose predicted errors are within them); `--compare` with a δ, and "
+            "with several value columns of quantiles, shares and histograms; `--curve` with "
+            "several value columns, and under private presence."
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def option_rows() -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each option of a plan."""
+    for one in fields(PlanOptions):
+        home = section_of(one.name)
+        meaning = FIELDS[home, one.name].description if home else "Warn where a map says nothing."
+        yield f"`{one.name}`", f"`{one.default}`", cell(meaning)
+
+
+def rule_rows() -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each rule."""
+    for rule in RULES:
+        options = ", ".join(f"`{word}`" for word in map(spoken, rule.words))
+        yield options, cell(rule.partners), cell(rule.why)
+
+
 PAGES: dict[str, Callable[[str], str]] = {
     "command.md": command_page,
     "run-file.md": run_file_page,
     "manifest.md": manifest_page,
+    "options.md": options_page,
 }
 
 

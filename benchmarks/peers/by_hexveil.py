@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hexveil as hv
-from hexveil.planning.clipping_range.private_range import ClippingRangeMode
+from hexveil.planning.request import ClippingRangeMode
 
 
 def averages(work: common.Work, *, clipping_range: ClippingRangeMode) -> NDArray[np.float64]:

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from hexveil.publishing.published_numbers import Release
     from hexveil.publishing.verification.loaded_release import load
     from hexveil.publishing.verification.verify import verify
-    from hexveil.records.columns.column_datasets import combine_columns
+    from hexveil.records.column_datasets import combine_columns
     from hexveil.records.dataset import Dataset
     from hexveil.records.from_sums import from_sums
     from hexveil.records.read import declare, read
@@ -124,7 +124,7 @@ _HOMES = {
     "Dataset": "hexveil.records",
     "RecordFormat": "hexveil.records",
     "Select": "hexveil.records",
-    "combine_columns": "hexveil.records.columns.column_datasets",
+    "combine_columns": "hexveil.records.column_datasets",
     "from_sums": "hexveil.records",
     "declare": "hexveil.records.read",
     "read": "hexveil.records",

@@ -5,6 +5,7 @@ import pytest
 
 from hexveil.accounting import moves
 from hexveil.accounting.contributions import (
+    KeptRecords,
     clipped_by_caps,
     effective_users,
     majority_user,
@@ -15,9 +16,10 @@ from hexveil.accounting.contributions import (
 )
 from hexveil.accounting.moves import PairMoves
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, bisect_factors, loss_at
-from hexveil.mechanisms.clipped.clipped_mean import mean_moves, unrounded_mean_moves
-from hexveil.mechanisms.clipped.clipped_variance import variance_moves
+from hexveil.mechanisms.looks.clipped_mean import mean_moves, unrounded_mean_moves
+from hexveil.mechanisms.looks.clipped_variance import variance_moves
 from hexveil.model.occupancy import LocalOccupancy, Partition
+from hexveil.model.pair_columns import SuppressedPairs
 
 PAIRS = Partition(
     "cells",
@@ -32,21 +34,32 @@ TOTAL = np.array([4, 4, 2])
 FACTOR = np.array([1.0, 0.5, 1.0])
 COUNTED = LocalOccupancy(PAIRS.cell, PAIRS.user, PAIRS.n, 3, 3)
 CAP, NOISE, NO_QUANTA = np.array([2, 2, 1]), np.array([4.0, 8.0, 0.0]), np.zeros(3)
-MEAN = unrounded_mean_moves(CAP, NOISE)
+ALL = np.array([False] * 6)
+
+
+def kept(cap=CAP, quanta=NO_QUANTA, factor=FACTOR, dropped=ALL):
+    """Return the records that each pair contributes; those of dropped pairs are none."""
+    rows = np.flatnonzero(dropped)
+    gone = SuppressedPairs.of_rows(COUNTED, COUNTED.cell[rows], COUNTED.user[rows])
+    return KeptRecords(cap, factor, quanta, gone)
+
+
 MEAN_LOSSES = [0.5, 0.125, 0.25, 0.25, 0.0, 0.0]
+MEAN = unrounded_mean_moves(kept(), NOISE)
 VARIANCE = np.array([3, 2, 1]), np.array([0.5, 0.25, 0.0])
 PLAIN = np.array([True, False, False])
 NEARLY = {"rel": 0, "abs": 2 * VARIANCE_LATTICE}
 
 
-def stated(*statistics, factor=FACTOR, dropped=()):
+def stated(*statistics):
     """Return the moves of these statistics."""
-    return PairMoves(COUNTED, statistics, (factor,), dropped)
+    return PairMoves(COUNTED, statistics)
 
 
-def variances(plain):
+def variances(plain, **changes):
     """Return the moves of variances, of cells of which nothing is put at the middle."""
-    return variance_moves(TOTAL, *VARIANCE, plain)
+    cap, noise = VARIANCE
+    return variance_moves(TOTAL, kept(cap, **changes), noise, plain)
 
 
 @pytest.fixture(params=[1, 4, 1 << 20])
@@ -64,7 +77,7 @@ def test_a_mean_costs_the_records_kept_over_its_noise():
 def test_records_are_moved_in_whole_half_quanta():
     """Of three quanta: half a record is moved by two half quanta, not by three."""
     width = np.full(3, 3)
-    whole = mean_moves(width, CAP, width.astype(float), 6 * NOISE)
+    whole = mean_moves(width, kept(quanta=width.astype(float)), 6 * NOISE)
     losses = stated(whole).per_pair(moves.losses)
     assert losses.tolist() == [0.5, 2 / 24, *MEAN_LOSSES[2:]]
 
@@ -73,11 +86,11 @@ def test_records_are_moved_in_whole_half_quanta():
 def test_a_dropped_pair_costs_nothing():
     """Nothing of it is read; all other pairs cost the same."""
     dropped = np.array([False, False, True, False, False, False])
-    losses = stated(MEAN, dropped=(dropped,)).per_pair(moves.losses)
+    losses = stated(unrounded_mean_moves(kept(dropped=dropped), NOISE)).per_pair(moves.losses)
     assert losses.tolist() == [0.5, 0.125, 0.0, 0.25, 0.0, 0.0]
     variance = stated(variances(PLAIN)).per_pair(moves.losses)
-    kept = stated(variances(PLAIN), dropped=(dropped,)).per_pair(moves.losses)
-    assert kept.tolist() == [*variance[:2], 0.0, *variance[3:]]
+    without = stated(variances(PLAIN, dropped=dropped)).per_pair(moves.losses)
+    assert without.tolist() == [*variance[:2], 0.0, *variance[3:]]
 
 
 def test_a_variance_costs_its_sensitivity_over_its_noise():
@@ -96,8 +109,8 @@ def test_a_share_below_a_half_moves_a_variance_by_its_product():
 
 def test_mean_and_variance_are_charged_apart():
     """Each by its most, also to a user of more than half of a cell."""
-    mean = unrounded_mean_moves(VARIANCE[0], NOISE)
-    losses = stated(mean, variances(PLAIN), factor=np.ones(3)).per_pair(moves.losses)
+    mean = unrounded_mean_moves(kept(VARIANCE[0], factor=np.ones(3)), NOISE)
+    losses = stated(mean, variances(PLAIN, factor=np.ones(3))).per_pair(moves.losses)
     expected = [3 / 4 + 0.5 + VARIANCE_LATTICE, 1 / 4 + 0.375 + VARIANCE_LATTICE]
     assert losses[:2].tolist() == expected
 
@@ -120,8 +133,8 @@ def test_squares_of_moves_add_up_over_cells_and_statistics():
     assert means.tolist() == pytest.approx([0.5**2 + 0.25**2, 0.125**2, 0.25**2], rel=1e-12)
     both = stated(MEAN, variances(PLAIN)).per_pair(moves.squares)
     assert both[0] == pytest.approx(0.5**2 + 0.5**2, rel=1e-8)
-    few = mean_moves(np.ones(3, dtype=np.int64), CAP, NO_QUANTA, 2 * NOISE)
-    lattice = stated(few, factor=np.ones(3)).per_user(moves.squares, up=True)
+    few = mean_moves(np.ones(3, dtype=np.int64), kept(factor=np.ones(3)), 2 * NOISE)
+    lattice = stated(few).per_user(moves.squares, up=True)
     assert lattice[1] == pytest.approx(512 * 2 / 8**2, rel=1e-12)
 
 
@@ -135,7 +148,7 @@ def test_other_noise_at_the_door_is_charged_at_its_scales():
 
 def test_clipped_records_are_those_above_the_cap():
     """Per cell: 3 - 2 and 1 - 1/2, nothing, and half a record."""
-    clipped = clipped_by_caps(PAIRS, CAP, NO_QUANTA, FACTOR)
+    clipped = clipped_by_caps(PAIRS, kept=kept())
     assert clipped.tolist() == [1.5, 0.0, 0.5]
 
 
@@ -143,25 +156,33 @@ def test_sums_of_shares():
     """Shares of a cell's records, summed over users' cells and over cells' users."""
     assert record_shares(PAIRS, TOTAL).tolist() == [0.75, 0.25, 0.5, 0.5, 0.5, 0.5]
     per_cell, per_user = np.array([1.0, 10.0, 100.0]), np.array([1.0, 2.0, 4.0])
-    assert sum_per_user(PAIRS, TOTAL, per_cell).tolist() == [5.75, 50.25, 55.0]
-    assert sum_per_user(PAIRS, TOTAL, per_cell, power=2).tolist() == [3.0625, 25.0625, 27.5]
-    assert sum_per_cell(PAIRS, TOTAL, per_user).tolist() == [1.25, 2.5, 3.0]
-    assert sum_per_cell(PAIRS, TOTAL, per_user, power=2).tolist() == [0.6875, 1.25, 1.5]
+    assert sum_per_user(PAIRS, total=TOTAL, figure=per_cell).tolist() == [5.75, 50.25, 55.0]
+    assert sum_per_user(PAIRS, total=TOTAL, figure=per_cell, power=2).tolist() == [
+        3.0625,
+        25.0625,
+        27.5,
+    ]
+    assert sum_per_cell(PAIRS, total=TOTAL, figure=per_user).tolist() == [1.25, 2.5, 3.0]
+    assert sum_per_cell(PAIRS, total=TOTAL, figure=per_user, power=2).tolist() == [
+        0.6875,
+        1.25,
+        1.5,
+    ]
 
 
 def test_losses_at_rates():
     """Rates per share for the mean; for the variance s (1 - s) of a share of at most a half."""
     mean, variance = np.array([1.0, 2.0, 0.0]), np.array([0.0, 4.0, 8.0])
     half = np.array([1.0, 1.0, 0.5])
-    plain = loss_at(PAIRS, TOTAL, mean, np.zeros(3), half)
+    plain = loss_at(PAIRS, total=TOTAL, mean=mean, variance=np.zeros(3), factor=half)
     assert plain.tolist() == [0.75 + 1.0, 0.25, 0.5]
-    both = loss_at(PAIRS, TOTAL, mean, variance, half)
+    both = loss_at(PAIRS, total=TOTAL, mean=mean, variance=variance, factor=half)
     assert both.tolist() == [1.75 + 4 * 0.25, 0.25 + 8 * 0.25, 0.5 + (4 + 8) * 0.1875]
 
 
 def test_the_user_of_more_than_half_of_a_cell():
     """Half of a cell is not more than half of it."""
-    users, records = majority_user(PAIRS, TOTAL)
+    users, records = majority_user(PAIRS, total=TOTAL)
     assert (users.tolist(), records.tolist()) == ([0, -1, -1], [3, 0, 0])
 
 
@@ -169,9 +190,17 @@ def test_the_user_of_more_than_half_of_a_cell():
 def test_a_factor_found_by_halving_uses_up_the_loss(loss):
     """The largest factor of at most 1 within the loss; that of users without a majority stays."""
     mean, variance = np.ones(3), np.full(3, 0.5)
-    found = bisect_factors(PAIRS, TOTAL, mean, variance, FACTOR, loss=loss, lower_bound=False)
+    found = bisect_factors(
+        PAIRS,
+        total=TOTAL,
+        mean=mean,
+        variance=variance,
+        factor=FACTOR,
+        loss=loss,
+        lower_bound=False,
+    )
     assert found[1:].tolist() == FACTOR[1:].tolist()
-    used = loss_at(PAIRS, TOTAL, mean, variance, found)[0]
+    used = loss_at(PAIRS, total=TOTAL, mean=mean, variance=variance, factor=found)[0]
     assert used <= loss
     assert used == pytest.approx(min(loss, 0.75 + 0.5 + 0.5 * (0.25 + 0.25)), rel=1e-12)
 
@@ -179,26 +208,34 @@ def test_a_factor_found_by_halving_uses_up_the_loss(loss):
 def test_the_least_charge_counts_cells_without_a_variance():
     """There a share costs its rate of the mean: a half at rate 2 adds the factor itself."""
     two = Partition("cells", 0, *(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1)
-    rates = np.array([1.0, 2.0]), np.array([2.0, 0.0])
-    found = bisect_factors(two, np.array([4, 4]), *rates, np.ones(1), loss=5 / 3, lower_bound=True)
+    rates = {"mean": np.array([1.0, 2.0]), "variance": np.array([2.0, 0.0])}
+    found = bisect_factors(
+        two, total=np.array([4, 4]), **rates, factor=np.ones(1), loss=5 / 3, lower_bound=True
+    )
     assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
 
 
 def test_the_least_charge_is_that_of_plain_data():
     """Two of three records move a variance by 2/9, less than the bound of any share."""
     one = Partition("cells", 0, *(np.array([x]) for x in (0, 0, 2)), 1, 1)
-    rates = np.array([0.1]), np.array([2.0])
-    found = bisect_factors(one, np.array([3]), *rates, np.ones(1), loss=0.52, lower_bound=True)
+    rates = {"mean": np.array([0.1]), "variance": np.array([2.0])}
+    found = bisect_factors(
+        one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.52, lower_bound=True
+    )
     assert found.tolist() == [1.0]
-    fewer = bisect_factors(one, np.array([3]), *rates, np.ones(1), loss=0.51, lower_bound=True)
+    fewer = bisect_factors(
+        one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.51, lower_bound=True
+    )
     assert fewer[0] < 1.0
 
 
 def test_shares_of_thresholds():
     """Σ min(m, t) / t over a user's cells; a cell of threshold 0 publishes nothing of records."""
-    assert threshold_shares(PAIRS, np.array([1, 4, 0])).tolist() == pytest.approx([1.5, 1.0, 0.5])
+    assert threshold_shares(PAIRS, threshold=np.array([1, 4, 0])).tolist() == pytest.approx(
+        [1.5, 1.0, 0.5]
+    )
 
 
 def test_effective_users():
     """Two users of equal parts are two; of three quarters and a quarter, 1.6."""
-    assert effective_users(PAIRS, TOTAL).tolist() == [1.6, 2.0, 2.0]
+    assert effective_users(PAIRS, total=TOTAL).tolist() == [1.6, 2.0, 2.0]

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attack.exact_cases import dataset_of
-from distributed_blocks import distributed
 from examples import examples
 from hexveil import Baseline, InputError, Occupancy, plan, theory
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from stores import distributed
 from strategies import occupancies
 
 SCALES = st.sampled_from([0.1, 0.3, 1.0, 2.5, 7.0])

@@ -294,30 +294,30 @@ def _rounded(module, killer, **given):
 MUTANTS = {
     # Sensitivity halved, or noise for half of it: in each mechanism.
     "noise of half the sensitivity of a mean": _law(
-        "hexveil.mechanisms.clipped.clipped_mean:ClippedMean.scales",
+        "hexveil.mechanisms.looks.clipped_mean:ClippedMean.scales",
         halved_property,
         "joint",
         metered=True,
     ),
     "a mean twice as steep": _law(
-        "hexveil.mechanisms.clipped.clipped_mean:ClippedMean.measure", doubled, "per-cell"
+        "hexveil.mechanisms.looks.clipped_mean:ClippedMean.measure", doubled, "per-cell"
     ),
     "a variance twice as steep": _law(
-        "hexveil.mechanisms.clipped.clipped_variance:_steps", doubled, "joint, variance"
+        "hexveil.mechanisms.looks.clipped_variance:_steps", doubled, "joint, variance"
     ),
     "half the charge of a variance": _law(
-        "hexveil.mechanisms.clipped.clipped_variance:variance_sensitivity_bound",
+        "hexveil.mechanisms.looks.clipped_variance:variance_sensitivity_bound",
         halved,
         "joint, variance",
     ),
     "noise of half the sensitivity of a weighted mean": _law(
-        "hexveil.mechanisms.weighted.weighted_mean:WeightedMean.scales",
+        "hexveil.mechanisms.looks.weighted_mean:WeightedMean.scales",
         halved,
         "private",
         metered=True,
     ),
     "noise of half the sensitivity of a second moment": _law(
-        "hexveil.mechanisms.weighted.weighted_variance:laplace_scales",
+        "hexveil.mechanisms.looks.weighted_variance:laplace_scales",
         halved,
         "global, variance",
         metered=True,
@@ -347,10 +347,10 @@ MUTANTS = {
     },
     # Moves stated at half.
     "half of the moves of a mean": _at_the_door(
-        "hexveil.mechanisms.clipped.clipped_mean:_half_quanta_moved", "per-cell"
+        "hexveil.mechanisms.looks.clipped_mean:_half_quanta_moved", "per-cell"
     ),
     "half of the moves of a variance": _at_the_door(
-        "hexveil.mechanisms.clipped.clipped_variance:_steps_moved", "variance"
+        "hexveil.mechanisms.looks.clipped_variance:_steps_moved", "variance"
     ),
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
@@ -394,7 +394,7 @@ MUTANTS = {
         {"own": 8, "total": 8, "ratio": 0.05},
     ),
     "the step of a variance not charged": Mutant(
-        "hexveil.mechanisms.clipped.clipped_variance:_steps_moved",
+        "hexveil.mechanisms.looks.clipped_variance:_steps_moved",
         one_less,
         "publishing.test_clipped_variance:test_the_step_of_the_lattice_is_charged",
     ),
@@ -406,7 +406,7 @@ MUTANTS = {
         {"values": "all at random"},
     ),
     "the place of repeats decided by value": Mutant(
-        "hexveil.records.duckdb.record_repeats:_drawn",
+        "hexveil.records.duckdb.counting:_drawn",
         value_first,
         "attack.test_neighbours:test_which_place_of_repeats_counts_is_no_matter_of_values",
     ),

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 import hexveil as hv
 from attack.path_audit import Pair
-from hexveil.mechanisms.clipped.clipped_variance import STEPS, centring
+from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 
 
 def whole_numbers(table, plan, scale):

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.clipped.clipped_mean import ClippedMean
+from hexveil.mechanisms.looks.clipped_mean import ClippedMean
 from hexveil.records import dataset as datasets
 from hexveil.records.duckdb import validation
 from publishing.drawing import executed

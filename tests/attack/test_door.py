@@ -30,20 +30,19 @@ PRIVATE = ("total", "total_sq", "map_cells")
 READERS = {"publishing/private_sums.py"}
 """Modules that hand the sums of records to the stages of a release."""
 MEASURES = {
-    "mechanisms/clipped/clipped_allocation.py", "mechanisms/clipped/clipped_mean.py",
-    "mechanisms/clipped/clipped_variance.py", "mechanisms/clipped/renormalised_mean.py",
-    "mechanisms/weighted/weighted_allocation.py", "mechanisms/cell_ranges/look_stages.py",
-    "mechanisms/weighted/weighted_mean.py", "mechanisms/weighted/weighted_variance.py",
+    "mechanisms/looks/bounds.py", "mechanisms/looks/clipped_mean.py",
+    "mechanisms/looks/clipped_variance.py",
+    "mechanisms/looks/range_stages.py", "mechanisms/looks/cell_looks.py",
+    "mechanisms/looks/weighted_mean.py", "mechanisms/looks/weighted_variance.py",
     "mechanisms/private_quantile.py",
-    "mechanisms/cell_ranges/pooled_spread.py", "mechanisms/cell_ranges/gaussian_looks.py",
-    "mechanisms/cell_ranges/pair_votes.py",
+    "mechanisms/looks/pooled_means.py", "mechanisms/looks/gaussian_looks.py",
+    "mechanisms/looks/pair_votes.py",
     "mechanisms/presence/shape_allocation.py",
     "mechanisms/per_cell_allocation.py",
-    "mechanisms/cell_blocks/block_plans.py", "mechanisms/cell_blocks/block_stage.py",
+    "mechanisms/cell_plans.py",
     "mechanisms/contract.py", "mechanisms/stage_data.py",
     "mechanisms/presence/any_unit.py", "mechanisms/presence/contribution.py",
     "mechanisms/presence/count_map.py",
-    "mechanisms/pooled_histogram.py",
     "mechanisms/distribution/binned_stage.py", "mechanisms/distribution/combined_stages.py",
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
@@ -55,9 +54,15 @@ STUDIES = {
 """Studies of records that are one's own, or invented; nothing of them is a release."""
 TAKERS = {
     "measure", "values", "execute", "_prepared", "total_over_units",
-    "tally", "tally_by", "total", "map_weighted", "sums", "_with_bins",
+    "tally", "tally_by", "total", "sums", "_with_bins",
 }  # fmt: skip
 """Functions of mechanisms that are given private sums; studies of one cell have their own."""
+KERNELS = {
+    "map_cells", "map_bins", "_beside", "__init__", "_measure", "_tally_means", "_tally_distances",
+    "measured_integers", "_scored", "_cell_bins", "_pooled_bins",
+}  # fmt: skip
+"""Functions that are given the sums, or the counts by bin, of a block of pairs."""
+HOLDERS = "combined_stages", "binned_stage"
 SINGLE_CELL = {"outputs", "estimates", "noiseless_estimates", "_outcomes", "_errors"}
 """Functions of `mechanisms/single_cell/` that run a study on simulated sums."""
 RELEASERS = {"publishing/pipeline.py"}
@@ -130,7 +135,7 @@ def functions_with_sums():
 def takes_sums(function):
     """Return whether a parameter is of private sums, or of integers that were measured."""
     given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    private = ("PrivateSums", "Measured")
+    private = ("PrivateSums", "Measured", "PairSums", "PairBins")
     return any(
         word in ast.unparse(one.annotation) for one in given if one.annotation for word in private
     )
@@ -142,10 +147,9 @@ def test_sums_enter_by_measure_alone():
     whole = {(name, function) for name, function in takers if "/single_cell/" not in name}
     single_cell = takers - whole
     # Sums of several value columns are held together by one object; no other is made of sums.
-    holders = {(name, function) for name, function in whole if function == "__init__"}
-    assert holders == {("mechanisms/distribution/combined_stages.py", "__init__")}
-    whole -= holders
-    assert {function for _, function in whole} == TAKERS | {"_noised"}
+    holders = {name for name, function in whole if function == "__init__"}
+    assert holders == {f"mechanisms/distribution/{one}.py" for one in HOLDERS}
+    assert {function for _, function in whole} == TAKERS | KERNELS | {"_noised"}
     assert {name for name, _ in whole} <= MEASURES
     assert {function for _, function in single_cell} <= TAKERS | SINGLE_CELL
 

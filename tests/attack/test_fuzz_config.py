@@ -122,7 +122,7 @@ def or_sentence(function, *given, **options):
 def tried(run):
     """Hand a run to the library's doors as the command does, except that nothing is spent."""
     read = or_sentence(arguments.read_arguments, run, hv.read)
-    plan = or_sentence(arguments.plan_arguments, run, hv.plan)
+    plan = or_sentence(arguments.plan_arguments, run)
     or_sentence(arguments.ledger_arguments, run, hv.Ledger)
     or_sentence(arguments.source, run)
     dataset = None if read is None else or_sentence(hv.read, RECORDS, **read)

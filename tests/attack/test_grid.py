@@ -26,7 +26,7 @@ import hexveil as hv
 from attack.path_audit import draws, pair_of
 from attack.path_files import Setting
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.clipped.clipped_variance import STEPS, centring
+from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil.publishing.carried_digits import round_to_intervals
 from publishing import measuring
 

@@ -21,7 +21,7 @@ from attack.leak_cases import BAD, RELEASED
 from attack.leak_runs import LONG, READ, STORY, Caller, commands, stand
 from hexveil.base import scratch
 from hexveil.base.errors import BudgetError, HexveilError, InputError
-from hexveil.base.private_folder import MARKER
+from hexveil.base.scratch import MARKER
 from hexveil.cli import app as cli
 from hexveil.cli import main, shared_steps
 from hexveil.ledger import Ledger

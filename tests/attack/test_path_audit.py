@@ -20,7 +20,7 @@ from attack.path_files import Setting, losses_of_target, one_id, two_spellings
 from attack.path_runs import pair_by_fleet, runs
 from attack.path_twins import CLAMPS, clamping_after_summing, forgotten, scale_halved, without
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.clipped import clipped_mean
+from hexveil.mechanisms.looks import clipped_mean
 
 pytestmark = pytest.mark.slow
 
@@ -162,7 +162,7 @@ def test_plans_are_of_the_kinds_that_they_are_here_for(tmp_path):
         if name.startswith("factors"):
             assert plan.allocation.contribution_factor[target] < 0.6
         if "dropped" in name:
-            assert 0 < plan.allocation.suppressed_pairs[own].sum() < own.sum()
+            assert 0 < plan.allocation.suppressed_pairs.of(plan.occupancy)[own].sum() < own.sum()
         if "most" in name:
             records = plan.occupancy.records_per_cell[plan.occupancy.cell]
             assert (2 * plan.occupancy.n > records + 1)[own].all()

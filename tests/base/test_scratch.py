@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from hexveil.base import private_folder, scratch
+from hexveil.base import scratch
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.private_folder import MARKER
+from hexveil.base.scratch import MARKER
 
 HOLD = """\
 import sys
@@ -109,7 +109,7 @@ def interrupt_each_line():
     """Interrupt the use of a folder at one line after the other; return how many there are."""
     place = Path(os.environ[scratch.VARIABLE])
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where shells start children
-    private_folder.prepare = lambda folder, **_: folder.mkdir(exist_ok=True)
+    scratch.prepare = lambda folder, **_: folder.mkdir(exist_ok=True)
     gc.freeze()  # the libraries' own objects need no second look at each of the lines
     for number in count(1):
         interrupted = use_a_folder(number)

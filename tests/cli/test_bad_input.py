@@ -135,8 +135,8 @@ plan.target_error=mean=1 plan.statistics=mean,sd | must name mean and variance
 plan.objective=least | objective must be one of max, mean
 plan.error=both | error must be one of separate, sum
 plan.split=1 | split is the mean's part.*between 0 and 1
-plan.split=0.5 | split goes with a method that plans cells apart
-plan.mechanism=Baseline | mechanism goes with method
+plan.split=0.5 | split \(in \[plan\]\) goes with a method that plans cells apart
+plan.mechanism=Baseline | mechanism \(in \[plan\]\) goes with method
 --from-plan none | none is not a folder
 plan.method=magic | method must be one of
 read.privacy_unit=person | unit
@@ -158,13 +158,13 @@ plan.clipping_range=bounds plan.range_share=0.1 | range_share goes with
 plan.clipping_range=per-cell plan.range_share=0 | between 0 and 1, got 0
 plan.clipping_range=per-cell plan.range_share=1 | between 0 and 1, got 1
 plan.clipping_range=per-cell plan.range_share=-0.1 | between 0 and 1
-plan.clipping_range=per-cell plan.statistics=mean,variance | 'per-cell' goes with the mean alone
-plan.clipping_range=per-cell plan.statistics=sd | 'per-cell' goes with the mean alone
-plan.clipping_range=per-cell plan.target_error=2 | 'per-cell' goes with (epsilon|objective)
-plan.clipping_range=per-cell plan.method=per-cell | 'per-cell' goes with method "joint", not
-plan.clipping_range=per-cell plan.method=equal-split | 'per-cell' goes with method "joint", not
-plan.clipping_range=per-cell plan.method=clip-user | 'per-cell' goes with method "joint", not
-plan.clipping_range=per-cell plan.objective=max | 'per-cell' goes with objective "mean"
+plan.clipping_range=per-cell plan.statistics=mean,variance | "per-cell" goes with the mean alone
+plan.clipping_range=per-cell plan.statistics=sd | "per-cell" goes with the mean alone
+plan.clipping_range=per-cell plan.target_error=2 | "per-cell" goes with (epsilon|objective)
+plan.clipping_range=per-cell plan.method=per-cell | "per-cell" goes with method "joint", not
+plan.clipping_range=per-cell plan.method=equal-split | "per-cell" goes with method "joint", not
+plan.clipping_range=per-cell plan.method=clip-user | "per-cell" goes with method "joint", not
+plan.clipping_range=per-cell plan.objective=max | "per-cell" goes with objective "mean"
 plan.clipping_range=per-cell plan.split=0.5 | split goes with a method .* private interval
 --speed 5 | No such option
 --epsilon 0.01 | nothing was spent: this grid is too fine

@@ -60,6 +60,38 @@ def air(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_medians_of_columns_are_compared_by_estimator(air, call):
+    """Each column has the ways to measure its distribution, at its own part of ε."""
+    targets = 'target_error = { pm25 = 2, "no2.air" = "3%" }'
+    (air / "run.toml").write_text(RUN.replace(targets, 'epsilon = 4\nstatistics = ["p50"]'))
+    compared = call("plan", "run.toml", "--compare")
+    assert compared.code == 0
+    assert compared.out.count("(chosen)") == 2
+    stated = json.loads(call("plan", "run.toml", "--compare", "--json").out)
+    for column in stated["columns"].values():
+        assert {one["estimator"] for one in column["estimators"]} == {"ranks", "bins"}
+
+
+@pytest.mark.slow
+def test_columns_are_drawn_and_their_estimators_compared(air, call):
+    """A curve of each column; of shares each way to measure them, for each column."""
+    pytest.importorskip("matplotlib")
+    said = call("plan", "run.toml", "--curve", "price", "--json")
+    assert said.code == 0, said.err
+    names = [file.name for file in sorted(air.glob("price*"))]
+    assert names == [
+        f"price-{one}.{kind}" for one in ("no2_air", "pm25") for kind in ("png", "svg")
+    ]
+    assert "exists; name a new file" in call("plan", "run.toml", "--curve", "price").err
+    asked = ("--epsilon", "9", "--set", "plan.statistics=p50", "--compare")
+    found = json.loads(call("plan", "run.toml", *asked, "--json").out)["columns"]
+    assert [len(one["estimators"]) for one in found.values()] == [2, 2]
+    shown = call("plan", "run.toml", *asked).out
+    assert shown.count("at its own loss:") == 2
+    assert shown.count("(chosen)") == 2
+
+
+@pytest.mark.slow
 def test_each_column_is_evaluated_at_its_part_of_a_release(air, call, okay):
     """Numbers are those of the column alone at the part that a plan gives it."""
     both = okay("evaluate run.toml --cell w1 --epsilon 1,3", FEW, "--json")
@@ -121,7 +153,6 @@ def test_a_table_of_each_column_is_written(air, call, okay):
             ("plan run.toml --set plan.baseline_error=so2=2",),
             "must be for pm25, no2.air, got 'so2'",
         ),
-        (("plan run.toml --curve x.png",), "--curve has no use with several"),
         (("evaluate", "run.toml"), "--cell is needed: name one of 3 (w0, w1, w2)"),
         (("evaluate run.toml --cell w0",), "no2.air has no cell 'w0'"),
         (("evaluate run.toml --cell 0 --set privacy.delta=1e-6",), "leave delta out"),

@@ -17,8 +17,7 @@ import pytest
 import hexveil as hv
 from hexveil.cli import main, shared_steps
 from hexveil.cli.commands import demo_command
-from hexveil.cli.demos import city_demo, flights_demo
-from hexveil.cli.demos.demonstration import summary_lines
+from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city, place_of_flight, summary_lines
 from hexveil.config import load
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -31,7 +30,7 @@ from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
     """Return the demo's run, data set and plan."""
-    run, _ = demo_command.prepare(flights_demo.SHOW, tmp_path_factory.mktemp("demo"))
+    run, _ = demo_command.prepare(FLIGHTS_SHOW, tmp_path_factory.mktemp("demo"))
     return run, *read_and_planned(run)
 
 
@@ -134,7 +133,7 @@ def test_findings_are_of_the_good_cells(quality, slowest):
             (_hexagon(places, "ORD"), 350.0, "good"),
         )
     ]  # fmt: skip
-    where = partial(flights_demo.place_name, places)
+    where = partial(place_of_flight, places)
     first, last, trust = summary_lines(pa.Table.from_pylist(rows), where, "mph")
     assert re.match("Fastest good cell +430 mph to .*LAX.*06:00 to 12:00; error at most 20", first)
     assert re.match(f"Slowest good cell +{slowest}", last)
@@ -190,4 +189,4 @@ def test_the_citys_map_is_twice_as_good_as_one_constant(in_the_city):
 def test_hexagons_are_placed_by_the_wind(north, east, said):
     """Whoever reads the line knows where to look on the map."""
     hexagon = h3.latlng_to_cell(LATITUDE + north, LONGITUDE + east, 9)
-    assert city_demo.place_name({"hexagon": hexagon}) == said
+    assert place_in_city({"hexagon": hexagon}) == said

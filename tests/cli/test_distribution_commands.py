@@ -25,10 +25,10 @@ def test_a_delta_is_taken_only_if_asked(here, call, okay):
         ((ASKED, "--grids"), "--grids compares grids by the error of means, not of quantiles"),
         ("--set plan.statistics=p50,median", "statistics must be some of"),
         ("--set plan.statistics=share<10 --set plan.weights=3", "must be one number per kind"),
-        ("--set plan.statistics=mean --set plan.estimator=bins", "weights and estimator go with"),
+        ("--set plan.statistics=mean --set plan.estimator=bins", "estimator (in [plan]) goes with"),
         (
             "--set plan.statistics=p50 --set plan.method=per-cell",
-            "method has no meaning with quantiles",
+            "method (in [plan]) has no meaning with quantiles",
         ),
         (
             "--set plan.statistics=p50 --set release.estimates=raw,smoothed",

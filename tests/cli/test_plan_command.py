@@ -120,7 +120,7 @@ def test_a_plan_needs_a_price(here, refuse):
     said = refuse("plan run.toml")
     assert said.err == (
         "hexveil: epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
-        "target_error (in [plan], or --set plan.target_error): the largest errors.\n"
+        "target_error (in [plan]): the largest errors; give exactly one of them.\n"
     )
 
 
@@ -160,7 +160,7 @@ def test_a_method_that_cannot_is_said_in_the_table(here, call, okay):
     ("option", "needs"),
     [
         ("--set plan.target_error=2%", "epsilon, not target_error."),
-        ("--set plan.method=equal-split", "method \"joint\", not 'equal-split'."),
+        ("--set plan.method=equal-split", 'method "joint", not "equal-split".'),
         ("--set plan.objective=max", 'objective "mean".'),
     ],
 )
@@ -239,7 +239,7 @@ def test_help_says_what_to_keep_for_tomorrow(call):
     [
         ("--save nowhere/deep", "the folder nowhere/deep cannot be made"),
         ("--save .", "exists; a saved plan is never changed"),
-        ("--compare --save saved --set privacy.delta=1e-6", "--compare compares pure plans"),
+        ("--grids --save saved --set privacy.delta=1e-6", "of one value column and of pure plans"),
     ],
 )
 def test_what_can_neither_be_saved_nor_compared_is_one_sentence(here, refuse, options, words):

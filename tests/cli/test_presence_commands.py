@@ -153,11 +153,11 @@ def test_units_of_days_are_booked_on_declared_days(here, call, okay, unit):
     [
         ("plan --set privacy.fleet=0", "whole number from 1"),
         ("plan --protect values", "belongs to protect"),
-        ("plan --set plan.method=joint", "method (in [plan]) has no meaning"),
+        ("plan --set plan.method=per-cell", "method (in [plan]) has no meaning"),
         ("plan --compare", "--compare has no use"),
         ("plan --set plan.statistics=variance", "not 'variance'"),
         ("plan --set plan.statistics=users,users", '"users"'),
-        ("plan --set plan.weights=users=2", "beside other statistics"),
+        ("plan --set plan.weights=users=2", "numbers of units beside others"),
         ("plan --set plan.statistics=p0", "smallest record"),
         ("plan --set plan.statistics=share<200", "same for all values"),
         ("plan --set privacy.user_cap=many", "user_cap must be"),
@@ -179,6 +179,20 @@ def test_what_has_no_meaning_is_refused(here, refuse, arguments, message):
     said = refuse(command, "run.toml", options)
     assert message in " ".join(said.err.split())
     assert not (here / "ledger.sqlite").exists()
+
+
+@pytest.mark.slow
+def test_a_price_follows_from_a_target_and_a_curve_is_drawn(here, call):
+    """On paper: what is expected at the price that was found is within the target."""
+    pytest.importorskip("matplotlib")
+    (here / "cars.csv").unlink()
+    (here / "run.toml").write_text(re.sub("epsilon = .*", "target_error = 4", RUN))
+    said = call("plan", "run.toml", "--curve", "price.png", "--json")
+    assert said.code == 0, said.err
+    planned = json.loads(said.out)
+    assert planned["statistic_errors"][0]["expected_error"] <= 4
+    assert planned["files"] == ["price.png", "price.svg"]
+    assert "private presence" in (here / "price.svg").read_text()
 
 
 def test_a_missing_fleet_is_named(here, call):

@@ -91,8 +91,9 @@ def test_cells_without_a_section_ask_for_the_clock():
 @pytest.mark.parametrize("name", ["Baseline", "Baseline()"])
 def test_mechanisms_have_their_library_name(name):
     """A mechanism is named as in Python, with or without parentheses."""
-    given = arguments.plan_arguments(run(plan={"mechanism": name, "epsilon": 1}), hv.plan)
-    assert given == {"mechanism": hv.Baseline(), "epsilon": "1"}
+    plan = {"mechanism": name, "epsilon": 1, "method": "per-cell"}
+    given = arguments.plan_arguments(run(plan=plan))
+    assert given == {"mechanism": hv.Baseline(), "epsilon": "1", "method": "per-cell"}
 
 
 def test_an_unknown_mechanism_is_named():
@@ -127,12 +128,12 @@ def test_ledger_arguments():
 def test_what_no_plan_can_be_made_of_is_refused_before_records_are_read(plan, sentence):
     """Prices, targets, splits and statistics are judged by themselves."""
     with pytest.raises(InputError, match=sentence):
-        arguments.plan_arguments(run(plan=plan), hv.plan)
+        arguments.plan_arguments(run(plan=plan))
 
 
 def test_a_target_is_handed_on_as_written():
     """The library reads the text, a percentage too."""
     goals = {"mean": "0.1", "variance": "5%"}
     made = run(plan={"target_error": goals, "statistics": "mean,sd"})
-    given = arguments.plan_arguments(made, hv.plan)
+    given = arguments.plan_arguments(made)
     assert given == {"target_error": goals, "statistics": ("mean", "sd")}

@@ -11,20 +11,17 @@ from hexveil import Occupancy
 from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.contract import (
     UNMETERED,
-    LaplaceNoise,
     MemoryJournal,
     Meter,
     Outputs,
-    PredictedError,
     PrivateSums,
-    ProvenError,
     execute,
 )
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.mechanisms.single_cell.cell_allocation import MapProblem
-from hexveil.mechanisms.single_cell.quantile_averaging import ClippedSumMean
+from hexveil.mechanisms.single_cell.cell_allocation import CellProblem, MapProblem
+from stage_laws import candidate_scores
 
 SPAN = 1000
 
@@ -63,9 +60,9 @@ def test_a_map_stays_within_epsilon_and_uses_it(mechanism):
     assert 0.95 * 3 <= booked.max() <= 3
     journal = MemoryJournal()
     outputs = execute(allocation, PrivateSums(total), VettedNoise(), journal, Meter(booked))
-    (mean,) = allocation.decode(outputs)
-    assert mean.estimate.shape == (1, 5)
-    assert np.isfinite(mean.estimate).all()
+    estimates = allocation.estimates(outputs)
+    assert estimates.shape == (1, 5)
+    assert np.isfinite(estimates).all()
     assert list(journal.rows) == [stage.name for stage in allocation.stages]
 
 
@@ -77,81 +74,65 @@ def test_more_cells_of_a_user_cost_less_than_counting_cells():
     assert allocation.cell_epsilon > Fraction(1, int(cells)) * Fraction(11, 10)
 
 
+def pairs_of(problem, cell):
+    """Return the pairs of a cell, and its public facts."""
+    rows = slice(*problem.occupancy.start[cell : cell + 2].tolist())
+    counts = problem.occupancy.n[rows]
+    return rows, CellProblem(counts, problem.lower, problem.quantum, problem.span)
+
+
 @pytest.mark.parametrize("mechanism", [hv.Levy(gamma=1), hv.AKMV(candidates=16)], ids=str)
 def test_each_cell_is_that_mechanism_alone(mechanism):
-    """Requests, sensitivities and integers are those of the cells one by one, in their order."""
+    """Noise and integers are those of the cells one by one, in their order."""
     problem, total = map_problem()
     allocation = PerCell(mechanism).allocate_at(problem, Fraction(1))
     sums, earlier = PrivateSums(total), Outputs()
+    alone = [mechanism.allocate_cell(pairs_of(problem, g)[1], Fraction(1)) for g in range(12)]
+    outputs = [Outputs()] * 12
     for stage in allocation.stages:
-        requests, measured = stage.noise(earlier), stage.measure(sums, earlier)
-        reports = stage.sensitivity(earlier)
-        own_outputs = allocation.cell_outputs(earlier, stage.number)
-        number = 0
-        for member in stage.members:
-            rows = problem.rows(member.cell)
-            alone = mechanism.allocate_cell(problem.cell(member.cell), Fraction(1))
-            outputs = own_outputs[member.cell]
-            cell_stage = alone.next_stage(outputs)
-            for request, report, integers in zip(
-                cell_stage.noise(outputs),
-                cell_stage.sensitivity(outputs),
-                cell_stage.measure(PrivateSums(total[rows]), outputs),
-                strict=True,
-            ):
-                if isinstance(request, LaplaceNoise):
-                    assert (requests[number].scales == request.scales).all()
-                    assert (measured[number].integers == integers.integers).all()
-                else:
-                    assert requests[number] == request
-                    assert (measured[number].scores == integers.scores).all()
-                    assert (measured[number].sizes == integers.sizes).all()
-                users = problem.occupancy.user[rows]
-                assert reports[number].user.tolist() == users[report.user].tolist()
-                assert reports[number].by.tolist() == report.by.tolist()
-                number += 1
-        assert number == len(requests)
-        noise = SimulatedNoise(np.random.default_rng(1), 1)
-        drawn = execute(allocation, sums, noise, MemoryJournal(), UNMETERED)
-        earlier = earlier.extended(stage.name, stage.entries, drawn[stage.name])
+        noise, integers, begin = [], [], 0
+        for cell, plan in enumerate(alone):
+            own, rows = plan.next_stage(outputs[cell]), pairs_of(problem, cell)[0]
+            noise += numbers_of(own.noise(outputs[cell]))
+            integers += numbers_of(own.measure(PrivateSums(total[rows]), outputs[cell]))
+        assert numbers_of(stage.noise(earlier)) == noise
+        assert numbers_of(stage.measure(sums, earlier)) == integers
+        drawn = execute(
+            allocation, sums, SimulatedNoise(np.random.default_rng(1), 1), MemoryJournal(),
+            UNMETERED,
+        )[stage.name]  # fmt: skip
+        earlier = earlier.extended(stage.name, stage.entries, drawn)
+        for cell, plan in enumerate(alone):
+            own = plan.next_stage(outputs[cell])
+            row, begin = drawn[:, begin : begin + own.entries], begin + own.entries
+            outputs[cell] = outputs[cell].extended(own.name, own.entries, row)
+    estimates = [plan.estimate(row)[0] for plan, row in zip(alone, outputs, strict=True)]
+    assert allocation.estimates(earlier)[0].tolist() == estimates
 
 
-def test_blocks_of_whole_cells_measure_the_same():
-    """Cut anywhere between cells, blocks of a map measure the integers of the whole map."""
-    problem, total = map_problem()
-    whole = PerCell(hv.Levy(gamma=1)).allocate_at(problem, Fraction(1)).stages[0]
-    measured = list(whole.measure(PrivateSums(total), Outputs()))
-    blocks = []
-    for begin, end in ((0, 5), (5, 6), (6, 12)):
-        rows = slice(problem.rows(begin).start, problem.rows(end - 1).stop)
-        user = np.unique(problem.occupancy.user[rows], return_inverse=True)[1]
-        cell, n = problem.occupancy.cell[rows] - begin, problem.occupancy.n[rows]
-        occupancy = Occupancy(cell, user, n, end - begin, int(user.max()) + 1)
-        block = MapProblem(occupancy, problem.lower, problem.quantum, problem.span)
-        stage = PerCell(hv.Levy(gamma=1)).allocate_at(block, Fraction(1)).stages[0]
-        blocks += stage.measure(PrivateSums(total[rows]), Outputs())
-    assert len(blocks) == len(measured)
-    for one, other in zip(blocks, measured, strict=True):
-        assert type(one) is type(other)
-        for field in ("integers", "scores", "sizes"):
-            if hasattr(one, field):
-                assert (getattr(one, field) == getattr(other, field)).all()
+def numbers_of(queries):
+    """Return noise scales, or integers and scores of candidates, one after another."""
+    fields = ("scale", "scales", "integers")
+    found = []
+    for one in queries:
+        own = [getattr(one, name) for name in fields if hasattr(one, name)]
+        found += np.ravel(own[0] if own else candidate_scores(one)).tolist()
+    return found
 
 
-def test_cells_may_differ_in_mechanism_and_in_stages():
-    """Auto takes a mechanism per cell; cells without a stage publish their constant."""
+def test_cells_without_a_stage_publish_their_constant():
+    """A cell of too few users has no stage; all others have one."""
     problem, total = map_problem()
     clipping = PerCell(hv.OptimalClipping()).allocate_at(problem, Fraction(1, 3))
-    lengths = {len(plan.stages) for plan in clipping.plans}
-    assert lengths == {0, 1}
-    noise = SimulatedNoise(np.random.default_rng(1), 50)
+    constant = clipping.figures.n_stages == 0
+    assert set(clipping.figures.n_stages.tolist()) == {0, 1}
+    noise = SimulatedNoise(np.random.default_rng(1), 1)
     outputs = execute(clipping, PrivateSums(total), noise, MemoryJournal(), UNMETERED)
-    (mean,) = clipping.decode(outputs)
-    constant = [len(plan.stages) == 0 for plan in clipping.plans]
-    assert mean.estimate.shape == (50, 12)
-    assert (mean.estimate[:, constant] == SPAN / 2).all()
-    assert (mean.grid.step[constant] == 0).all()
-    assert isinstance(mean.error, ProvenError)
+    estimates = clipping.estimates(outputs)
+    assert estimates.shape == (1, 12)
+    assert (estimates[:, constant] == SPAN / 2).all()
+    assert (clipping.figures.grid_step[constant] == 0).all()
+    assert clipping.figures.proven.all()
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,25 +149,17 @@ def test_stages_of_different_kinds_share_a_row():
     """Choices of some cells and sums of others are one stage; the next has the rest."""
     problem, total = map_problem()
     allocation = PerCell(BySize()).allocate(problem, Fraction(2))
-    assert len({type(plan) for plan in allocation.plans}) == 2
+    two = (problem.occupancy.users_per_cell > 5).sum()
     first, second = allocation.stages
-    assert first.entries == 12
-    assert second.entries == sum(isinstance(plan, ClippedSumMean) for plan in allocation.plans)
+    assert 0 < two < 12
+    assert (first.entries, second.entries) == (12, two)
     meter = Meter(allocation.losses())
     outputs = execute(allocation, PrivateSums(total), VettedNoise(), MemoryJournal(), meter)
-    (mean,) = allocation.decode(outputs)
-    one_by_one = [
-        plan.decode(own)[0].estimate[0, 0]
-        for plan, own in zip(allocation.plans, allocation.cell_outputs(outputs, 2), strict=True)
-    ]
-    assert mean.estimate[0].tolist() == one_by_one
+    assert np.isfinite(allocation.estimates(outputs)).all()
 
 
 def test_errors_are_proven_only_if_each_cell_is():
-    """A map with one private range has no proven error, and no column for its bias."""
-    problem, total = map_problem()
+    """Those with a private range have no proven bias."""
+    problem, _ = map_problem()
     levy = PerCell(hv.Levy(gamma=1)).allocate_at(problem, Fraction(1))
-    noise = SimulatedNoise(np.random.default_rng(1), 1)
-    (mean,) = levy.decode(execute(levy, PrivateSums(total), noise, MemoryJournal(), UNMETERED))
-    assert isinstance(mean.error, PredictedError)
-    assert set(mean.error.columns()) == {"scale", "bound95"}
+    assert not levy.figures.proven.any()

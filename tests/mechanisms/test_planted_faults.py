@@ -6,6 +6,7 @@ the integers themselves. So the harness is one that can fail.
 """
 # ruff: noqa: ARG005  a fault may have no use for the sound code
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -151,9 +152,13 @@ def test_cells_of_a_user_that_are_not_added_up_are_found(monkeypatch):
     allocation = PerCell(hv.Baseline()).allocate(problem, Fraction(1))
     assert holds(data, allocation, 1)
 
-    def largest(user, parts, n_users):
-        return np.array([parts[user == k].max() for k in range(n_users)])
+    def largest(pairs, terms, _):
+        parts = [terms[:, pairs.user == k].max(axis=1) for k in range(pairs.n_users)]
+        return np.arange(pairs.n_users), *np.array(parts).T
 
-    monkeypatch.setattr("hexveil.mechanisms.per_cell_allocation.sum_parts", largest)
+    booked_less = replace(allocation)
+    with monkeypatch.context() as patch:
+        patch.setattr("hexveil.mechanisms.cell_plans._sums_of_users", largest)
+        assert booked_less.losses().max() < allocation.losses().max()
     with pytest.raises(HexveilError, match="more than was booked"):
-        holds(data, allocation, 1)
+        holds(data, booked_less, 1)

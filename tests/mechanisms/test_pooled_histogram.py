@@ -10,7 +10,7 @@ from hexveil.accounting.promise import PARTS, Pure, Squares, promised
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Outputs, PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
-from hexveil.mechanisms.pooled_histogram import user_histogram
+from hexveil.mechanisms.looks.pooled_means import user_histogram
 from hexveil.mechanisms.presence import contribution
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import value_votes

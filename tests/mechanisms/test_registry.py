@@ -143,8 +143,8 @@ def test_a_new_mechanism_is_released_on_a_map(mechanism):
     assert 190 <= booked.max() <= 200
     sums = PrivateSums(occupancy.n * 30)  # everybody's mean is 30
     outputs = execute(allocation, sums, VettedNoise(), journal, Meter(booked))
-    (mean,) = allocation.decode(outputs)
-    assert mean.estimate[0] == pytest.approx([30, 30, 30], abs=10)  # 30 scales and more
+    estimates = allocation.estimates(outputs)
+    assert estimates[0] == pytest.approx([30, 30, 30], abs=10)  # 30 scales and more
     assert execute(allocation, sums, VettedNoise(), journal, Meter(booked)) == outputs
     with pytest.raises(HexveilError, match="booked"):
         execute(allocation, sums, VettedNoise(), MemoryJournal(), Meter(booked / 2))

@@ -15,10 +15,9 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise
-from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights
+from hexveil.mechanisms.looks.one_range import PrivateRange
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights, SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.one_range import PrivateRange
-from hexveil.planning.clipping_range.private_range import PrivateClippingRange
 from hexveil.planning.release_allocation import allocation_of
 from publishing.setting import dataset_of, plan_of
 
@@ -61,11 +60,13 @@ def whole(dataset):
 
 def dropped(dataset):
     """Return a plan without some pairs, as user suppression makes."""
-    rows = variances(suppressed_pairs=np.arange(9) % 4 == 1)
+    counts, gone = dataset.occupancy, np.arange(9) % 4 == 1
+    pairs = SuppressedPairs.of_rows(counts, counts.cell[gone], counts.user[gone])
+    rows = variances(suppressed_pairs=pairs)
     return clipped(dataset, rows=rows, method="clip-user", statistics=("mean", "variance"))
 
 
-INTERVAL = PrivateClippingRange(
+INTERVAL = PrivateRange(
     epsilon=Fraction(1, 4),
     quantiles=(Fraction(1, 5), Fraction(4, 5)),
     widening=Fraction(5, 4),
@@ -81,7 +82,7 @@ def weighted(dataset, radius=None, **more):
     weights = ListedWeights(dataset.occupancy, WEIGHT)
     noise_records = np.array([30.0, 40.0, 20.0])
     rows = {
-        "clipping": PrivateRange(replace(INTERVAL, radius=radius, weight=weights)),
+        "clipping": replace(INTERVAL, radius=radius, weight=weights),
         "noise_scale_records": noise_records,
         "contribution_factor": np.ones(4),
     } | more

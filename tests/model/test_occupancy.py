@@ -1,5 +1,6 @@
 import dataclasses
 import hashlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -155,7 +156,7 @@ def test_unsorted_pairs_are_refused(cell, user, message):
 
 def _largest_and_last(pairs, bonus, factor, extra):
     first = pairs.start[:-1]
-    weighed = pairs.n * factor[pairs.user] + extra + bonus[pairs.cell]
+    weighed = pairs.n * factor[pairs.user] + extra[pairs.rows] + bonus[pairs.cell]
     return np.maximum.reduceat(weighed, first), pairs.user[pairs.start[1:] - 1]
 
 
@@ -164,12 +165,13 @@ def test_what_is_asked_of_cells_is_asked_run_by_run(occupancy, block):
     """Where pairs are many a function of cells gets runs of whole cells: the same answers."""
     draw = np.random.default_rng(block)
     sizes = occupancy.n_cells, occupancy.n_users, occupancy.n_pairs
-    arrays = [[draw.random(size)] for size in sizes]
-    at_once = occupancy.map_cells(_largest_and_last, *arrays)
+    bonus, factor, extra = map(draw.random, sizes)
+    work = partial(_largest_and_last, bonus=bonus, factor=factor, extra=extra)
+    at_once = occupancy.map_cells(work)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hexveil.model.occupancy.BLOCK_PAIRS", block)
         seen = []
-        found = occupancy.map_cells(_largest_and_last, *arrays)
+        found = occupancy.map_cells(work)
         occupancy.map_cells(lambda some: seen.append(some.n_cells) or some.start[1:])
     assert sum(seen) == occupancy.n_cells
     assert min(seen) > 0

@@ -9,25 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from distributed_blocks import blocks_of, distributed
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.base.errors import InputError
-from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
-from hexveil.model.occupancy import Occupancy
-from hexveil.planning.clipping_range import user_weights
-from hexveil.planning.clipping_range.user_weights import (
+from hexveil.mechanisms.looks import user_weights
+from hexveil.mechanisms.looks.user_weights import (
     ABS_SMOOTHING,
     MEAN_ABS_NORMAL,
     UserMeanPrior,
     WeightProblem,
 )
+from hexveil.model.distributed_occupancy import partition_numbers
+from hexveil.model.occupancy import Occupancy
 from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.optimizers.user_factors import (
     ClippingProblem,
     GaussianClippingProblem,
     InverseScales,
 )
-from stores import STORES, stored
+from stores import STORES, distributed, stored
 from strategies import occupancies
 
 FIGURES = (
@@ -137,13 +136,13 @@ def test_the_objective_of_weights_is_that_of_a_dense_table(law, store):
 
 
 def _shares_of_the_first(old):
-    def with_stale_shares(self, make, cells, per_user, times):
-        first = self.share[: self._blocks[0][1].n.size]
+    def with_stale_shares(self, make, times):
+        first = self.share[self._blocks[0].rows]
 
-        def stale(block, share, *given):
-            return make(block, np.resize(first, share.size), *given)
+        def stale(block, share):
+            return make(block, np.resize(first, share.size))
 
-        return old(self, stale, cells, per_user, times)
+        return old(self, stale, times)
 
     return with_stale_shares
 
@@ -207,9 +206,6 @@ def test_pairs_themselves_are_not_there():
     apart = distributed(hv.Occupancy.from_dense([[3, 1], [2, 2]]), 1)
     with pytest.raises(InputError, match=r"all 4 pairs .* raise spark.hexveil.pairsOnDriver"):
         apart.local()
-    for mapped in (apart.map_cells, apart.map_users):
-        with pytest.raises(InputError, match="all 4 pairs"):
-            mapped(max, pairs=(np.ones(4),))
     assert not {"cell", "user", "n", "start"} & set(dir(apart))
     assert repr(apart) == "DistributedOccupancy(n_cells=2, n_users=2, n_pairs=4)"
 
@@ -221,7 +217,15 @@ def test_both_implementations_have_the_protocol(wherever):
     occupancy = wherever(crowd)
     names = {name for name in vars(Occupancy) if not name.startswith("_")}
     assert names <= set(dir(occupancy))
-    for name in names - {"is_local", "local", "fingerprint", "map", "map_cells", "map_users"}:
+    for name in names - {
+        "is_local",
+        "local",
+        "fingerprint",
+        "each",
+        "map",
+        "map_cells",
+        "map_users",
+    }:
         figure, expected = (getattr(o, name) for o in (occupancy, crowd))
         arguments = (2,) if callable(figure) else ()
         if arguments:
@@ -232,9 +236,8 @@ def test_both_implementations_have_the_protocol(wherever):
 def test_a_figure_of_cells_is_asked_once():
     """Counts are asked of the blocks once, however often they are looked at."""
     whole = hv.Occupancy.from_dense([[3, 1], [2, 2]])
-    store = blocks_of(whole, 1)
-    apart = DistributedOccupancy(store, 2, 2, 4)
+    apart = distributed(whole, 1)
     for _ in range(2):
         assert apart.users_per_cell.tolist() == [2, 2]
         assert apart.records_per_cell.tolist() == [5, 3]
-    assert len(store.asked) == 1
+    assert len(apart.store.asked) == 1

@@ -34,15 +34,21 @@ from hexveil.accounting.gaussian_composition import (
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.promise import Squares
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.cell_ranges.gaussian_looks import weighted_sum
-from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK
 from hexveil.mechanisms.contract import (
     GaussianNoise,
     LaplaceNoise,
     NoisyMax,
-    NoisyTotals,
     Outputs,
     Separate,
+)
+from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
+from hexveil.mechanisms.looks.clipped_mean import CELLS
+from hexveil.mechanisms.looks.gaussian_looks import weighted_sum
+from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
+from hexveil.mechanisms.looks.user_weights import (
+    UserMeanPrior,
+    WeightProblem,
+    find_user_weights,
 )
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -50,11 +56,6 @@ from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
-from hexveil.planning.clipping_range.user_weights import (
-    UserMeanPrior,
-    WeightProblem,
-    find_user_weights,
-)
 from hexveil.planning.goal import goal
 from hexveil.planning.optimizers.joint_gaussian import least_rates
 from hexveil.planning.optimizers.mean_error import (
@@ -263,7 +264,7 @@ def paths(stages, pair, rows=None, chances=(1.0, 1.0)):
     stage = stages.next_stage(earlier)
     requests = stage.noise(earlier)
     measured = [stage.measure(sums, earlier) for sums in pair]
-    if isinstance(stage, NoisyTotals):
+    if stage.name == HISTOGRAM:
         # In whatever range: squares add up, and do not depend on it.
         first = measured[0][0].integers
         row = stage.row(first, earlier)[0].tolist()
@@ -386,7 +387,7 @@ def meter_whole_path(plan):
     while (stage := stages.next_stage(earlier)) is not None:
         meter.authorise(stage.noise(earlier), stage.sensitivity(earlier))
         row = np.arange(stage.entries)[None]
-        if isinstance(stage, NoisyTotals):
+        if stage.name == HISTOGRAM:
             row[0, -4:] = 1, 2, 1, 2
         earlier = earlier.extended(stage.name, stage.entries, row)
 
@@ -481,7 +482,7 @@ def paths_of_looks(stages, rng):
     while (stage := stages.next_stage(earlier)) is not None:
         yield stage, earlier
         row = rng.integers(0, 2, stage.entries)
-        if isinstance(stage, NoisyTotals):
+        if stage.name == HISTOGRAM:
             row[-5:] = *np.sort(rng.choice(6001, 2, replace=False)), 3000, 500, 500
         if stage.name == FIRST_LOOK:
             n, moves = stage.entries // 4, rng.integers(0, 2, stage.entries // 4)
@@ -513,7 +514,7 @@ def test_two_looks_cost_what_was_booked_in_whatever_ranges(seed):
                 a, b = (stage.measure(sums, earlier)[0].integers[0] for sums in pair)
                 limit = np.zeros(a.size, dtype=np.int64)
                 np.add.at(limit, moves.entry[own], moves.by[own])
-                if isinstance(stage, NoisyTotals):  # its bins move together
+                if stage.name == HISTOGRAM:  # its bins move together
                     assert ((a - b) ** 2).sum() <= (limit**2).sum()
                 else:
                     assert (np.abs(a - b) <= limit).all()
@@ -526,9 +527,9 @@ def test_precisions_of_two_looks_add_up():
     _, plan = looks_plan()
     stages = stages_of(plan)
     looks = [
-        stage.deviations
+        stage.scales
         for stage, _ in paths_of_looks(stages, np.random.default_rng(1))
-        if hasattr(stage, "deviations")
+        if stage.name in {FIRST_LOOK, CELLS}
     ]
     f, width = 0.3, looks[0] / stages.first_scales((0, 1))
     both = np.hypot(
@@ -591,7 +592,7 @@ def test_a_release_with_ranges_of_cells_is_checked(tmp_path, monkeypatch):
     ("options", "message"),
     [
         ({"method": "equal-split"}, "equal-split"),
-        ({"objective": "max"}, "or for target errors"),
+        ({"objective": "max"}, "or name target_error"),
         ({"delta": "0.4"}, "below 1 / 3 units"),
         ({"delta": "0"}, "delta"),
     ],

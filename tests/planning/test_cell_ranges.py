@@ -12,10 +12,11 @@ import hexveil as hv
 from examples import examples
 from hexveil.accounting.error_model import LN20
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.cell_ranges.first_range import HALF_WIDTH
-from hexveil.mechanisms.cell_ranges.pooled_spread import PooledChoice
-from hexveil.planning.clipping_range import cell_ranges
-from hexveil.planning.clipping_range.cell_ranges import CellRangeOutputs, PerCellRange
+from hexveil.mechanisms.looks import cell_ranges
+from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
+from hexveil.mechanisms.looks.first_range import HALF_WIDTH
+from hexveil.mechanisms.looks.pooled_means import PooledChoice
+from hexveil.mechanisms.looks.user_weights import max_bias
 from hexveil.planning.method_comparison import compare_ranges
 from strategies import occupancies
 
@@ -30,7 +31,7 @@ def planned(occupancy=CROWD, **options):
 
 def decisions(plan):
     """Return the decisions on ranges."""
-    return plan.allocation.clipping.plan
+    return plan.allocation.clipping
 
 
 # ---- shares of epsilon ----
@@ -76,7 +77,7 @@ def test_losses_are_those_of_all_stages(occupancy, epsilon):
     plan = planned(occupancy, epsilon=epsilon)
     ranges, noise = decisions(plan), plan.mean_noise
     local = occupancy.local()
-    exact = [ranges.epsilon] * occupancy.n_users
+    exact = [ranges.histogram_loss + ranges.spread_epsilon] * occupancy.n_users
     totals = ranges.weight.totals
     for cell, user, weight in zip(local.cell, local.user, ranges.weight.of(local), strict=True):
         share = Fraction(int(weight), int(totals[cell]))
@@ -91,7 +92,7 @@ def test_losses_are_those_of_all_stages(occupancy, epsilon):
 def test_a_share_that_leaves_nothing_for_the_cells_is_refused():
     """The spread within cells is paid as well."""
     crowd = hv.Occupancy.from_dense(np.ones((4000, 2), dtype=int))
-    assert decisions(planned(crowd)).measures_spread
+    assert decisions(planned(crowd)).spread_epsilon
     assert decisions(planned(crowd, range_share="0.3")).histogram_loss == Fraction(3, 10)
     with pytest.raises(InputError, match="leaves nothing for the cells"):
         planned(crowd, range_share="0.99")
@@ -105,7 +106,7 @@ def test_errors_are_those_of_the_assumed_width_before_a_release():
     plan = planned()
     model, width = plan.error_models["mean"], 60 * 2 * HALF_WIDTH / 8
     assert np.allclose(model.scale, width * plan.mean_noise)
-    assert np.allclose(model.bias, width * decisions(plan).max_bias())
+    assert np.allclose(model.bias, width * max_bias(decisions(plan).weight))
     assert np.allclose(model.bound95, model.bias + model.scale * LN20)
     assert (model.error > model.scale).all()
 
@@ -114,7 +115,7 @@ def released(plan, moved, lower, upper):
     """Return the plan with ranges that a release might choose, of 600 quanta."""
     arrays = map(np.array, (moved, lower, upper))
     outputs = CellRangeOutputs((5, 9), 14, PooledChoice(50, 350, 200, 90, 90), None, *arrays, 600)
-    clipping = PerCellRange(decisions(plan).with_outputs(outputs))
+    clipping = replace(decisions(plan), outputs=outputs)
     return plan.changed(allocation=replace(plan.allocation, clipping=clipping))
 
 
@@ -127,7 +128,7 @@ def test_errors_are_those_of_the_released_ranges_afterwards():
     width = (np.array(upper) - np.array(lower)) / 10.0
     share = np.where(moved, 0.7, 1.0)
     assert np.allclose(model.scale, width * plan.mean_noise / share)
-    assert np.allclose(model.bias, width * decisions(plan).max_bias())
+    assert np.allclose(model.bias, width * max_bias(decisions(plan).weight))
     # Losses do not depend on what was chosen.
     assert np.array_equal(released(plan, moved, lower, upper).losses(), plan.losses())
 
@@ -138,7 +139,7 @@ def test_errors_are_those_of_the_released_ranges_afterwards():
 def test_ranges_of_cells_are_for_means():
     """Variances have one range for all cells."""
     for statistics in (("mean", "sd"), ("variance",)):
-        with pytest.raises(InputError, match="'per-cell' goes with the mean alone"):
+        with pytest.raises(InputError, match='"per-cell" goes with the mean alone'):
             planned(statistics=statistics)
 
 

@@ -9,6 +9,7 @@ from hexveil.base.errors import InputError
 from hexveil.planning.alternatives import compare_mechanisms, explain_absence
 from hexveil.planning.method_comparison import compare_methods, same_request, shrunk
 from hexveil_research.papers.comp_setting import comp_setting
+from planning.former_kinds import planned, records_of
 
 
 def test_within_a_loss_every_method_has_a_line():
@@ -184,3 +185,15 @@ def test_what_is_no_plan_is_refused():
     """Two releases are compared by another function, which the message names."""
     with pytest.raises(InputError, match=r"compare takes a plan, got int; hv.compare_releases"):
         hv.compare(3)
+
+
+def test_columns_are_compared_one_by_one():
+    """Of several value columns the message names the way; a distribution has its estimators."""
+    plan = planned("columns of medians", records_of("columns of medians"))
+    with pytest.raises(InputError, match=r'hv.compare\(plan.plans\["speed"\]\)'):
+        hv.compare(plan)
+    for one in plan.plans.values():
+        comparison = hv.compare(one)
+        assert {way.estimator for way in comparison.estimators} == {"ranks", "bins"}
+        assert [way.estimator for way in comparison.estimators if way.is_chosen] == [one.estimator]
+        assert comparison.methods == []

@@ -176,7 +176,7 @@ def test_a_damaged_row_of_the_ledger_is_one_sentence(folders, name):
 
 
 ALLOCATION, FACTS = ("plan", "allocation"), ("plan", "facts")
-RANGE = (*ALLOCATION, "clipping", "range")
+RANGE = (*ALLOCATION, "clipping")
 REFUSED = [
     ("bounds", ("figures", "epsilon"), "1/8", "states a loss that the rows"),
     ("bounds", ("occupancy", "fingerprint"), "0", "fingerprint of other counts"),
@@ -189,11 +189,11 @@ REFUSED = [
     ("bounds", (*FACTS, "lattice", "lower"), "61", "bounds of its values do not rise"),
     ("bounds", (*FACTS, "cells", "grid", "timezone"), "Asia/Nowhere", "timezone .* not known"),
     ("bounds", ("plan", "colour"), "red", "colour is no field"),
-    ("delta", ("plan", "request", "method"), "clip-user", "delta works"),
-    ("range", (*ALLOCATION, "clipping"), {"is": "WithinBounds"}, "do not fit together"),
+    ("delta", ("plan", "request", "method"), "clip-user", "delta goes with"),
+    ("range", RANGE, {"is": "WithinBounds"}, "do not fit together"),
     ("range", (*RANGE, "quantiles"), ["0.9", "0.1"], "quantiles or a width"),
     ("range", (*RANGE, "radius"), "1/2", "a radius that no plan has"),
-    ("cell ranges", (*ALLOCATION, "clipping", "plan", "first_share"), "2", "shares of epsilon"),
+    ("cell ranges", (*RANGE, "first_share"), "2", "shares of epsilon"),
     ("stages", (*ALLOCATION, "clipping", "stages"), "0", "come out otherwise in this version"),
     ("stages", (*ALLOCATION, "clipping", "choices"), ["0"], "one choice of a mechanism for each"),
     ("bins", ("plan", "component", "priced", "prices"), [1], "its prices are not one"),
@@ -227,7 +227,7 @@ NOISE, CAP, FACTOR, WEIGHT, VARIANCE = (
     f"allocation.{name}"
     for name in (
         "noise_scale_records", "contribution_cap", "contribution_factor",
-        "clipping.range.weight.total", "variance_noise",
+        "clipping.weight.total", "variance_noise",
     )
 )  # fmt: skip
 ROWS = [

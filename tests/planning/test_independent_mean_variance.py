@@ -78,7 +78,7 @@ def test_clip_user_suppresses_whole_pairs():
     plan = hv.plan(
         occupancy, bounds=(0, SPAN), epsilon=1, method="clip-user", error="sum", advise=False
     )
-    dropped = plan.allocation.suppressed_pairs
+    dropped = plan.allocation.suppressed_pairs.of(occupancy)
     assert dropped.any()
     assert not plan.contributions("mean")[dropped].any()
     assert np.array_equal(plan.contributions("mean")[~dropped], occupancy.n[~dropped])

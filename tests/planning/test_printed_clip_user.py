@@ -14,8 +14,8 @@ from examples import examples
 from hexveil import theory
 from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.clipped.clipped_variance import STEPS
 from hexveil.mechanisms.contract import PrivateSums
+from hexveil.mechanisms.looks.clipped_variance import STEPS
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.goal import goal
@@ -146,7 +146,7 @@ def test_the_papers_loss_and_the_exact_one(unfinished):
     assert plan.l0_epsilon == done.degradation == 5
     assert 0 < plan.epsilon < plan.l0_epsilon
     assert plan.requested_epsilon == plan.epsilon
-    assert plan.allocation.suppressed_pairs.sum() == (~done.contributing_pairs).sum()
+    assert plan.allocation.suppressed_pairs.cell.size == (~done.contributing_pairs).sum()
 
 
 @examples(40)
@@ -205,7 +205,7 @@ def test_every_pair_of_neighbours_is_within_the_booked_loss(table, cell_epsilon)
     facts, width = facts_of(table), 2
     plan = hv.plan(facts, **PRINTED, cell_epsilon=cell_epsilon)
     allocation = allocation_of(plan, facts.lattice)
-    mean, variance = allocation.stage.statistics
+    mean, variance = allocation.statistics
     moments = [all_moments(m, width) for (m,) in table]
     worlds = list(itertools.product(*moments))
     sums = PrivateSums(
@@ -233,7 +233,7 @@ def test_a_cap_keeps_a_part_of_a_users_samples_as_its_mean():
     facts = facts_of([[90], [10], [10], [10], [10]], width=10)
     plan = hv.plan(facts, **PRINTED, cell_epsilon="0.1")
     assert plan.contribution_cap.tolist() == [10]
-    mean, variance = allocation_of(plan, facts.lattice).stage.statistics
+    mean, variance = allocation_of(plan, facts.lattice).statistics
     sums = PrivateSums(np.array([[450, 0, 0, 100, 100]]), np.array([[4500, 0, 0, 1000, 1000]]))
     assert mean.estimates(mean.measure(sums)[0]).tolist() == [5.0]
     # Weights of a fifth on five user means and second moments: 10, 0, 0, 100, 100 less 5 squared.
@@ -248,7 +248,7 @@ def test_it_is_saved_loaded_and_kept_by_a_ledger(tmp_path):
     loaded = Plan.load(plan.save(tmp_path / "plan"))
     for other in (loaded, decode(encode(plan), plan)):
         assert goal(other) == goal(plan)
-        assert other.allocation.normaliser == "contributions"
+        assert other.allocation.clipping == plan.allocation.clipping
         assert other.epsilon == plan.epsilon
         assert other.l0_epsilon == plan.l0_epsilon
         assert other.request.cell_epsilon == Fraction(1, 2)
@@ -297,9 +297,9 @@ def test_the_loss_per_cell_that_spends_epsilon(occupancy, epsilon):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cell_epsilon": None}, "needs the loss of one cell, such as cell_epsilon=1"),
-        ({"cell_epsilon": None, "epsilon": 3}, "leave out epsilon=3 and give cell_epsilon=1"),
-        ({"epsilon": 3, "cell_epsilon": 2}, "leave out epsilon=3 and give cell_epsilon=2"),
+        ({"cell_epsilon": None}, "takes cell_epsilon, the loss of one cell"),
+        ({"cell_epsilon": None, "epsilon": 3}, "leave out epsilon and give cell_epsilon=1"),
+        ({"epsilon": 3, "cell_epsilon": 2}, "takes the place of epsilon"),
         ({"exempt": "largest"}, "must be one of smallest, none"),
         (
             {
@@ -313,11 +313,11 @@ def test_the_loss_per_cell_that_spends_epsilon(occupancy, epsilon):
             'exempt goes with method "clip-user"',
         ),
         ({"method": "joint"}, "goes with method"),
-        ({"error": "separate"}, "adds their errors"),
-        ({"statistics": ("mean",)}, "adds their errors"),
+        ({"error": "separate"}, "means and variances and error"),
+        ({"statistics": ("mean",)}, "means and variances and error"),
         ({"split": "0.3"}, "in halves"),
-        ({"clip_user": "improved"}, "nothing else has it"),
-        ({"clip_user": "other"}, "nothing else has it"),
+        ({"clip_user": "improved"}, 'cell_epsilon goes with clip_user "printed"'),
+        ({"clip_user": "other"}, "must be one of improved, printed"),
         ({"unfinished_stage": "drop"}, "must be one of keep, undo"),
         ({"cell_epsilon": "0.0000000001"}, "too small to publish a variance"),
         ({"cell_epsilon": -1}, "must be positive"),

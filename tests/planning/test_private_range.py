@@ -11,13 +11,14 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.base.errors import InputError
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.private_range import (
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.range_search import range_epsilon_share
+from hexveil.mechanisms.looks.user_weights import (
     PRIOR_SD,
     WITHIN_CELL_SHARE,
     expected_clipping_error,
     half_width_sd,
-    range_epsilon_share,
+    max_bias,
 )
 from hexveil.planning.serialization.plan_codec import encode
 from publishing.setting import dataset_of
@@ -37,7 +38,7 @@ def planned(occupancy=CROWD, epsilon=1, **options):
 def test_the_interval_is_charged_in_full_to_everybody(epsilon):
     """Each user loses the range's ε and its weights over the noise, at most what was asked."""
     plan = planned(epsilon=epsilon)
-    interval, part = plan.allocation.clipping.range, plan.error_models["mean"]
+    interval, part = plan.allocation.clipping, plan.error_models["mean"]
     exact = [interval.epsilon] * plan.occupancy.n_users
     totals = interval.weight.totals
     rows = zip(
@@ -56,8 +57,8 @@ def test_the_interval_is_charged_in_full_to_everybody(epsilon):
 
 def test_a_share_can_be_named():
     """The clipping range then costs just that part of ε."""
-    assert planned(range_share="0.25").allocation.clipping.range.epsilon == Fraction(1, 4)
-    assert planned(epsilon=2, range_share=0.05).allocation.clipping.range.epsilon == Fraction(1, 10)
+    assert planned(range_share="0.25").allocation.clipping.epsilon == Fraction(1, 4)
+    assert planned(epsilon=2, range_share=0.05).allocation.clipping.epsilon == Fraction(1, 10)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5])
@@ -94,10 +95,10 @@ def test_a_share_without_an_interval_and_unknown_words_are_refused():
 def test_the_errors_are_those_of_the_assumed_width():
     """Scale, bias, error and bound follow from width, weights, noise and prior."""
     plan = planned()
-    part, interval = plan.error_models["mean"], plan.allocation.clipping.range
+    part, interval = plan.error_models["mean"], plan.allocation.clipping
     width = 60 * interval.width
     assert np.allclose(part.scale, width * part.noise)
-    assert np.allclose(part.bias, width * interval.max_bias())
+    assert np.allclose(part.bias, width * max_bias(interval.weight))
     assert np.allclose(part.error, width * interval.expected_bias() + part.scale)
     assert np.allclose(part.bound95, part.bias + part.scale * LN20)
     end = half_width_sd(interval.quantiles[0], interval.widening)

@@ -9,8 +9,8 @@ import pytest
 
 import hexveil as hv
 from fleets import fleet, recount
+from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.model.cells import CellTable
-from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
 from hexveil.planning.feasibility.grid_assessment import GridAssessment, smoothed_error
 from hexveil.planning.feasibility.grids import MIN_CELLS
 from hexveil.planning.feasibility.prediction import ErrorPredictor, scaled_epsilon

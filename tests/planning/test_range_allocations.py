@@ -8,7 +8,7 @@ import pytest
 import hexveil as hv
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
-from hexveil.planning.clipping_range.bounds import WithinBounds
+from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.planning.method_comparison import same_request
 from publishing.setting import dataset_of
 

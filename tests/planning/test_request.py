@@ -41,7 +41,7 @@ def planned(**options):
         ({"epsilon": 1, "mechanism": hv.Baseline()}, 'mechanism goes with method "per-cell"'),
         (
             {"epsilon": 1, "mechanism": hv.Baseline(), "method": "clip-user"},
-            "not with 'clip-user'",
+            'not with "clip-user"',
         ),
         (
             {"epsilon": 1, "objective": "mean", "method": "per-cell"},
@@ -53,8 +53,8 @@ def planned(**options):
         ({"epsilon": 1, "bounds": {"a": (0, 1)}}, "cells have names"),
         ({"epsilon": 1, "baseline_error": -1}, "baseline_error must be positive"),
         ({"epsilon": 1, "source": "records.csv"}, "for a data set or an occupancy, got str"),
-        ({"target_error": 0}, "target_error of the mean must be above 0, got 0"),
-        ({"target_error": "-5%"}, "target_error of the mean must be above 0, got -5%"),
+        ({"target_error": 0}, "target_error must be positive and finite, got 0"),
+        ({"target_error": "-5%"}, "target_error must be positive and finite, got -5"),
         ({"target_error": "wide"}, "target_error must be a finite number"),
         ({"target_error": float("nan")}, "target_error must be a finite number"),
         ({"target_error": [1, 2, 3]}, r"one number per cell \(2\), got 3"),

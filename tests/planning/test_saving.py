@@ -22,6 +22,7 @@ from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.manifest import fingerprint, request_of
 from publishing.setting import dataset_of, hexagons, labels, plan_of, small_city
+from stores import suppressed_where
 from strategies import occupancies
 
 BOTH = ("mean", "variance")
@@ -171,9 +172,9 @@ def test_pooled_slots_and_grids_without_slots_come_back(tmp_path):
 @pytest.mark.parametrize("dropped", [None, [False] * 8 + [True], [False] * 9])
 def test_dropped_pairs_come_back(dropped, city, tmp_path):
     """Pairs that are dropped stay dropped; a plan that drops none has no such column."""
-    dropped = None if dropped is None else np.array(dropped)
+    pairs = suppressed_where(city.occupancy, dropped)
     plan = plan_of(
-        city, [2, 2, 1], rows={"suppressed_pairs": dropped, "cell_epsilon": Fraction(1, 3)}
+        city, [2, 2, 1], rows={"suppressed_pairs": pairs, "cell_epsilon": Fraction(1, 3)}
     )
     folder = plan.save(tmp_path / "plan")
     assert_same(hv.Plan.load(folder), plan)

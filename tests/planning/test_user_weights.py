@@ -10,14 +10,14 @@ from scipy.optimize import minimize
 
 from examples import examples
 from hexveil import Occupancy
-from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights
-from hexveil.planning.clipping_range.user_weights import (
+from hexveil.mechanisms.looks.user_weights import (
     UserMeanPrior,
     WeightProblem,
     expected_bias,
     find_user_weights,
     max_bias,
 )
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights
 from hexveil.planning.optimizers import pair_sums
 
 PRIOR = UserMeanPrior(0.3, 0.1)

@@ -16,12 +16,16 @@ from hexveil.accounting.noise_law import LAPLACE
 from hexveil.accounting.promise import Pure
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.estimates import centre_and_radius
+from hexveil.mechanisms.looks import range_search, variance_range
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.range_search import RangeSearch
+from hexveil.mechanisms.looks.user_weights import (
+    PRIOR_SD,
+    WITHIN_CELL_SHARE,
+    half_width_sd,
+    max_bias,
+)
 from hexveil.model.pair_columns import ListedWeights
-from hexveil.planning.clipping_range import variance_range
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.fast_prediction import RangeSearch
-from hexveil.planning.clipping_range.one_range import PrivateRange
-from hexveil.planning.clipping_range.private_range import PRIOR_SD, WITHIN_CELL_SHARE, half_width_sd
 from hexveil.planning.serialization.plan_codec import encode
 from publishing.setting import dataset_of
 
@@ -53,7 +57,7 @@ def crowd_plan(epsilon, statistics):
 def test_each_user_is_charged_interval_mean_and_second_moment(epsilon, statistics):
     """A user loses the range's ε and its weights over both noises, at most what was asked."""
     plan = crowd_plan(epsilon, statistics)
-    interval, occupancy = plan.allocation.clipping.range, plan.occupancy
+    interval, occupancy = plan.allocation.clipping, plan.occupancy
     exact = [interval.epsilon] * occupancy.n_users
     totals = interval.weight.totals
     rows = zip(
@@ -108,14 +112,14 @@ def test_radius_and_split_are_those_of_least_predicted_error(statistics, monkeyp
         chosen.allocation.variance_noise[0]
         / (chosen.mean_noise + chosen.allocation.variance_noise)[0]
     )
-    assert chosen.allocation.clipping.range.radius in variance_range.RADII
-    assert min(abs(split - float(one)) for one in variance_range.SPLITS) < 1e-9
-    radii = variance_range.RADII
+    assert chosen.allocation.clipping.radius in range_search.RADII
+    assert min(abs(split - float(one)) for one in range_search.SPLITS) < 1e-9
+    radii = range_search.RADII
     for radius in radii[::2]:
-        monkeypatch.setattr(variance_range, "RADII", (radius,))
+        monkeypatch.setattr(range_search, "RADII", (radius,))
         for other in ("0.2", "0.5", "0.8"):
             plan = planned(statistics=statistics, split=other)
-            assert plan.allocation.clipping.range.radius == radius
+            assert plan.allocation.clipping.radius == radius
             assert chosen.objective_errors().mean() <= plan.objective_errors().mean() * (1 + 1e-9)
 
 
@@ -128,9 +132,10 @@ def test_a_mean_that_is_not_published_gets_less():
 
 def test_the_error_predicted_is_that_of_the_choice():
     """What the choice promises is what the plan's parts say, but for rounding the noise."""
-    request = crowd_plan(1, BOTH).request
-    search = RangeSearch(CROWD, Pure(request.epsilon), request.epsilon, None)
-    choice = variance_range.plan_variance_range(search, request)
+    problem = crowd_plan(1, BOTH).problem
+    epsilon = problem.request.epsilon
+    search = RangeSearch(CROWD, Pure(epsilon), epsilon, None)
+    choice = range_search.plan_variance_range(search, problem)
     assert choice.predicted == pytest.approx(
         2 * crowd_plan(1, BOTH).objective_errors().mean(), rel=1e-6
     )
@@ -151,20 +156,21 @@ def test_the_radius_reaches_the_interval_and_no_further_than_the_bounds(steps, d
 
 def test_weights_by_records_leave_only_what_the_radius_clips():
     """Users then weigh as their records do: nothing of their spread is left out of the variance."""
-    interval = crowd_plan(1, BOTH).allocation.clipping.range
+    interval = crowd_plan(1, BOTH).allocation.clipping
     even = replace(interval, weight=ListedWeights(CROWD, 1000 * CROWD.n))
-    half, radius = even.half_width_and_radius()
-    k = half_width_sd(even.quantiles[0], even.widening) * radius / half
+    k = even.radius_sd
     clipped = CROWD.n * variance_range.expected_excess(k, CROWD.n.astype(float)) / k**2
     expected = np.bincount(CROWD.cell, clipped) / CROWD.records_per_cell
-    assert variance_range._without_noise([even])[0] == pytest.approx(expected, rel=1e-9)
+    assert variance_range.errors_without_noise(even.weight, (k,))[0] == pytest.approx(
+        expected, rel=1e-9
+    )
     # One user has half of the records of the second cell, and less of its weight.
-    assert variance_range._without_noise([interval])[0][1] > 2 * expected[1]
+    assert variance_range.errors_without_noise(interval.weight, (k,))[0][1] > 2 * expected[1]
 
 
 def test_before_a_release_the_middle_is_that_of_the_bounds():
     """The assumed radius is at most half of the span, and reaches what is assumed of means."""
-    interval = crowd_plan(1, BOTH).allocation.clipping.range
+    interval = crowd_plan(1, BOTH).allocation.clipping
     half, radius = interval.half_width_and_radius()
     assert half == interval.width / 2
     assert half <= radius <= max(half, 0.5)
@@ -186,7 +192,7 @@ def test_what_the_radius_cuts_is_what_simulation_says(k, n):
 
 def test_the_mean_s_part_is_about_what_simulation_says():
     """With normal cells and Laplace noise, what the mean adds is near the average distance."""
-    interval = crowd_plan(1, BOTH).allocation.clipping.range
+    interval = crowd_plan(1, BOTH).allocation.clipping
     noise, likely = np.array([0.05]), np.array([0.0])
     half, radius = interval.half_width_and_radius()
     end = half_width_sd(interval.quantiles[0], interval.widening)
@@ -196,18 +202,19 @@ def test_the_mean_s_part_is_about_what_simulation_says():
     b = 2 * half / radius * 0.05
     e = rng.laplace(0, b, x.size)
     seen = np.abs(2 * x * e + e**2 - 2 * b**2).mean()
-    (said,) = variance_range.error_through_mean(interval, noise, likely)
+    half_share, deviations = half / radius, interval.radius_sd
+    (said,) = variance_range.error_through_mean(half_share, deviations, noise, likely, LAPLACE)
     assert seen <= said <= 1.5 * seen
 
 
 def test_the_figures_are_those_of_weights_noise_and_rounding():
     """Scale, bias and bound follow from radius, clipping range, weights and both noises."""
     plan = crowd_plan(1, BOTH)
-    interval, part = plan.allocation.clipping.range, plan.error_models["variance"]
+    interval, part = plan.allocation.clipping, plan.error_models["variance"]
     half, radius = (60 * one for one in interval.half_width_and_radius())
     assert isinstance(part, WeightedVarianceErrorModel)
     assert np.allclose(part.scale, radius**2 * plan.allocation.variance_noise)
-    most = interval.max_bias()
+    most = max_bias(interval.weight)
     away = half * (2 * most + CROWD.users_per_cell / interval.weight.totals)
     bias = radius**2 * (most + SECOND_MOMENT_ROUNDING) + half**2 - (half - away) ** 2
     assert np.allclose(part.bias, bias)
@@ -266,10 +273,10 @@ def test_another_radius_is_another_plan():
     """The radius is part of what is kept of a plan, and there is none for means alone."""
     one, same, other = crowd_plan(1, BOTH), planned(), planned(statistics=("mean",))
     assert encode(one) == encode(same)
-    interval = one.allocation.clipping.range
-    wider = PrivateRange(replace(interval, radius=interval.radius + 1))
+    interval = one.allocation.clipping
+    wider = replace(interval, radius=interval.radius + 1)
     assert encode(one.changed(allocation=replace(one.allocation, clipping=wider))) != encode(one)
-    assert other.allocation.clipping.range.radius is None
+    assert other.allocation.clipping.radius is None
 
 
 def test_the_table_of_such_a_plan():
@@ -278,4 +285,4 @@ def test_the_table_of_such_a_plan():
     assert plan.table["variance_scale"].to_pylist() == plan.error_models["variance"].scale.tolist()
     assert set(plan.worst_case_error) == {"mean", "variance"}
     found = RangeSearch(CROWD, Pure(Fraction(1)), Fraction(1), None).candidates
-    assert plan.allocation.clipping.range.quantiles[0] in [one.quantile for one in found]
+    assert plan.allocation.clipping.quantiles[0] in [one.quantile for one in found]

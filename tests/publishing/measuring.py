@@ -5,8 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from hexveil.mechanisms.clipped.clipped_allocation import CELLS, ClippedAllocation
 from hexveil.mechanisms.contract import Outputs, PrivateSums
+from hexveil.mechanisms.looks.bounds import BoundedStages
+from hexveil.mechanisms.looks.clipped_mean import CELLS
+from hexveil.model.pair_bins import PairSums
 from hexveil.planning import release_allocation
 from hexveil.publishing.private_sums import private_sums
 
@@ -25,9 +27,9 @@ class WatchedSums(PrivateSums):
     def __init__(self, total, squares=None):
         self.arrays = total, squares
 
-    def map_cells(self, occupancy, work, cells=(), users=(), pairs=()):
+    def map_cells(self, occupancy, work):
         """Return what the work makes of all pairs."""
-        return work(occupancy, *self.arrays, *cells, *users, *pairs)[None]
+        return work(occupancy, PairSums(*self.arrays))[None]
 
 
 # ---- clipped statistics ----
@@ -35,14 +37,14 @@ class WatchedSums(PrivateSums):
 
 def clipped(plan, scale, name):
     """Return the public side of a clipped statistic."""
-    stage = allocation_of(plan, scale).stage
-    return next(one for one in stage.statistics if one.name == name)
+    stages = allocation_of(plan, scale)
+    return next(one for one in stages.statistics if one.name == name)
 
 
 def lattice(plan, scale):
     """Return where cells stand on the lattice: lower, steps, and noise of the mean."""
-    stage = allocation_of(plan, scale).stage
-    public = stage.statistics[0]
+    stages = allocation_of(plan, scale)
+    public = stages.statistics[0]
     noise = public.noise if public.name == "mean" else np.zeros(public.noise.size)
     return SimpleNamespace(
         lower=public.lattice.lower, steps=public.lattice.width, noise=noise, scale=scale
@@ -92,8 +94,8 @@ def check(dataset, plan, _where=None):
 def values_of(numbers, plan, scale):
     """Return each published statistic from the integers of all cells, as the ledger has them."""
     allocation = allocation_of(plan, scale)
-    if isinstance(allocation, ClippedAllocation):
-        noised = [numbers[one.name][one.noised_cells] for one in allocation.stage.statistics]
+    if isinstance(allocation, BoundedStages):
+        noised = [numbers[one.name][one.noised_cells] for one in allocation.statistics]
     else:
         noised = list(numbers.values())
     row = np.concatenate(noised)
@@ -151,6 +153,6 @@ def second_moments(dataset, plan, ends):
 
 def weighted_variances(noisy, shown):
     """Return published variances from the integers of all cells, for a plan with its range."""
-    public, interval = weighted_variance_of(shown), shown.allocation.clipping.range
+    public, interval = weighted_variance_of(shown), shown.allocation.clipping
     parts = public.estimates(noisy["variance"], noisy["mean"], interval.ends, interval.span_quanta)
     return parts * public.grid(shown.error_models["variance"].unit).step

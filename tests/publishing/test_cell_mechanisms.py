@@ -147,11 +147,11 @@ def test_stored_plans_make_no_choice_again(monkeypatch):
 def test_choices_that_a_mechanism_never_makes_are_refused(mechanism, choice):
     """A stranger's plan can choose only among what the mechanism itself may choose."""
     plan = planned(fleet(), mechanism)
-    saved, cost = SavedStages.of(plan.allocation.clipping), plan.cell_epsilon
+    saved = SavedStages.of(plan.allocation.clipping)
     with pytest.raises(hv.InputError, match="has a choice that"):
-        dataclasses.replace(saved, choices=(choice,) * 3).allocate(plan.problem, cost)
+        dataclasses.replace(saved, choices=(choice,) * 3).restored(plan.problem, plan.allocation)
     with pytest.raises(hv.InputError, match="one choice of a mechanism for each cell"):
-        dataclasses.replace(saved, choices=()).allocate(plan.problem, cost)
+        dataclasses.replace(saved, choices=()).restored(plan.problem, plan.allocation)
 
 
 def test_nothing_is_searched_where_nothing_is_left(monkeypatch):
@@ -195,9 +195,8 @@ def test_stages_of_other_records_are_refused(book):
     occupancy = dataset.occupancy
     other = dataset_of(2 * dense(occupancy), 30 * occupancy.n)
     plan, foreign = planned(dataset, "Levy(gamma=1)"), planned(other, "Levy(gamma=1)")
-    forged = dataclasses.replace(
-        plan, allocation=dataclasses.replace(plan.allocation, clipping=foreign.allocation.clipping)
-    )
+    clipping = foreign.allocation.clipping
+    forged = plan.changed(allocation=dataclasses.replace(plan.allocation, clipping=clipping))
     with pytest.raises(hv.InputError, match="those of other records"):
         released(dataset, forged, book)
     assert not released(dataset, plan, book).replayed

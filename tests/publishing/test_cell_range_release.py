@@ -64,10 +64,10 @@ def made(fleet, tmp_path_factory):
 def test_ranges_and_stages_are_stated(fleet, made):
     """Every stage with its epsilon, which add up, and the range of each cell."""
     manifest, plan = made[0].manifest, fleet[1]
-    decided = plan.allocation.clipping.plan
+    decided = plan.allocation.clipping
     steps = manifest["plan"]["privacy_steps"]
     names = ["pooled_histogram", "within_spread", "first_look", "cells"]
-    expected = [one for one in names if one != "within_spread" or decided.measures_spread]
+    expected = [one for one in names if one != "within_spread" or decided.spread_epsilon]
     assert [step["step"] for step in steps] == expected
     epsilons = [Fraction(step["epsilon"]) for step in steps]
     assert abs(sum(epsilons) - plan.epsilon) < Fraction(1, 10**11)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil import theory
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.clipped.clipped_mean import half_widths
+from hexveil.mechanisms.looks.clipped_mean import half_widths
 from hexveil.mechanisms.noise import ROOM
 from hexveil.mechanisms.single_cell.cell_allocation import CellProblem
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
@@ -19,6 +19,7 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
 from publishing.measuring import WatchedSums, clipped, lattice, live_cells, means, statistic
 from publishing.setting import dataset_of, plan_of
+from stores import suppressed_where
 
 TINY = [  # counts (users down, cells across), steps of the records, kept, bounds in quanta
     ([[2], [1], [1]], 3, [1], None),
@@ -46,7 +47,7 @@ def numbers_of_every_data_set(counts, steps, kept, bounds, factor=1.0, dropped=N
     first = dataset_of(counts, scale=scale)
     rows = {
         "contribution_factor": np.broadcast_to(np.array(factor), first.occupancy.n_users),
-        "suppressed_pairs": None if dropped is None else np.array(dropped),
+        "suppressed_pairs": suppressed_where(first.occupancy, dropped),
     }
     plan = plan_of(first, kept, lower=lower, upper=upper, rows=rows)
     where = lattice(plan, scale)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.clipped.clipped_mean import GRAIN
-from hexveil.mechanisms.clipped.clipped_variance import STEPS, centring
+from hexveil.mechanisms.looks.clipped_mean import GRAIN
+from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil.mechanisms.noise import ROOM, TAIL
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
@@ -23,6 +23,7 @@ from publishing import measuring
 from publishing.measuring import WatchedSums, check, clipped, lattice, variances
 from publishing.measuring import variance_statistic as statistic
 from publishing.setting import dataset_of, plan_of
+from stores import suppressed_where
 
 POINTS = 4
 """Steps of the bounds: values stand on a lattice of five points."""
@@ -52,7 +53,7 @@ def plan_with(dataset, kept, *, noise=0.25, factor=1.0, dropped=None, statistics
             "contribution_factor": np.broadcast_to(
                 np.array(factor, dtype=float), occupancy.n_users
             ),
-            "suppressed_pairs": None if dropped is None else np.array(dropped),
+            "suppressed_pairs": suppressed_where(occupancy, dropped),
         },
         statistics=statistics,
     )
@@ -66,7 +67,8 @@ def share(samples, plan, steps):
         kept = Fraction(float(plan.allocation.contribution_factor[user])) * min(
             m, int(plan.allocation.variance_cap[0])
         )
-        if plan.allocation.suppressed_pairs is not None and plan.allocation.suppressed_pairs[user]:
+        gone = plan.allocation.suppressed_pairs
+        if gone is not None and user in gone.user:
             kept = Fraction(0)
         weighed += [(kept / m, Fraction(k, steps)) for k in own]
         weighed.append((m - kept, Fraction(1, 2)))

@@ -15,8 +15,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import noise
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
@@ -124,9 +124,9 @@ def projected(dataset, shown):
     if isinstance(clipping, WithinBounds):
         return averages(dataset, total)
     if isinstance(clipping, PerCellRange):
-        ranges, cell = clipping.plan.released(), dataset.occupancy.cell
+        ranges, cell = clipping.released(), dataset.occupancy.cell
         return averages(dataset, np.clip(total, ranges.lower[cell] * n, ranges.upper[cell] * n))
-    low, high = clipping.range.ends
+    low, high = clipping.ends
     return averages(dataset, np.clip(total, low * n, high * n))
 
 
@@ -142,7 +142,7 @@ def held(dataset, intervals, draws, epsilon=1):
         clamped = np.clip(values["mean"], shown.lower, shown.upper)
         done = smooth_release(shown, facts, values)["mean"]
         effects = groupings_of(facts.cells)
-        posterior = estimate_outputs(shown, allocation, outputs, values, effects)
+        posterior = estimate_outputs(allocation, outputs, effects)
         if posterior is not None:
             done = adopt_intervals(done, posterior, shown.allocation.clipping)
         off = np.abs(clamped - projected(dataset, shown))

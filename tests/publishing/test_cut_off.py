@@ -16,11 +16,10 @@ import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.mechanisms import noise
+from hexveil.mechanisms.estimates import CutOff
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement
-from hexveil.publishing.estimates.cut_off import QUANTILE, CutOff, find_cut_off
 from hexveil.publishing.estimates.quality_grades import grade_against_map
 from hexveil.publishing.estimates.surplus import PosteriorEstimates
 from hexveil.publishing.estimates.table import build_table, cells_cut_off
@@ -165,7 +164,7 @@ def test_without_a_private_range_nothing_is_cut_off(tmp_path):
     assert made.manifest["cut_off"] == []
     assert "cut off" not in (folder / "README.txt").read_text("utf-8").lower()
     assert 'class="swatch steps cut-off"' not in (folder / "report.html").read_text("utf-8")
-    assert find_cut_off(plan, {"mean": np.zeros(CELLS, dtype=np.int64)}) == {}
+    assert plan.allocation.clipping.cut_off(plan, {"mean": np.zeros(CELLS, dtype=np.int64)}) == {}
 
 
 def interval_plan(ends, steps=100):
@@ -173,24 +172,26 @@ def interval_plan(ends, steps=100):
     counts = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
     dataset = dataset_of(counts, 0, scale=ValueLattice.of((0, steps), 1))
     plan = hv.plan(dataset, epsilon=40, clipping_range="private", advise=False)
-    interval = plan.allocation.clipping.range.with_ends(ends, steps)
-    found = plan.changed(allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
+    interval = plan.allocation.clipping.with_ends(ends, steps)
+    found = plan.changed(allocation=replace(plan.allocation, clipping=interval))
     return found, interval.weight.totals
 
 
 @pytest.mark.parametrize("away", [-1, 1])
 def test_the_margin_is_the_noise_of_the_bound(away):
     """A number is cut off up to the noise of s_bound95 from an end: 39 of 40 that lie there."""
-    assert math.exp(-QUANTILE) / 2 == pytest.approx(1 / 40)
+    assert math.exp(-LN20) / 2 == pytest.approx(1 / 40)
     plan, total = interval_plan((20, 60))
-    noise = QUANTILE * plan.mean_noise * 40
+    noise = LN20 * plan.mean_noise * 40
     assert plan.error_models["mean"].bound95 - plan.error_models["mean"].bias == pytest.approx(
         noise
     )
     assert noise.max() < 15
     top = np.rint((60 - noise) * total - 4 * away).astype(np.int64)
     bottom = np.rint((20 + noise) * total + 4 * away).astype(np.int64)
-    above, below = (find_cut_off(plan, {"mean": one})["mean"] for one in (top, bottom))
+    above, below = (
+        plan.allocation.clipping.cut_off(plan, {"mean": one})["mean"] for one in (top, bottom)
+    )
     cut = away < 0
     assert above.above.tolist() == below.below.tolist() == [cut, cut]
     assert not above.below.any()
@@ -201,8 +202,8 @@ def test_an_end_at_a_bound_cuts_nothing_off():
     """No value lies beyond the bounds of the records."""
     for ends, below, above in (((0, 60), False, True), ((20, 100), True, False)):
         plan, total = interval_plan(ends)
-        low = find_cut_off(plan, {"mean": ends[0] * total})["mean"]
-        high = find_cut_off(plan, {"mean": ends[1] * total})["mean"]
+        low = plan.allocation.clipping.cut_off(plan, {"mean": ends[0] * total})["mean"]
+        high = plan.allocation.clipping.cut_off(plan, {"mean": ends[1] * total})["mean"]
         assert low.below.all() == below
         assert high.above.all() == above
 
@@ -217,14 +218,14 @@ def test_a_variance_is_cut_off_where_its_mean_or_its_squares_are():
         dataset, epsilon=400, clipping_range="private", statistics=("mean", "variance", "sd"),
         advise=False,
     )  # fmt: skip
-    interval = replace(plan.allocation.clipping.range.with_ends((40, 60), 100), radius=Fraction(2))
-    plan = plan.changed(allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
+    interval = replace(plan.allocation.clipping.with_ends((40, 60), 100), radius=Fraction(2))
+    plan = plan.changed(allocation=replace(plan.allocation, clipping=interval))
     total = interval.weight.totals
     noisy = {
         "mean": np.array([60, 50]) * total,
         "variance": np.array([2**18, 2**20]) * total,
     }
-    made = find_cut_off(plan, noisy)
+    made = plan.allocation.clipping.cut_off(plan, noisy)
     assert made["mean"].above.tolist() == [True, False]
     assert made["variance"].below.tolist() == [True, False]
     assert made["variance"].above.tolist() == [True, True]

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 import hexveil as hv
 from hexveil import report
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.clipped.clipped_mean import ClippedMean
+from hexveil.mechanisms.looks.clipped_mean import ClippedMean
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.manifest import schema

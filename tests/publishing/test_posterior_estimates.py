@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.clipping_range.cell_ranges import PerCellRange
+from hexveil.mechanisms.pooled_law import MeanView
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
-    estimate_looks,
+    estimate_view,
 )
 from hexveil.publishing.verification import verify
 from hexveil.smoothing import Smoothed
@@ -34,7 +34,12 @@ def look_at(noisy, lower=30.0, upper=50.0, scale=0.2):
 
 def made_of(*looks):
     """Return the estimates of looks at cells of fifty users."""
-    return estimate_looks(looks, design_of(looks[0].noisy.size), SPREAD, BOUNDS)
+    return estimates_of(looks, design_of(looks[0].noisy.size))
+
+
+def estimates_of(looks, design, spread=SPREAD, bounds=BOUNDS):
+    """Return the estimates of looks, without a law of what lies beyond."""
+    return estimate_view(MeanView(tuple(looks), design, spread, bounds, design.weight_squares))
 
 
 def test_a_cell_at_an_end_of_its_range_is_cut_off():
@@ -78,7 +83,7 @@ def test_the_deviation_is_that_of_a_normal_map():
     """With hardly any noise it is the standard deviation between cells."""
     true = np.random.default_rng(8).normal(40.0, 6.0, 300)
     looks = look_at(np.clip(true, 1.0, 99.0), *BOUNDS, 0.01)
-    made = estimate_looks([looks], design_of(300, users=100_000), SPREAD, BOUNDS)
+    made = estimates_of([looks], design_of(300, users=100_000))
     assert made.deviation == pytest.approx(np.std(true), rel=0.12)
 
 
@@ -104,9 +109,7 @@ def test_intervals_hold_the_truth_as_often_as_stated():
         true = rng.normal(40.0, 6.0, n_cells)
         means = true[:, None] + rng.normal(0.0, 5.0, (n_cells, users))
         noisy = np.clip(means, 28.0, 52.0).mean(axis=1) + rng.laplace(0.0, 0.8, n_cells)
-        made = estimate_looks(
-            [look_at(noisy, 28.0, 52.0, 0.8)], design_of(n_cells, users), SPREAD, BOUNDS
-        )
+        made = estimates_of([look_at(noisy, 28.0, 52.0, 0.8)], design_of(n_cells, users))
         average = means.mean(axis=1)
         held.append((made.low <= average) & (average <= made.high))
         errors.append(np.abs(made.estimate - average))
@@ -122,13 +125,13 @@ def test_smoothed_numbers_are_kept_within_the_intervals():
     smoothed = Smoothed(
         np.array([20.0, 40.0, 38.5, 99.0]), np.zeros(4), np.full(4, 100.0), 0.5, 4, None, {}
     )
-    kept = adopt_intervals(smoothed, made, planned("private").allocation.clipping)
+    kept = adopt_intervals(smoothed, made, borrowed=False)
     assert kept.estimate.tolist() == [made.low[0], 40.0, 38.5, made.high[3]]
     assert kept.low.tolist() == made.low.tolist()
     overall = kept.estimate.mean()
     outside = (made.low > overall) | (made.high < overall)
     assert kept.distinguishable == outside.sum() > 0
-    own = adopt_intervals(smoothed, made, PerCellRange(plan=None))
+    own = adopt_intervals(smoothed, made, borrowed=True)
     assert own.estimate.tolist() == made.estimate.tolist()
 
 
@@ -223,7 +226,7 @@ def test_a_narrow_law_within_wide_bounds_is_no_pile():
     noisy = truth + rng.laplace(0.0, 1.5, n) + rng.normal(0.0, 1.0, n)
     seen = look_at(noisy, 10.0, 40.0, 1.5)
     narrow = UserMeanSpread(23.4, 8.1, 8.1, None)
-    made = estimate_looks([seen], design_of(n, users), narrow, bounds)
+    made = estimates_of([seen], design_of(n, users), narrow, bounds)
     raw, estimated = (np.abs(one - truth).mean() for one in (noisy, made.estimate))
     assert estimated < 1.2 * raw
     assert ((made.low <= truth) & (truth <= made.high)).mean() > 0.9

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from hexveil.accounting.noise_law import Laplace
-from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.publishing.estimates.posterior_estimates import estimate_looks
-from hexveil.publishing.estimates.surplus import PooledView
+from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
+from hexveil.publishing.estimates.posterior_estimates import estimate_view
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 BOUNDS, CELLS, USERS = (0.0, 64.0), 6, 500
@@ -31,8 +30,8 @@ def estimates(values, upper=20.0, *, beyond=True, scale=0.05, noise=0.1):
     design = CellDesign(np.full(CELLS, USERS), same, same, 0 * same, 0 * same)
     votes, edges = np.histogram(values, 16, BOUNDS)
     law = PooledLaw.of(edges, votes.astype(float), Laplace(noise), float(values.size))
-    pooled = PooledView(law, np.full(CELLS, 1.0 / CELLS)) if beyond else None
-    return estimate_looks([look], design, SPREAD, BOUNDS, pooled=pooled)
+    shares = np.full(CELLS, 1.0 / CELLS)
+    return estimate_view(MeanView((look,), design, SPREAD, BOUNDS, shares, law if beyond else None))
 
 
 def test_intervals_hold_where_a_few_users_lie_far_beyond():

@@ -16,8 +16,8 @@ from hypothesis import given
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.clipped.clipped_allocation import CELLS
-from hexveil.mechanisms.weighted import weighted_mean
+from hexveil.mechanisms.looks import weighted_mean
+from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.verification import verify
 from publishing.drawing import interval_of
@@ -76,7 +76,7 @@ def test_the_sensitivity_is_exact(user, interval):
     """Over all neighbours a user moves each cell by W (b - a), reached, and no other cell."""
     dataset = tiny()
     plan = planned(dataset)
-    weight = plan.allocation.clipping.range.weight
+    weight = plan.allocation.clipping.weight
     found = [weighted_statistic(tiny(totals), plan, interval) for totals in neighbours(user)]
     moved = np.max(found, axis=0) - np.min(found, axis=0)
     own = np.zeros(2, dtype=np.int64)
@@ -108,7 +108,7 @@ def test_all_that_a_user_can_lose_is_booked(user):
 def test_scales_are_rounded_up_and_no_further():
     """Whatever the range, a pair's loss by its scale is at most its share over the noise."""
     plan = planned(tiny())
-    interval, noise = plan.allocation.clipping.range, plan.error_models["mean"].noise
+    interval, noise = plan.allocation.clipping, plan.error_models["mean"].noise
     totals = interval.weight.totals
     for width in (1, 2, 3):
         for scale, total, r in zip(weighted_scales(plan, width), totals, noise, strict=True):
@@ -144,7 +144,7 @@ def test_a_release_finds_the_interval_and_states_it(book, tmp_path):
     assert (step["lower"], step["upper"]) == (pytest.approx(low / 1000), pytest.approx(high / 1000))
     assert 0 <= step["lower"] < 30
     assert 30 < step["upper"] <= 60
-    assert Fraction(step["widening"]) == plan.allocation.clipping.range.widening >= 1
+    assert Fraction(step["widening"]) == plan.allocation.clipping.widening >= 1
     assert step["share"] + cells["share"] == pytest.approx(1)
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
     assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
@@ -180,7 +180,7 @@ def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, mon
     low, high = interval_of(book.entries()[0], dataset, plan)
     occupancy = dataset.occupancy
     means = np.clip(dataset.sums.total / occupancy.n, low, high) / 1000
-    share = shares_of(plan.allocation.clipping.range.weight)
+    share = shares_of(plan.allocation.clipping.weight)
     expected = np.bincount(occupancy.cell, weights=share * means)
     assert made.table["mean_noisy"].to_numpy() == pytest.approx(expected, abs=0.001)
 

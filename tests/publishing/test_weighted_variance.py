@@ -16,9 +16,8 @@ from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import noise as noise_library
 from hexveil.mechanisms.estimates import centre_and_radius
-from hexveil.mechanisms.weighted import weighted_variance
+from hexveil.mechanisms.looks import weighted_variance
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
 from publishing.drawing import interval_of
@@ -111,7 +110,7 @@ def test_the_largest_sums_stay_within_64_bits(high):
 def test_the_sensitivity_is_exact(user, pair):
     """Over all neighbours a user moves each cell by 2^20 W, reached, and no other cell."""
     plan = planned(tiny())
-    interval, occupancy = plan.allocation.clipping.range, plan.occupancy
+    interval, occupancy = plan.allocation.clipping, plan.occupancy
     found = [second_moments(one, plan, pair) for one in neighbours(user)]
     moved = np.max(found, axis=0) - np.min(found, axis=0)
     own = np.zeros(2, dtype=np.int64)
@@ -157,7 +156,7 @@ def test_all_that_a_user_can_lose_is_booked(user, statistics):
 def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
     """Beside the range a user is charged its largest moves over both scales, and no more."""
     plan = planned(tiny())
-    interval, data = plan.allocation.clipping.range, list(neighbours(user))
+    interval, data = plan.allocation.clipping, list(neighbours(user))
     cost = 0.0
     for numbers, scales in (
         (
@@ -178,7 +177,7 @@ def test_what_is_booked_for_the_cells_is_what_they_can_cost(user, pair):
 def test_scales_are_rounded_up_and_no_further():
     """A pair's loss by its scale is at most its share over the noise, whatever the range."""
     plan = planned(tiny())
-    totals = plan.allocation.clipping.range.weight.totals
+    totals = plan.allocation.clipping.weight.totals
     rows = zip(
         weighted_variance_of(plan).scales, totals, plan.allocation.variance_noise, strict=True
     )
@@ -232,7 +231,7 @@ def test_one_booking_covers_all_three_steps(book, tmp_path):
     both = Fraction(step["epsilon"]) + Fraction(cells["epsilon"])
     assert plan.epsilon <= both < plan.epsilon + Fraction(1, 10**12)
     low, high = interval_of(entry, dataset, plan)
-    radius = centre_and_radius((low, high), 60_000, plan.allocation.clipping.range.radius)[2]
+    radius = centre_and_radius((low, high), 60_000, plan.allocation.clipping.radius)[2]
     assert step["radius"] == pytest.approx(radius / 1000)
     noise = float(plan.allocation.variance_noise[0])
     assert cells["mean_share"] == pytest.approx(noise / (noise + plan.mean_noise[0]))
@@ -279,9 +278,7 @@ def test_a_variance_alone_pays_for_its_mean(book, tmp_path, statistics):
 def projected(dataset, plan, pair, shares):
     """Return Σ p min(q, r²) - (Σ p clip(mean) - middle)² of each cell in value units, by floats."""
     occupancy, scale = dataset.occupancy, dataset.public.lattice
-    middle, _, radius = centre_and_radius(
-        pair, scale.span_quanta, plan.allocation.clipping.range.radius
-    )
+    middle, _, radius = centre_and_radius(pair, scale.span_quanta, plan.allocation.clipping.radius)
     total, square = dataset.sums.total / occupancy.n, dataset.sums.total_sq / occupancy.n
     q = np.minimum(square - 2 * middle * total + middle**2, radius**2)
     x = np.clip(total, *pair) - middle
@@ -296,7 +293,7 @@ def test_without_noise_it_is_the_projected_variance(book, monkeypatch):
     monkeypatch.setattr(noise_library, "add_laplace", lambda values, _: values)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     pair = interval_of(book.entries()[0], dataset, plan)
-    shares = shares_of(plan.allocation.clipping.range.weight)
+    shares = shares_of(plan.allocation.clipping.weight)
     b = plan.mean_noise * (pair[1] - pair[0]) / 1000
     expected = projected(dataset, plan, pair, shares) + 2 * b**2
     radius = made.manifest["plan"]["privacy_steps"][0]["radius"]
@@ -339,8 +336,8 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     assume((dataset.occupancy.records_per_cell > 1).any())
     plan = planned(dataset, epsilon=epsilon, statistics=("variance",))
     scale, occupancy = dataset.public.lattice, dataset.occupancy
-    interval = plan.allocation.clipping.range.with_ends(pair, scale.span_quanta)
-    found = plan.changed(allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
+    interval = plan.allocation.clipping.with_ends(pair, scale.span_quanta)
+    found = plan.changed(allocation=replace(plan.allocation, clipping=interval))
     noisy = {
         "mean": weighted_statistic(dataset, plan, pair),
         "variance": second_moments(dataset, plan, pair),
@@ -396,8 +393,8 @@ def test_noise_adds_no_bias():
     dataset, _ = fleet(30, cells=1)
     plan = planned(dataset, epsilon=1)
     pair = (20_000, 40_000)
-    interval = plan.allocation.clipping.range.with_ends(pair, 60_000)
-    found = plan.changed(allocation=replace(plan.allocation, clipping=PrivateRange(interval)))
+    interval = plan.allocation.clipping.with_ends(pair, 60_000)
+    found = plan.changed(allocation=replace(plan.allocation, clipping=interval))
     exact = {
         "mean": weighted_statistic(dataset, plan, pair),
         "variance": second_moments(dataset, plan, pair),

@@ -12,9 +12,7 @@ from hexveil.model import pair_bins
 from hexveil.model.cells import Labels
 from hexveil.model.pair_bins import PairBins
 from hexveil.records import Select, from_sums, read
-from hexveil.records.bin_number import bin_number
-from hexveil.records.duckdb import fast_path, session
-from hexveil.records.sql import sums_query
+from hexveil.records.feasible_sums import bin_number
 
 ASKED = ("mean", "p50", "share<10", "share>30.5", "histogram")
 COLUMNS = {"user": "bus", "value": "speed", "bounds": (-5, 65), "cells": Labels("ward")}
@@ -68,28 +66,6 @@ def test_counts_are_those_of_a_loop(records, binned):
     assert binned.sums.bins.count.sum() == binned.occupancy.n_records
 
 
-@pytest.mark.parametrize("n_parts", [1, 3])
-def test_sorted_records_have_the_same_counts(records, binned, monkeypatch, n_parts):
-    """Records that are sorted beside the engine are counted as those that it groups."""
-    numbers = records.set_column(2, "speed", records["speed"].fill_null(0.0))
-    plain = read(numbers, **COLUMNS, select=Select(min_users=2), statistics=ASKED, max_bad_rows=0.5)
-    assert rows_of(plain) == rows_of(binned)
-    monkeypatch.setattr(fast_path, "MIN_RECORDS", 1)
-    if n_parts > 1:
-        monkeypatch.setattr(session, "SORTABLE_PER_BYTE", 230 / 2**30)
-    used = []
-    packing = fast_path._Sums.of_records
-    monkeypatch.setattr(
-        fast_path._Sums, "of_records", lambda *a, **k: used.append(1) or packing(*a, **k)
-    )
-    packed = read(
-        numbers, **COLUMNS, select=Select(min_users=2), statistics=ASKED, max_bad_rows=0.5
-    )
-    assert len(used) >= n_parts
-    assert rows_of(packed) == rows_of(binned)
-    assert np.array_equal(packed.sums.total, binned.sums.total)
-
-
 def test_only_what_is_asked_for_is_counted(records, binned):
     """Means need no bins, and the other sums are the same with and without them."""
     plain = read(
@@ -101,22 +77,6 @@ def test_only_what_is_asked_for_is_counted(records, binned):
     assert np.array_equal(plain.sums.total_sq, binned.sums.total_sq)
     assert plain.public.identity == binned.public.identity
     assert repr(binned.sums.bins) == "PairBins(private)"
-
-
-def test_sums_made_by_the_query_have_the_same_counts(records, binned):
-    """The printed query, run by DuckDB, gives from_sums what reading gives."""
-    query = sums_query(source="records", **COLUMNS, statistics=ASKED, dialect="duckdb")
-    connection = duckdb.connect()
-    connection.register("records", records)
-    table = connection.sql(query.rstrip().removesuffix(";")).to_arrow_table()
-    assert "statistics=['p50', 'share<10', 'share>30.5', 'histogram']" in query
-    options = {"bounds": (-5, 65), "cells": Labels("ward"), "min_users": 2}
-    made = from_sums(table, **options, statistics=ASKED)
-    assert rows_of(made) == rows_of(binned)
-    assert np.array_equal(made.sums.total, binned.sums.total)
-    # The number of rows is that of bins with a value, which is private.
-    assert made.public.rules["records read"] == binned.occupancy.n_records
-    assert "rows read" not in made.public.rules
 
 
 def test_no_bin_is_an_error():

@@ -20,8 +20,7 @@ from examples import examples
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb import fast_path
-from hexveil.records.duckdb.caching import cached_reading, file_groups
+from hexveil.records.duckdb import cached_reading, fast_path, file_groups
 from hexveil.records.duckdb.formats import parquet_files
 from hexveil.records.read import read
 from hexveil.records.select import Select
@@ -110,9 +109,9 @@ def scans(monkeypatch):
     seen = []
     scan = cached_reading._CachedReading._scanned
 
-    def counting(self, paths, records):
+    def counting(self, paths, **more):
         seen.extend(sorted(Path(path).name for path in paths))
-        return scan(self, paths, records)
+        return scan(self, paths, **more)
 
     monkeypatch.setattr(cached_reading._CachedReading, "_scanned", counting)
     return seen
@@ -506,8 +505,8 @@ def test_a_file_that_changes_while_it_is_read_is_refused(days, place, monkeypatc
     """What is read of a file that is being written is not kept."""
     scan = cached_reading._CachedReading._scanned
 
-    def growing(self, paths, records):
-        found = scan(self, paths, records)
+    def growing(self, paths, **more):
+        found = scan(self, paths, **more)
         os.utime(paths[0], (1, 1))
         return found
 
@@ -656,14 +655,14 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
 
 def test_an_entry_that_goes_while_it_is_added_up_is_told(days, place, monkeypatch):
     """Another process that clears the folder meanwhile makes no wrong sums."""
-    added_up = cached_reading._CachedReading._added_up
+    added_up = cached_reading._CachedReading.added_up
 
-    def cleared(self, tables, left_out):
+    def cleared(self, entered):
         for path in place.glob("*.pairs"):
             path.unlink()
-        return added_up(self, tables, left_out)
+        return added_up(self, entered)
 
-    monkeypatch.setattr(cached_reading._CachedReading, "_added_up", cleared)
+    monkeypatch.setattr(cached_reading._CachedReading, "added_up", cleared)
     with pytest.raises(StorageError, match="changed by somebody else"):
         ask(days, cache=place)
 

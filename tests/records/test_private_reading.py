@@ -10,7 +10,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.records.private_presence.private_dataset import PrivateDataset
+from hexveil.records.column_datasets import PrivateDataset
 from hexveil.records.sql import sums_query
 
 BOX = (20.8, 52.05, 21.3, 52.35)

@@ -218,19 +218,6 @@ def test_without_a_time_column_repeats_are_kept():
     assert found.public.identity["repeats"] == "keep"
 
 
-def test_both_passes_of_a_repeated_hour_fall_in_one_slot():
-    """In autumn 02:30 happens twice, and both are the slot 02:00; in spring there is no 02:00."""
-    rows = [(1.0, "a", TIMES[4], 52.1, 21.0), (1.0, "b", TIMES[6], 52.1, 21.0)]
-    rows += [(1.0, "a", TIMES[0], 52.1, 21.0), (1.0, "a", TIMES[2], 52.1, 21.0)]
-    found = read_table(arrow(rows), Cells(4, "1h", WARSAW), {"min_users": 1})
-    assert found.public.cells.slot_names() == (
-        "2024-03-31T01:00",
-        "2024-03-31T03:00",
-        "2024-10-27T02:00",
-    )
-    assert found.occupancy.users_per_cell.tolist() == [1, 1, 2]
-
-
 GOOD = [
     (12.5, "007", TIMES[10], 52.1, 21.0),
     (30.0, "7", TIMES[10], 52.1, 21.0),
@@ -398,25 +385,6 @@ def test_the_four_shapes_of_bus_records_give_their_figures(shared, file, names, 
         assert found.sums.total.sum() == total  # 117 records of mean 17.0222 km/h
 
 
-def test_a_sample_in_one_local_hour_spans_two_utc_hours(shared):
-    """The same records are one slot in Kolkata and two in UTC."""
-    arguments = {
-        "user": "license_plate",
-        "value": "speed",
-        "time": "observationDateTime",
-        "location": "location.coordinates",
-        "bounds": (0, 65),
-        "select": Select(min_users=1),
-    }
-    path = shared / "data" / "itms_sample" / "itms_sample.json"
-    slots = {
-        zone: set(read(path, cells=Cells(7, "1h", zone), **arguments).public.cells.slot_names())
-        for zone in ("Asia/Kolkata", "UTC")
-    }
-    assert slots["Asia/Kolkata"] == {"2022-01-01T10:00"}
-    assert slots["UTC"] == {"2022-01-01T04:00", "2022-01-01T05:00"}
-
-
 CITY = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp"}
 
 
@@ -512,22 +480,6 @@ def test_a_column_named_cell_may_be_the_value():
         table, user="u", value="cell", bounds=(0, 9), cells=OneCell(), select=Select(min_users=1)
     )
     assert [row[-2] for row in rows_of(found)] == [1000, 2000]
-
-
-@pytest.mark.slow
-def test_one_cell_is_counted_again_for_another_unit():
-    """Days of users are counted on the one cell, as reading for that unit does."""
-    table = pa.table({"u": ["a", "a", "b"], "v": [1.0, 2.0, 3.0], "t": [0, 86_400, 7_200]})
-    shared = {
-        "user": "u", "value": "v", "time": "t", "bounds": (0, 9), "cells": OneCell(),
-        "select": Select(min_users=1), "timezone": "UTC",
-    }  # fmt: skip
-    facts = read(table, **shared).public
-    (again,) = facts.recount((OneCell(),), "user-day")
-    known = read(table, privacy_unit="user-day", **shared).public
-    assert again.occupancy.local().n.tolist() == known.occupancy.local().n.tolist() == [1, 1, 1]
-    assert again.cells.names() == known.cells.names() == ("all",)
-    assert again.identity == known.identity
 
 
 LABELLED = st.lists(

@@ -1,4 +1,4 @@
-"""Repeats of a user and time: the rule of `records.duckdb.record_repeats`, through public doors."""
+"""Repeats of a user and time: the rule of `records.duckdb.counting`, through public doors."""
 
 import itertools
 import warnings

@@ -38,7 +38,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.pair_columns import Suppressed, suppressed_column
+from hexveil.model.pair_columns import SuppressedPairs
 
 ErrorKind = Literal["sum", "separate"]
 Unfinished = Literal["undo", "keep"]
@@ -52,7 +52,7 @@ class Suppression:
     Attributes
     ----------
     occupancy : Occupancy
-    suppressed : ndarray of bool, shape (n_pairs,), or SuppressedPairs
+    suppressed : SuppressedPairs
         Pairs of which nothing contributes: a list of them where pairs are distributed.
     degradation : int
         K, the most cells that a user still occupies: the release loses at most K ε (COMP
@@ -69,7 +69,7 @@ class Suppression:
     """
 
     occupancy: Occupancy
-    suppressed: Suppressed
+    suppressed: SuppressedPairs
     degradation: int
     mean_errors: Floats
     variance_errors: Floats
@@ -82,7 +82,7 @@ class Suppression:
     def contributions(self) -> Ints:
         """Contributed samples of each (cell, user) pair at hand; 0 where suppressed."""
         local = self.occupancy.local()
-        return np.where(suppressed_column(self.suppressed, local), 0, local.n)
+        return np.where(self.suppressed.of(local), 0, local.n)
 
     @property
     def contributing_pairs(self) -> Bools:

@@ -42,7 +42,7 @@ LN20 = math.log(20.0)
 SECOND_MOMENT_ROUNDING = 2.0**-20 + 2.0**-30
 """What rounding may take from a second moment, as a part of the squared radius: it is counted in
 parts of 2^-20, and a variance is published in parts of 2^-30
-(mechanisms/weighted/weighted_variance.py)."""
+(mechanisms/looks/weighted_variance.py)."""
 MAX_CONSTANT_ERROR = {"mean": 0.5, "variance": 0.125}
 """What a constant can miss, for bounds of width 1."""
 

@@ -12,6 +12,7 @@ Users are fetched by their number of cells, more of them if the run goes beyond 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from hexveil.base.arrays import Bools, Ints
 from hexveil.base.errors import InputError
 from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
-from hexveil.model.pair_columns import Suppressed, SuppressedPairs
+from hexveil.model.pair_columns import SuppressedPairs
 
 FETCHED_PAIRS = 2**18
 """Pairs of users of most cells that are fetched first, about."""
@@ -97,14 +98,12 @@ class SuppressionSource:
         self._fetched = _fetch(self.occupancy, degree)
         return self._fetched, self._fetched.degree
 
-    def suppressed(self, rows: Ints) -> Suppressed:
+    def suppressed(self, rows: Ints) -> SuppressedPairs:
         """Return which pairs are suppressed, from rows of the counts returned last."""
-        if self.occupancy.is_local:
-            result = np.zeros(self.occupancy.n_pairs, dtype=np.bool_)
-            result[rows] = True
-            return result
-        assert self._fetched is not None  # noqa: S101  see first
         heavy = self._fetched
+        if heavy is None:
+            local = self.occupancy.local()
+            return SuppressedPairs.of_rows(self.occupancy, local.cell[rows], local.user[rows])
         return SuppressedPairs.of_rows(
             self.occupancy, heavy.cell[rows], heavy.number[heavy.user[rows]]
         )
@@ -128,9 +127,8 @@ def _fetch(occupancy: Occupancy, degree: int) -> HeavyUserCounts:
     degree = max(degree, 1)
     heavy = occupancy.cells_per_user >= degree
     number = np.flatnonzero(heavy)
-    everybody = np.arange(occupancy.n_users)
-    cell, user, n = occupancy.map_users(_fetch_heavy, users=(heavy, everybody))
-    others = occupancy.map_cells(_two_largest, users=(~heavy,))
+    cell, user, n = occupancy.map_users(partial(_fetch_heavy, heavy=heavy))
+    others = occupancy.map_cells(partial(_two_largest, counted=~heavy))
     cells, users, counts = [cell], [np.searchsorted(number, user)], [n]
     for rank, count in enumerate(others):
         filled = np.flatnonzero(count)
@@ -153,12 +151,12 @@ def _fetch(occupancy: Occupancy, degree: int) -> HeavyUserCounts:
     )
 
 
-def _fetch_heavy(pairs: Pairs, heavy: Bools, number: Ints) -> tuple[Ints, Ints, Ints]:
+def _fetch_heavy(pairs: Pairs, *, heavy: Bools) -> tuple[Ints, Ints, Ints]:
     rows = np.flatnonzero(heavy[pairs.user])
-    return pairs.cell[rows], number[pairs.user[rows]], pairs.n[rows]
+    return pairs.cell[rows], pairs.user[rows], pairs.n[rows]
 
 
-def _two_largest(pairs: Pairs, counted: Bools) -> tuple[Ints, Ints]:
+def _two_largest(pairs: Pairs, *, counted: Bools) -> tuple[Ints, Ints]:
     """Return the two largest counts of these users in each cell; 0 where there are fewer."""
     n = np.where(counted[pairs.user], pairs.n, 0)
     ordered = n[np.lexsort((-n, pairs.cell))]

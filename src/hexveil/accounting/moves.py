@@ -29,18 +29,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hexveil.accounting.gaussian_composition import LATTICE
-from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import read_only
-from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, Pairs, Partition, WholeGroup
-from hexveil.model.pair_columns import Suppressed, Weights
+from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, PairColumn, Pairs
+from hexveil.model.pair_columns import Weights
 
 Moved: TypeAlias = Iterable[tuple[Ints | Floats, Floats]]
 Terms: TypeAlias = tuple[Floats, ...]
@@ -112,32 +111,35 @@ def sum_lower_bound(user: Ints, terms: Floats, n_users: int) -> Floats:
 # ---- moves of pairs, wherever these are ----
 
 
+class MovedBy(Protocol):
+    """How many steps each pair moves its cell's number of a statistic.
+
+    A function of a module, with the arrays that it takes of cells and users by name.
+    """
+
+    def __call__(self, pairs: Pairs, weight: Ints | None) -> Ints | Floats:
+        """Return the moves of some pairs, given their weights if there are any."""
+
+
 @dataclass(frozen=True, eq=False)
 class StatisticMoves:
     """By how much each pair moves its cell's number of one statistic.
 
     Attributes
     ----------
-    moved_by : callable
-        Function of pairs, their weights if there are any, `cells`, arrays of users and columns of
-        pairs; to moves in steps. Of a module, so that it can be sent to pairs elsewhere.
-    cells : tuple of ndarray
-        Arrays with an entry per cell.
+    moved_by : MovedBy
     scale : ndarray of float, shape (n_cells,)
         Noise of each cell's number, in steps; infinite where a cell publishes a constant.
     """
 
-    moved_by: Callable[..., Ints | Floats]
-    cells: tuple[NDArray[Any], ...]
+    moved_by: MovedBy
     scale: Floats
 
     @classmethod
-    def of(
-        cls, moved_by: Callable[..., Ints | Floats], cells: tuple[NDArray[Any], ...], scale: Floats
-    ) -> Self:
+    def of(cls, moved_by: Callable[..., Ints | Floats], scale: Floats, **given: Any) -> Self:  # noqa: ANN401  arrays of cells, and records of them
         """Return the same, of scales that are 0 where a cell publishes a constant."""
-        arrays = tuple(map(read_only, cells))
-        return cls(moved_by, arrays, read_only(np.where(scale == 0, np.inf, scale)))
+        fixed = {name: read_only(one) for name, one in given.items()}
+        return cls(partial(moved_by, **fixed), read_only(np.where(scale == 0, np.inf, scale)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,18 +150,12 @@ class PairMoves:
     ----------
     occupancy : Occupancy
     statistics : tuple of StatisticMoves
-    users : tuple of ndarray
-        Arrays with an entry per user.
-    suppressed : tuple of ndarray of bool, or of SuppressedPairs
-        Columns of pairs.
     weight : Weights or None
         Weights of pairs.
     """
 
     occupancy: Occupancy
     statistics: tuple[StatisticMoves, ...]
-    users: tuple[Floats, ...] = ()
-    suppressed: tuple[Suppressed, ...] = ()
     weight: Weights | None = None
 
     def at(self, scales: Sequence[Floats]) -> Self:
@@ -176,98 +172,66 @@ class PairMoves:
 
     def per_user(self, currency: Currency, *, up: bool) -> Floats:
         """Return each user's loss, rounded up or down."""
-        return np.asarray(self._map("users", partial(_user_sums, up=up), currency))
+        return self.occupancy.map_users(partial(_user_sums, terms=self._terms(currency), up=up))
 
     def per_pair(self, currency: Currency) -> Floats:
         """Return the part of each pair at hand in its user's loss, not rounded up."""
-        return np.asarray(self._map("users", _pair_terms, currency))
+        return self._terms(currency)(self.occupancy.local())[0]
 
     def claimed(self, currency: Currency) -> Floats:
         """Return each user's loss if each of its cells costs as much as it can."""
-        claims = self._map("cells", _largest, currency)
+        terms = self._terms(currency)
+        claims: Any = self.occupancy.map_cells(partial(_largest, terms=terms))
         # Columns of one array come back as the array.
         claims = claims if isinstance(claims, tuple) else (claims,)
-        return np.asarray(self._map("users", _claimed, currency, claims))
+        return self.occupancy.map_users(partial(_claimed, terms=terms, claims=claims))
 
     def charged_cells(self) -> Ints:
         """Return in how many cells each user moves anything."""
-        return np.asarray(self._map("users", _charged_cells, losses))
+        return self.occupancy.map_users(partial(_charged_cells, terms=self._terms(losses)))
 
-    def _map(
-        self,
-        group: WholeGroup,
-        work: Callable[..., Any],
-        currency: Currency,
-        claims: tuple[Floats, ...] = (),
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function of pairs, their terms and claims, wherever the pairs are."""
-        moved_by = tuple(statistic.moved_by for statistic in self.statistics)
-        kernel = partial(_asked, work=work, moved_by=moved_by, currency=currency)
-        cells = claims, tuple((statistic.scale, *statistic.cells) for statistic in self.statistics)
-        if self.weight is None:
-            return self.occupancy.map(group, kernel, (cells,), (self.users,), self.suppressed)
-        weighed = partial(_weighed, work=kernel)
-        return self.weight.map(group, weighed, (cells,), (self.users,))
+    def _terms(self, currency: Currency) -> "_PairTerms":
+        weights = None if self.weight is None else self.weight.column
+        return _PairTerms(self.statistics, weights, currency)
 
 
-Statistics = tuple[tuple[NDArray[Any], ...], ...]
-"""Scales of cells and the other arrays of cells, of each statistic."""
+@dataclass(frozen=True, eq=False)
+class _PairTerms:
+    """What each pair costs, made where the pair is."""
+
+    statistics: tuple[StatisticMoves, ...]
+    weights: PairColumn | None
+    currency: Currency
+
+    def __call__(self, pairs: Pairs) -> Terms:
+        """Return the terms of pairs, made in parts that fit a cache."""
+        terms = []
+        for part in pairs.parts(BLOCK_PAIRS):
+            weight = None if self.weights is None else self.weights.of(part)
+            moved = ((one.moved_by(part, weight), one.scale[part.cell]) for one in self.statistics)
+            terms.append(self.currency(moved))
+        return tuple(map(np.concatenate, zip(*terms, strict=True)))
 
 
-def _weighed(pairs: Pairs, weight: Ints, *given: object, work: Callable[..., Any]) -> Any:  # noqa: ANN401  what the work returns
-    return work(pairs, *given, weights=(weight,))
+def _user_sums(pairs: Pairs, *, terms: _PairTerms, up: bool) -> Floats:
+    return add_up(pairs.own_user, terms(pairs), pairs.n_users, up=up)
 
 
-def _asked(
-    pairs: Pairs,
-    cells: tuple[Terms, Statistics],
-    users: tuple[Floats, ...],
-    *suppressed: Bools,
-    work: Callable[..., Any],
-    moved_by: tuple[Callable[..., Ints | Floats], ...],
-    currency: Currency,
-    weights: tuple[Ints, ...] = (),
-) -> Any:  # noqa: ANN401  what the work returns
-    """Apply the work to pairs, their terms, and claims; terms in parts that fit a cache."""
-    (claims, statistics), terms = cells, []
-    for begin in range(0, max(pairs.n.size, 1), BLOCK_PAIRS):
-        rows = slice(begin, begin + BLOCK_PAIRS)
-        cell, user, n = pairs.cell[rows], pairs.user[rows], pairs.n[rows]
-        part = Partition("users", 0, cell, user, n, pairs.n_cells, pairs.n_users)
-        weight, dropped = (
-            [column[rows] for column in columns] for columns in (weights, suppressed)
-        )
-        moved = (
-            (by(part, *weight, *arrays, *users, *dropped), scale[cell])
-            for by, (scale, *arrays) in zip(moved_by, statistics, strict=True)
-        )
-        terms.append(currency(moved))
-    return work(pairs, tuple(map(np.concatenate, zip(*terms, strict=True))), claims)
+def _largest(pairs: Pairs, *, terms: _PairTerms) -> Terms:
+    return tuple(np.maximum.reduceat(term, pairs.start[:-1]) for term in terms(pairs))
 
 
-def _user_sums(pairs: Pairs, terms: Terms, _: Terms, *, up: bool) -> Floats:
-    return add_up(pairs.user, terms, pairs.n_users, up=up)
-
-
-def _pair_terms(_: Pairs, terms: Terms, __: Terms) -> Floats:
-    return terms[0]
-
-
-def _largest(pairs: Pairs, terms: Terms, _: Terms) -> Terms:
-    return tuple(np.maximum.reduceat(term, pairs.start[:-1]) for term in terms)
-
-
-def _claimed(pairs: Pairs, terms: Terms, claims: Terms) -> Floats:
+def _claimed(pairs: Pairs, *, terms: _PairTerms, claims: Terms) -> Floats:
     # A user who moves nothing in a cell is not charged there, whatever the others lose.
     charged = tuple(
         np.where(term > 0, claim[pairs.cell], 0.0)
-        for term, claim in zip(terms, claims, strict=True)
+        for term, claim in zip(terms(pairs), claims, strict=True)
     )
-    return add_up(pairs.user, charged, pairs.n_users, up=True)
+    return add_up(pairs.own_user, charged, pairs.n_users, up=True)
 
 
-def _charged_cells(pairs: Pairs, terms: Terms, _: Terms) -> Ints:
-    return np.bincount(pairs.user[terms[0] > 0], minlength=pairs.n_users)
+def _charged_cells(pairs: Pairs, *, terms: _PairTerms) -> Ints:
+    return np.bincount(pairs.own_user[terms(pairs)[0] > 0], minlength=pairs.n_users)
 
 
 # ---- sums in whole parts ----

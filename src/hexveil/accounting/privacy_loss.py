@@ -26,12 +26,14 @@ states this joint bound; a plan books the plain sum, which is never less.
 
 What a release rounds is charged as well, where a plan books it (accounting/moves.py): variances are
 published in steps, and a step costs each user of the cell `VARIANCE_LATTICE` more
-(mechanisms/clipped/clipped_variance.py).
+(mechanisms/looks/clipped_variance.py).
 
 The functions of pairs take some pairs (`hexveil.model.occupancy.Pairs`), arrays with an entry per
 cell and arrays with an entry per user. So they serve pairs in memory and, mapped over blocks, pairs
 that are spread over machines.
 """
+
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,14 +101,14 @@ def privacy_loss(
         # Converting a scale takes at most two roundings. Two ulps less than the exact scale is a
         # loss that is a hair larger, never smaller.
         smaller = 1.0 - 2.0**-51
-        cells = (
-            occupancy.records_per_cell,
-            np.full(occupancy.n_cells, np.inf) if mean_b is None else mean_b / span * smaller,
-            np.full(occupancy.n_cells, np.inf)
-            if variance_b is None
-            else variance_b / span**2 * smaller,
+        silent = np.full(occupancy.n_cells, np.inf)
+        work = partial(
+            _unclipped_losses,
+            records=occupancy.records_per_cell,
+            mean=silent if mean_b is None else mean_b / span * smaller,
+            variance=silent if variance_b is None else variance_b / span**2 * smaller,
         )
-        return np.asarray(occupancy.map_users(_unclipped_losses, cells))
+        return occupancy.map_users(work)
     # The joint formula holds for plain statistics alone: what is stated otherwise is added up.
     pairs = occupancy.local()
     total = pairs.records_per_cell[pairs.cell]
@@ -120,7 +122,7 @@ def privacy_loss(
     return compose_losses(pairs.user, terms, pairs.n_users)
 
 
-def _unclipped_losses(pairs: Pairs, records: Ints, mean: Floats, variance: Floats) -> Floats:
+def _unclipped_losses(pairs: Pairs, *, records: Ints, mean: Floats, variance: Floats) -> Floats:
     """Return each user's loss by plain means and variances at scales for bounds of width 1."""
     total, mean, variance = records[pairs.cell], mean[pairs.cell], variance[pairs.cell]
     share = pairs.n / total
@@ -129,7 +131,7 @@ def _unclipped_losses(pairs: Pairs, records: Ints, mean: Floats, variance: Float
     large = np.flatnonzero(2 * pairs.n > total + 1)
     together = joint_loss(share[large], mean[large], variance[large])
     terms[large] = np.minimum(terms[large], together)
-    return compose_losses(pairs.user, terms, pairs.n_users)
+    return compose_losses(pairs.own_user, terms, pairs.n_users)
 
 
 def _checked_sensitivities(
@@ -179,7 +181,7 @@ def compose_losses(user: Ints, terms: Floats, n_users: int) -> Floats:
 # ---- at inverse noise scales, for the search ----
 
 
-def loss_at(pairs: Pairs, total: Ints, mean: Floats, variance: Floats, factor: Floats) -> Floats:
+def loss_at(pairs: Pairs, *, total: Ints, mean: Floats, variance: Floats, factor: Floats) -> Floats:
     """Return the loss of each user at these rates, not rounded."""
     x = record_shares(pairs, total) * factor[pairs.user]
     terms = mean[pairs.cell] * x
@@ -190,11 +192,11 @@ def loss_at(pairs: Pairs, total: Ints, mean: Floats, variance: Floats, factor: F
 
 def bisect_factors(
     pairs: Pairs,
+    *,
     total: Ints,
     mean: Floats,
     variance: Floats,
     factor: Floats,
-    *,
     loss: float,
     lower_bound: bool,
 ) -> Floats:
@@ -205,8 +207,9 @@ def bisect_factors(
     """
     x = record_shares(pairs, total)
     who = np.unique(pairs.user[(x > 0.5) & (variance[pairs.cell] > 0)])
+    factors = pairs.own_users(factor)
     if not who.size:
-        return factor
+        return factors
     rows = np.flatnonzero(np.isin(pairs.user, who))
     x, cell, position = x[rows], pairs.cell[rows], np.searchsorted(who, pairs.user[rows])
     rates = mean[cell], variance[cell]
@@ -220,8 +223,8 @@ def bisect_factors(
             terms = _min_charge(contribution, largest, *rates)
         cost = np.bincount(position, weights=terms, minlength=who.size)
         low, high = (np.where(cost <= loss, midpoint, low), np.where(cost <= loss, high, midpoint))
-    factors = factor.copy()
-    factors[who] = high if lower_bound else low
+    factors = factors.copy()
+    factors[who if pairs.has_whole_cells else who - pairs.first] = high if lower_bound else low
     return factors
 
 

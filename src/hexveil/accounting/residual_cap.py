@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hexveil.accounting.suppression_stages import TIE, CellError
-from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.model.occupancy import LocalOccupancy, Occupancy, Pairs
-from hexveil.model.pair_columns import Suppressed
+from hexveil.model.pair_columns import SuppressedPairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ def cap_after_suppression(
 
 
 def caps_of_remaining(
-    occupancy: Occupancy, suppressed: Suppressed, span: float, epsilon: Number
+    occupancy: Occupancy, suppressed: SuppressedPairs, span: float, epsilon: Number
 ) -> tuple[Ints, Ints]:
     """Return the best cap of each cell after suppression, and the samples that then contribute.
 
@@ -114,15 +114,17 @@ def caps_of_remaining(
         float(to_positive_fraction(epsilon, "epsilon")),
         None,
     )
-    work = partial(_caps_without, measure=measure)
-    caps, n = occupancy.map_cells(work, (occupancy.records_per_cell,), (), (suppressed,))
-    return caps, n
+    records = occupancy.records_per_cell
+    return occupancy.map_cells(
+        partial(_caps_without, records=records, suppressed=suppressed, measure=measure)
+    )
 
 
 def _caps_without(
-    pairs: Pairs, records: Ints, suppressed: Bools, measure: CellError
+    pairs: Pairs, *, records: Ints, suppressed: SuppressedPairs, measure: CellError
 ) -> tuple[Ints, Ints]:
-    return _best_caps(pairs, records, np.where(suppressed, 0, pairs.n), measure)
+    remaining = np.where(suppressed.of(pairs), 0, pairs.n)
+    return _best_caps(pairs, pairs.own(records), remaining, measure)
 
 
 def _best_caps(

@@ -15,7 +15,6 @@ from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
 from hexveil.cli.output.grid_text import fields_json, grid_fields
-from hexveil.config import arguments
 from hexveil.config.run_file import toml_lines
 from hexveil.model.cells import OneCell
 from hexveil.planning.api import plan as make_plan
@@ -80,22 +79,8 @@ class JudgedDay:
     baseline_error: float | None = None
 
 
-def show_series(
-    run: Run, days: Sequence[date], others: Mapping[str, bool], *, as_json: bool
-) -> None:
-    """Print which of the days pass, and a grid for all of them; nothing is spent.
-
-    `others` are options about one plan, by name: whether each is given.
-    """
-    option_names = [name for name, is_given in others.items() if is_given]
-    if option_names:
-        raise InputError(f"{option_names[0]} is about one plan; leave it out, or --from and --to.")
-    if arguments.is_presence_private(run):
-        raise InputError(
-            '--from has no use with protect = "presence": a plan follows from declarations, so it '
-            "is the same on every day. Leave it out."
-        )
-    shared_steps.check_plan_options(run)
+def show_series(run: Run, days: Sequence[date], *, as_json: bool) -> None:
+    """Print which of the days pass, and a grid for all of them; nothing is spent."""
     if run.select.dates is not None:
         raise InputError("dates (in [select]) and --from cannot be combined: leave one out.")
     judged, plans = [], {}

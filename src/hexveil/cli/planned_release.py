@@ -296,7 +296,7 @@ def read_options(run: Run) -> arguments.Arguments:
 def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> Plan:
     """Return the plan of the run, made from declarations alone."""
     with show_progress(PLANNING):
-        plan: Plan = make_plan(facts, **arguments.presence_arguments(run), advise=False)
+        plan: Plan = make_plan(facts, **arguments.plan_arguments(run), advise=False)
     return plan
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 from dataclasses import replace
@@ -14,6 +13,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH, part_of_work
 from hexveil.config import arguments
 from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.planning import option_rules
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID
 from hexveil.planning.feasibility.capacity import assess_grids
@@ -26,7 +26,7 @@ from hexveil.records.read import read as read_records
 from hexveil.records.select import Select
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hexveil.config import Run
     from hexveil.model.column_facts import ColumnFacts
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hexveil.planning.moment_part import MomentPart
     from hexveil.publishing.privacy_models import ReleasableDataset
     from hexveil.records import Dataset
-    from hexveil.records.columns.column_datasets import ColumnDatasets
+    from hexveil.records.column_datasets import ColumnDatasets
 
 
 def resolve_path(run: Run, path: Path) -> Path:
@@ -86,8 +86,7 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
 def refuse_unused(run: Run, unused: Mapping[str, bool]) -> None:
     """Refuse options without a use under private presence, which look at records or their plans."""
     given = [name for name, is_given in unused.items() if is_given]
-    if given and arguments.is_presence_private(run):
-        raise InputError(f'{given[0]} has no use with protect = "presence"; leave it out.')
+    option_rules.refuse({*arguments.about(run), *given}, only=given)
 
 
 def read(run: Run) -> Dataset:
@@ -176,25 +175,24 @@ def _query_of_column(run: Run, dialect: str) -> str:
             "a query reads numbers and times of declared types; remove [format], and convert the "
             "columns where the query runs."
         )
-    parameters = inspect.signature(sums_query).parameters
-    query_options = {name: value for name, value in options.items() if name in parameters}
-    return sums_query(source=source, dialect=dialect, **query_options)
+    return sums_query(source=source, dialect=dialect, **options)
 
 
-def check_plan_options(run: Run) -> None:
-    """Raise InputError for an invalid plan, or declaration, before the records are read."""
+def check_plan_options(run: Run, outputs: Sequence[str] = ()) -> None:
+    """Raise InputError for an invalid plan, or declaration, before the records are read.
+
+    `outputs` are options of the command, such as "--compare", which not every plan has.
+    """
     arguments.refuse_declarations(run)
-    if not arguments.is_presence_private(run):
-        arguments.plan_arguments(run, make_plan)
-        return
-    arguments.presence_arguments(run)
-    if run.release.estimates not in (None, ("raw",)):
+    arguments.plan_arguments(run, outputs)
+    is_private = arguments.is_presence_private(run)
+    if is_private and run.release.estimates not in (None, ("raw",)):
         raise InputError('estimates has "raw" alone with protect = "presence"; leave it out.')
 
 
 def plan_run(run: Run, facts: PublicMetadata | ColumnFacts) -> Plan:
     """Return the run's plan for public metadata; nothing is spent."""
-    return _plan_with(arguments.plan_arguments(run, make_plan), facts)
+    return _plan_with(arguments.plan_arguments(run), facts)
 
 
 def _plan_with(options: dict[str, Any], facts: PublicMetadata | ColumnFacts) -> Plan:
@@ -216,8 +214,7 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     coarse_facts = next((c for c in counts if c is None or c.occupancy.n_cells != cells), None)
     if coarse_facts is None:
         return None
-    options = arguments.plan_arguments(run, make_plan)
-    return _plan_with(options, coarse_facts)
+    return _plan_with(arguments.plan_arguments(run), coarse_facts)
 
 
 def describe_infeasibility(plan: Plan) -> str | None:

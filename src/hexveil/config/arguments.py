@@ -12,21 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import to_positive_fraction
-from hexveil.config.fields import option, section_of
-from hexveil.config.loading import GOALS, LIMITS
+from hexveil.config.fields import OPTIONS, SECTIONS, option, section_of
+from hexveil.config.loading import LIMITS
 from hexveil.config.run_file import Run, is_area_file
 from hexveil.mechanisms import CellMechanism, parse
 from hexveil.model.areas import Area, area_of
 from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.model.statistic_terms import has_distribution, parse_statistics
-from hexveil.planning.columns.column_options import baseline_errors, weights_beside_targets
-from hexveil.planning.request import split_of
-from hexveil.planning.request import statistics as known_statistics
+from hexveil.model.statistic_terms import has_distribution
+from hexveil.planning import option_rules
+from hexveil.planning.options import PlanOptions
 from hexveil.records.sources.record_format import RecordFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
 Arguments = dict[str, Any]
 
@@ -202,113 +200,47 @@ def refuse_declarations(run: Run) -> None:
         )
 
 
-_PRESENCE_FIELDS = {"epsilon", "statistics", "weights", "baseline_error", "edition"}
-"""Fields of [plan] that have a meaning under private presence."""
-
-
-def presence_arguments(run: Run) -> Arguments:
-    """Return the keyword arguments of `plan` under private presence.
-
-    Raises
-    ------
-    InputError
-        If a declaration is missing, or [plan] has a field without meaning here.
-    """
-    fields = run.plan.explicit_fields()
-    known = _PRESENCE_FIELDS | ({"weights"} if len(value_columns_of(run)) > 1 else set())
-    strange = sorted(fields.keys() - known)
-    if strange:
-        raise InputError(
-            f'{strange[0]} (in [plan]) has no meaning with protect = "presence"; leave it out.'
-        )
-    from hexveil.planning.presence.presence_request import (  # noqa: PLC0415  for these runs alone
-        FleetDeclaration,
-    )
-
-    if "epsilon" not in fields:
-        raise InputError(
-            "epsilon (in [plan], or --epsilon) is needed: the loss of any unit, present or not."
-        )
-    declared = run.privacy.explicit_fields()
-    if "fleet" not in declared:
-        raise InputError(
-            "fleet (in [privacy], or --set privacy.fleet) is needed: the number of units that may "
-            "be in the "
-            "records, as you would state it in public; a wrong one costs accuracy, not privacy."
-        )
-    sizes = {name: declared[name] for name in _UNIT_SIZES if name in declared}
-    fleet = declared["fleet"]
-    fields["fleet"] = (
-        {column: FleetDeclaration(units, **sizes) for column, units in fleet.items()}
-        if isinstance(fleet, dict)
-        else FleetDeclaration(fleet, **sizes)
-    )
-    fields |= {name: declared.get(name) for name in ("user_cap", "delta")}
-    return fields
-
-
 _UNIT_SIZES = ("records_per_unit", "cells_per_unit")
 
 
-def _check_limits(limits: set[str]) -> None:
-    """Refuse [plan] without a limit, or with two of them."""
-    if not limits:
-        raise InputError(
-            "epsilon (in [plan], or --epsilon) is needed: the largest loss of any unit; or "
-            "target_error (in [plan], or --set plan.target_error): the largest errors."
-        )
-    if {"epsilon", "cell_epsilon"} <= limits:
-        raise InputError(
-            'clip_user "printed" takes cell_epsilon in place of epsilon, which follows from it: '
-            "delete epsilon from [plan], or leave out --epsilon."
-        )
-    if len(limits) > 1:
-        raise InputError(
-            f"{' and '.join(sorted(limits))} (in [plan], or as options) cannot be combined: set "
-            "the price, which determines the errors, or the errors, which determine the price."
-        )
+def about(run: Run) -> list[str]:
+    """Return what is known of a run's records, in the words of `option_rules`."""
+    is_private, several = is_presence_private(run), len(value_columns_of(run)) > 1
+    return [option_rules.PRESENCE] * is_private + [option_rules.SEVERAL] * several
 
 
-def plan_arguments(run: Run, function: Callable[..., object]) -> Arguments:
-    """Return the keyword arguments of `plan`.
+def plan_arguments(run: Run, outputs: Sequence[str] = ()) -> Arguments:
+    """Return the keyword arguments of `plan`, under either privacy model.
 
-    Invalid prices, targets, splits and statistics are refused here, before records are read.
+    What no plan can be made of is refused here, before records are read: that may take minutes.
+    `outputs` are options of the command, such as "--compare", which not every plan has.
     """
-    fields = run.plan.explicit_fields()
-    _check_limits(fields.keys() & {*LIMITS})
-    if "cell_epsilon" in fields:
-        to_positive_fraction(fields["cell_epsilon"], "cell_epsilon")
-    if "epsilon" in fields:
-        # Refused here already, because reading the records may take minutes.
-        to_positive_fraction(fields["epsilon"], "epsilon")
-    elif "target_error" in fields:
-        check_goals(fields["target_error"])
-    columns = value_columns_of(run)
-    # Of one column alone, statements about the others of a run file are not read.
-    if len(columns) > 1:
-        baseline_errors(fields.get("baseline_error"), columns)
-        if {"weights", "target_error"} <= fields.keys():
-            raise weights_beside_targets()
-    split_of(fields.get("split"))
-    if has_distribution(fields.get("statistics", ())):
-        parse_statistics(fields["statistics"])
-    else:
-        known_statistics(fields.get("statistics"), fields.get("error", "separate"))
+    fields, declared = run.plan.explicit_fields(), run.privacy.explicit_fields()
+    fields |= {name: declared[name] for name in ("delta", "user_cap") if name in declared}
+    if "fleet" in declared:
+        from hexveil.planning.presence.presence_request import (  # noqa: PLC0415  where declared
+            FleetDeclaration,
+        )
+
+        sizes = {name: declared[name] for name in _UNIT_SIZES if name in declared}
+        fleets = declared["fleet"]
+        fields["fleet"] = (
+            {column: FleetDeclaration(units, **sizes) for column, units in fleets.items()}
+            if isinstance(fleets, dict)
+            else FleetDeclaration(fleets, **sizes)
+        )
     # Names in a file become objects of the library.
     if "mechanism" in fields:
         fields["mechanism"] = mechanism(fields["mechanism"])
-    declared = run.privacy.explicit_fields()
-    fields |= {name: declared[name] for name in ("delta",) if name in declared}
-    return complete(function, fields)
+    PlanOptions(**fields).check([*about(run), *outputs], _placed)
+    return fields
 
 
-def check_goals(target: str | Mapping[str, str | dict[str, str]], of: str = "") -> None:
-    """Refuse a target that is not above zero; `of` names the statistic or value column."""
-    if isinstance(target, str):
-        to_positive_fraction(target.removesuffix("%"), f"target_error{of}")
-        return
-    for name, goal in target.items():
-        check_goals(goal, f" of {'the ' if name in GOALS else ''}{name}{of}")
+def _placed(name: str) -> str:
+    """Return an option of `plan` with its place in a run file."""
+    section = "privacy" if name in SECTIONS["privacy"] else "plan"
+    typed = f", or {option(section, name)}" if (section, name) in OPTIONS else ""
+    return f"{name} (in [{section}]{typed})"
 
 
 def mechanism(text: str) -> CellMechanism:

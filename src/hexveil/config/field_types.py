@@ -6,18 +6,9 @@ Numbers stay exact: they are handed on as the text that was written, so 0.1 mean
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from hexveil.model.statistic_terms import Estimator
-from hexveil.planning.clipping_range.private_range import ClippingRangeMode
-from hexveil.planning.request import (
-    ClipUserForm,
-    ErrorKind,
-    ExemptCell,
-    Method,
-    Objective,
-    UnfinishedStage,
-)
+from hexveil.planning.options import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,30 +108,16 @@ def _by_column(value: object, read: Callable[[object], object]) -> dict[str, obj
     return {name: read(stated.strip()) for name, (_, _, stated) in zip(names, pairs, strict=True)}
 
 
-def _single(value: object) -> object:
-    """Return the one value of an option that may be repeated, or a value as it is."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
+def _or_by_column(read: Callable[[object], object]) -> Callable[[object], object]:
+    """Return what reads one value for all value columns, or one for each."""
 
+    def read_either(value: object) -> object:
+        named = _by_column(value, read)
+        # An option that may be repeated is a list.
+        is_single = isinstance(value, list) and len(value) == 1
+        return named or read(value[0] if is_single else value)  # type: ignore[index]
 
-def _column_bounds(value: object) -> object:
-    """Return bounds, or bounds by value column."""
-    return _by_column(value, _numbers) or _numbers(_single(value))
-
-
-def _column_number(value: object) -> object:
-    """Return a number, or one by value column."""
-    return _by_column(value, _number) or _number(_single(value))
-
-
-def _column_integer(value: object) -> object:
-    """Return a whole number, or one by value column."""
-    by_column = _by_column(value, _integer)
-    return _integer(_single(value)) if by_column is None else by_column
-
-
-def _column_text(value: object) -> object:
-    """Return a text, or one by value column."""
-    return _by_column(value, _text) or _text(_single(value))
+    return read_either
 
 
 def _names(value: object) -> tuple[str, ...]:
@@ -240,26 +217,19 @@ READERS: dict[str, Callable[[object], object]] = {
     "share": _share,
     "numbers": _numbers,
     "columns": _column_names,
-    "text by column": _column_text,
-    "number by column": _column_number,
-    "integer by column": _column_integer,
-    "bounds by column": _column_bounds,
+    "text by column": _or_by_column(_text),
+    "number by column": _or_by_column(_number),
+    "integer by column": _or_by_column(_integer),
+    "bounds by column": _or_by_column(_numbers),
     "goals": _goals,
     "weights": _weights,
 }
 """Check and conversion of a value, by the kind of its field; each raises ValueError."""
 CHOICES: dict[str, tuple[str, ...]] = {
     "protect": ("values", "presence"),
-    "estimator": get_args(Estimator),
-    "method": get_args(Method),
-    "objective": get_args(Objective),
-    "error": get_args(ErrorKind),
-    "clipping_range": get_args(ClippingRangeMode),
-    "clip_user": get_args(ClipUserForm),
-    "unfinished_stage": get_args(UnfinishedStage),
-    "exempt": get_args(ExemptCell),
     "series": ("daily", "fixed"),
     "late": ("keep", "revise"),
+    **WORDS,
 }
 """Words of the fields that take one of the library's."""
 

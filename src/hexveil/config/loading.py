@@ -136,12 +136,13 @@ def _with_named_goals(run: Run, origin: str, options: Collection[Key]) -> Run:
         field = "target_error"
         if not isinstance(goals, dict):
             return run
-        return run.with_fields("plan", target_error=named_goals(goals, columns))
+        known = (*GOALS, *(run.plan.statistics or ()))
+        return run.with_fields("plan", target_error=named_goals(goals, columns, known))
     except ValueError as error:
         raise InputError(_about(("plan", field), error, origin, options)) from None
 
 
-def named_goals(goals: Goals, columns: Sequence[str]) -> Goals:
+def named_goals(goals: Goals, columns: Sequence[str], known: Sequence[str] = GOALS) -> Goals:
     """Return targets by statistic, or by value column; a column may have one for each statistic.
 
     Parameters
@@ -150,6 +151,8 @@ def named_goals(goals: Goals, columns: Sequence[str]) -> Goals:
         As the run states them; options have "pm25.mean" for the mean of pm25.
     columns : sequence of str
         Value columns of the run.
+    known : sequence of str
+        What targets of one column are for.
 
     Raises
     ------
@@ -172,7 +175,7 @@ def named_goals(goals: Goals, columns: Sequence[str]) -> Goals:
         if own_name in part:
             raise ValueError(f"has two targets for {own_name}; use one")
         part[own_name] = goal
-    if not set(named) <= {*GOALS} or not set(named).isdisjoint(columns):
+    if not set(named) <= {*known} or not set(named).isdisjoint(columns):
         _check_goals(named, columns)
     return named
 

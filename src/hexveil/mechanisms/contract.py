@@ -182,6 +182,8 @@ class NoisyTotals(ReadOnlyArrays):
         double may differ between processors.
     n_decided : int
         Numbers that it returns.
+    scales : ndarray of float, shape (n_noised,), optional
+        Of each number; that of the law unless given.
     """
 
     name: str
@@ -191,6 +193,7 @@ class NoisyTotals(ReadOnlyArrays):
     total: Callable[[PrivateSums], Ints]
     decide: Callable[[Ints], Ints] | None = None
     n_decided: int = 0
+    scales: Floats | None = None
 
     @property
     def entries(self) -> int:
@@ -198,8 +201,9 @@ class NoisyTotals(ReadOnlyArrays):
         return self.n_noised + self.n_decided
 
     def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
-        """Return noise of one scale for all numbers."""
-        return (noise_of_law(self.law, np.full(self.n_noised, self.law.scale)),)
+        """Return the noise of each number."""
+        same = np.full(self.n_noised, self.law.scale)
+        return (noise_of_law(self.law, same if self.scales is None else self.scales),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002
         """Return by how much a unit moves all numbers together."""

@@ -11,8 +11,10 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import TypeAlias
 
+import numpy as np
+
 from hexveil.accounting.error_model import ErrorModel
-from hexveil.base.arrays import Floats
+from hexveil.base.arrays import Bools, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +100,36 @@ class Decoded:
     error: StatisticError
 
 
+@dataclass(frozen=True, eq=False)
+class CutOff:
+    """Cells that a private range may have cut off, for one statistic.
+
+    Attributes
+    ----------
+    below, above : ndarray of bool, shape (n_cells,)
+        Whether the true number may lie below, or above, all that the range lets through.
+    """
+
+    below: Bools
+    above: Bools
+
+    @property
+    def either(self) -> Bools:
+        """Whether a cell is cut off at any end."""
+        return np.asarray(self.below | self.above)
+
+    @property
+    def count(self) -> int:
+        """How many cells are cut off."""
+        return int(np.count_nonzero(self.either))
+
+
 STANDARD_NORMAL = NormalDist()
+
+
+def to_value_units(end: int, steps: int, lower: float, span: float) -> float:
+    """Return an end in value units: the number nearest to lower + span * end / steps."""
+    return float(Fraction(lower) + Fraction(span) * Fraction(int(end), int(steps)))
 
 
 def centre_and_radius(ends: tuple[int, int], steps: int, radius: Fraction) -> tuple[int, int, int]:

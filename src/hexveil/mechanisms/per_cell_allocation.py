@@ -1,64 +1,66 @@
 """Cells planned apart: a mechanism of one cell on every cell of a map.
 
 Stage k of the map is the k-th stage of every cell that has one: one row of the journal, and one
-call for the noise of all sums. Cells may differ in mechanism (`Auto`).
+call for the noise of all sums. Cells may differ in mechanism (`Auto`). Each question goes to blocks
+of whole cells, in memory or elsewhere, which make the plans of their cells (`cell_plans`). What
+returns is a figure per cell; per stage one whole number of each sum, or the scores of each choice;
+and users' losses, summed over each block in whole parts (`accounting/moves.py`): exact, wherever
+blocks begin. They come back for runs of users that are cut so that a process has room for them,
+however many pairs there are. Noise is drawn here, once; blocks draw nothing.
 
 Neighbours: all values of one user, in all its cells at once, change within the bounds.
+Sensitivity: that of each cell's own stage, computed from the cell's counts in its block.
 Loss: that of a user is the sum over its cells, since cells have independent noise and each cell's
 loss holds whatever its earlier stages found (adaptive composition). One common loss of every cell
-is searched by bisection, so that the most exposed user stays within ε by exact accounting.
+is searched by bisection, so that the most exposed user stays within ε by exact accounting. The
+meter gets the sum at the scales of a row with the first request of the row, nothing with the
+others; a request of another scale than was asked about has no bound, and is refused.
+Source: the mechanism of the cell.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.moves import LossParts, sum_parts
+from hexveil.accounting.moves import LossParts
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.cell_blocks.block_plans import (
-    CLAIM,
-    LOSS,
-    CellFigures,
-    figure_columns,
-    pair_losses,
-)
-from hexveil.mechanisms.cell_blocks.block_stage import DistributedCells, choose_in_blocks
+from hexveil.base.read_only import read_only
+from hexveil.mechanisms import cell_plans
+from hexveil.mechanisms.cell_plans import CellFigures, CellPlans, figure_columns
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
     DrawnRow,
     EstimateGrid,
+    LaplaceNoise,
     Measured,
     NoiseRequest,
+    NoisyMax,
     Outputs,
-    PredictedError,
     PrivateSums,
-    ProvenError,
+    Scores,
     SensitivityReport,
-    Separate,
     Stage,
-    StatisticError,
+    Values,
 )
 from hexveil.mechanisms.single_cell.cell_allocation import ReleasedRange
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism
+from hexveil.model.distributed_occupancy import partition_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from hexveil.accounting.error_model import ErrorModel
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.cell_blocks.block_plans import Column, PlanWork
-    from hexveil.mechanisms.single_cell.cell_allocation import (
-        BoundedStage,
-        CellAllocation,
-        MapProblem,
-    )
+    from hexveil.base.arrays import Bools, Floats, Ints
+    from hexveil.mechanisms.cell_plans import Column, Columns, PlanWork
+    from hexveil.mechanisms.single_cell.cell_allocation import MapProblem
+    from hexveil.model.occupancy import Pairs
     from hexveil.model.public_metadata import ValueLattice
 
 
@@ -67,97 +69,21 @@ SPENT = 1 - 2.0**-20
 """Part of ε that counts as all of it."""
 PROPORTION = 1 - 2.0**-24
 """A guess stays so much below the limit, since losses round up."""
+NOTHING = read_only(np.zeros(1))
+MOST_SUMS = 2**24
+"""Sums of users in blocks that come back from one question: 200 megabytes for each loss."""
+MOST_SCORES = 2**26
+"""Scores of all cells' choices in one stage: half a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False)
-class CellStage:
-    """One cell's stage within a stage of the map.
-
-    Attributes
-    ----------
-    cell : int
-    stage : BoundedStage
-    entries : slice
-        Of the row that all cells share.
-    """
-
-    cell: int
-    stage: BoundedStage
-    entries: slice
-
-
-@dataclass(frozen=True, eq=False)
-class PerCellStage(DrawnRow):
-    """The stage of one number of every cell that has one."""
-
-    allocation: PerCellAllocation
-    number: int
-
-    @property
-    def name(self) -> str:
-        """Name of its row."""
-        return f"stage {self.number}"
-
-    @cached_property
-    def members(self) -> tuple[CellStage, ...]:
-        """Each cell's stage, and where it stands in the row."""
-        stages, begin = [], 0
-        for cell, plan in enumerate(self.allocation.plans):
-            if len(plan.stages) > self.number:
-                stage = plan.stages[self.number]
-                stages.append(CellStage(cell, stage, slice(begin, begin + stage.entries)))
-                begin += stage.entries
-        return tuple(stages)
-
-    @property
-    def entries(self) -> int:
-        """Integers of all cells."""
-        return int(self.members[-1].entries.stop)
-
-    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:
-        """Return the noise of each cell's queries."""
-        return tuple(
-            request
-            for member, outputs in self._with_outputs(earlier)
-            for request in member.stage.noise(outputs)
-        )
-
-    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
-        """Return by how much each user moves each cell's numbers."""
-        problem = self.allocation.problem
-        reports: list[SensitivityReport] = []
-        for member, outputs in self._with_outputs(earlier):
-            user = problem.occupancy.local().user[problem.rows(member.cell)]
-            for report in member.stage.sensitivity(outputs):
-                if not isinstance(report, Separate):
-                    raise TypeError("the stages of one cell report separate sensitivities.")
-                reports.append(Separate(user[report.user], report.entry, report.by))
-        return tuple(reports)
-
-    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:
-        """Return each cell's integers. PRIVATE."""
-        problem = self.allocation.problem
-        return tuple(
-            measured
-            for member, outputs in self._with_outputs(earlier)
-            for measured in member.stage.measure(sums.of_pairs(problem.rows(member.cell)), outputs)
-        )
-
-    def _with_outputs(self, earlier: Outputs) -> Iterator[tuple[CellStage, Outputs]]:
-        """Yield each cell's stage with the earlier outputs of that cell."""
-        outputs = self.allocation.cell_outputs(earlier, self.number)
-        for member in self.members:
-            yield member, outputs[member.cell]
-
-
-@dataclass(frozen=True, eq=False)
-class PerCellAllocation:
-    """Cells planned apart: an allocation of each.
+class PlannedCells:
+    """Cells planned apart at one common loss, as a release runs them.
 
     Attributes
     ----------
     problem : MapProblem
-    plans : tuple of CellAllocation
+    mechanism : CellMechanism
     cell_epsilon : Fraction
         The common loss of every cell.
     choices : tuple of str
@@ -165,109 +91,306 @@ class PerCellAllocation:
     """
 
     problem: MapProblem
-    plans: tuple[CellAllocation, ...]
+    mechanism: CellMechanism
     cell_epsilon: Fraction
     choices: tuple[str, ...]
 
     @cached_property
-    def stages(self) -> tuple[PerCellStage, ...]:
-        """Stages of the map, as many as the cell with the most has."""
-        longest = max(len(plan.stages) for plan in self.plans)
-        return tuple(PerCellStage(self, number) for number in range(longest))
+    def plans(self) -> CellPlans:
+        """Facts of all cells, from which blocks make plans."""
+        problem = self.problem
+        return CellPlans(
+            self.mechanism,
+            problem.lower,
+            problem.quantum,
+            problem.span,
+            self.cell_epsilon,
+            np.array(self.choices, dtype=np.str_),
+            kept={} if problem.occupancy.is_local else None,
+        )
 
-    def cell_outputs(self, outputs: Outputs, n_stages: int) -> list[Outputs]:
-        """Return the outputs of each cell's first stages, under the names of its own stages."""
-        rows: list[Outputs] = [Outputs() for _ in self.plans]
-        for stage in self.stages[:n_stages]:
-            row = outputs[stage.name]
-            for member in stage.members:
-                name, entries = member.stage.name, member.stage.entries
-                own_row = row[:, member.entries]
-                rows[member.cell] = rows[member.cell].extended(name, entries, own_row)
-        return rows
+    @cached_property
+    def parts(self) -> LossParts:
+        """Parts in which losses are added."""
+        most = int(self.problem.occupancy.cells_per_user.max())
+        return LossParts.of_cells(self.cell_epsilon, most)
+
+    def ask(
+        self, work: Callable[..., Columns], n_columns: int, outputs: tuple[Ints, ...] = ()
+    ) -> Columns:
+        """Return the columns of a function of `cell_plans`, of the blocks in order.
+
+        Raises
+        ------
+        InputError
+            If a block refuses it.
+        """
+        asked = partial(work, plans=replace(self.plans, outputs=outputs))
+        told = partial(cell_plans.with_refusal, work=asked, n_columns=n_columns)
+        return _accepted(self.problem.occupancy.map_cells(told))
+
+    def map_plans(self, work: PlanWork, n_columns: int) -> Columns:
+        """Return the columns that a function of a module makes of the plans of all cells."""
+        return self.ask(partial(cell_plans.map_plans, work=work), n_columns)
+
+    def sum_over_users(
+        self, work: Callable[..., Columns], n_columns: int, outputs: tuple[Ints, ...] = ()
+    ) -> tuple[Ints, ...]:
+        """Return sums of parts of each user, for runs of users one after another."""
+        occupancy = self.problem.occupancy
+        plans = replace(self.plans, outputs=outputs)
+        totals = tuple(np.zeros(occupancy.n_users, dtype=np.int64) for _ in range(n_columns))
+        for run in pairwise(self._user_runs):
+            asked = partial(work, plans=plans, parts=self.parts, users=run)
+            told = partial(cell_plans.with_refusal, work=asked, n_columns=n_columns + 1)
+            # Block by block: where blocks are on disk, one answer is in memory at a time.
+            for answer in occupancy.each("cells", told):
+                users, *sums = _accepted(answer)
+                for total, column in zip(totals, sums, strict=True):
+                    np.add.at(total, users, column)
+        return totals
+
+    @cached_property
+    def _user_runs(self) -> list[int]:
+        """Users from which runs begin with about `MOST_SUMS` sums in all blocks; then all users."""
+        occupancy = self.problem.occupancy
+        n_blocks = len(occupancy.map_cells(_count_block))
+        # A user has a sum in a block that has any of its pairs.
+        sums = np.minimum(occupancy.cells_per_user, n_blocks)
+        run = partition_numbers(sums, MOST_SUMS)
+        begins: list[int] = np.searchsorted(run, np.arange(int(run[-1]) + 2)).tolist()
+        return begins
+
+    @cached_property
+    def figures(self) -> CellFigures:
+        """Figures of all cells' plans.
+
+        Raises
+        ------
+        InputError
+            If their private choices have more scores than come to one machine.
+        """
+        figures = CellFigures(*self.map_plans(figure_columns, 10))
+        n_scores = int(figures.n_scores.sum())
+        if n_scores > MOST_SCORES and not self.problem.occupancy.is_local:
+            raise InputError(
+                f"the private choices of all cells have {n_scores:,} candidates together, and "
+                f"scores of at most {MOST_SCORES:,} come to one machine from pairs that stay "
+                "elsewhere: give the mechanism fewer candidates, like AKMV(candidates=256), or "
+                "take larger cells."
+            )
+        return figures
+
+    def table(self, number: int, row: Column) -> Column:
+        """Return a row of a stage as a table with a row per cell; nothing where it has less."""
+        entries = self.figures.entry_table[:, number]
+        table = np.zeros((entries.size, int(entries.max())), dtype=row.dtype)
+        table[np.arange(table.shape[1]) < entries[:, None]] = row
+        return table
+
+    def output_tables(self, outputs: Outputs, n_stages: int) -> tuple[Ints, ...]:
+        """Return the rows of the first stages as tables with a row per cell."""
+        # A release is a batch of one.
+        return tuple(self.table(k, outputs[stage_name(k)][0]) for k in range(n_stages))
 
     def names(self, mechanism: CellMechanism) -> list[str]:
         """Return the name of the mechanism of each cell, where one may choose another."""
         return [mechanism.chosen_name(choice) for choice in self.choices]
 
-    def map_plans(self, work: PlanWork, n_columns: int) -> tuple[Column, ...]:  # noqa: ARG002  as in blocks
-        """Return the columns that a function makes of the plans of all cells."""
-        return work(iter(self.plans), self.choices)
-
-    @cached_property
-    def figures(self) -> CellFigures:
-        """Figures of all cells' plans."""
-        return CellFigures(*figure_columns(self.plans, self.choices))
-
     def losses(self) -> Floats:
         """Return each user's loss over all its cells, rounded up."""
-        return self._summed(LOSS)
+        return self._losses[0]
 
     def claimed_losses(self) -> Floats:
         """Return each user's loss if each cell costs all whom it costs anything its largest."""
-        return self._summed(CLAIM)
+        return self._losses[1]
+
+    @cached_property
+    def _losses(self) -> tuple[Floats, ...]:
+        return self._sum_kinds((cell_plans.LOSS, cell_plans.CLAIM))
 
     def stage_costs(self) -> dict[str, tuple[int, float]]:
         """Return by name of a stage its cells, and the loss of the user whom it costs most."""
-        names = Counter(stage.name for plan in self.plans for stage in plan.stages)
-        return {name: (n, float(self._summed(name).max())) for name, n in names.items()}
+        names = self.figures.stage_names.tolist()
+        kinds = tuple(dict.fromkeys(names))
+        losses = self._sum_kinds(kinds) if kinds else ()
+        largest = (float(own.max()) for own in losses)
+        return {kind: (names.count(kind), own) for kind, own in zip(kinds, largest, strict=True)}
 
-    def _summed(self, kind: str) -> Floats:
-        """Return sums of `pair_losses` over each user's cells, rounded up."""
-        occupancy = self.problem.occupancy.local()
-        parts = LossParts.of_cells(self.cell_epsilon, int(occupancy.cells_per_user.max()))
-        terms = np.concatenate([pair_losses(plan, kind) for plan in self.plans])
-        # In whole parts, as blocks of pairs add them: the same to the last bit.
-        sums = sum_parts(occupancy.user, parts.rounded_up(terms), occupancy.n_users)
-        return parts.upper_bounds(sums)
+    def _sum_kinds(self, kinds: tuple[str, ...]) -> tuple[Floats, ...]:
+        sums = self.sum_over_users(partial(cell_plans.sum_losses, kinds=kinds), len(kinds))
+        return tuple(read_only(self.parts.upper_bounds(parts)) for parts in sums)
+
+    # ---- stages ----
+
+    @cached_property
+    def stages(self) -> tuple[MapStage, ...]:
+        """Stages of the map, as many as the cell with the most has."""
+        return tuple(MapStage(self, k) for k in range(self.figures.entry_table.shape[1]))
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the next stage of the map."""
         return self.stages[len(earlier)] if len(earlier) < len(self.stages) else DONE
 
-    def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
-        """Return the released choices of each cell, in quanta."""
-        rows = self.cell_outputs(outputs, len(self.stages))
-        cells = zip(self.plans, rows, strict=True)
-        return tuple(plan.released_range(row) for plan, row in cells)
+    # ---- estimates ----
 
     def estimates(self, outputs: Outputs) -> Floats:
-        """Return the estimates of all cells in quanta, shape (batch, n_cells)."""
-        (mean,) = self.decode(outputs)
-        return mean.estimate
+        """Return the estimates of all cells in quanta, shape (1, n_cells)."""
+        return np.asarray(self._decoded(outputs)[0][None])
 
-    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
-        """Return the mean of every cell."""
-        rows = self.cell_outputs(outputs, len(self.stages))
-        cells = [plan.decode(row)[0] for plan, row in zip(self.plans, rows, strict=True)]
-        batch = max(len(cell.estimate) for cell in cells)
-        # A cell that no stage reads has one estimate for all data sets.
-        columns = [np.broadcast_to(cell.estimate, (batch, 1)) for cell in cells]
-        estimate = np.concatenate(columns, axis=1)
-        return (Decoded("mean", estimate, joined_grids(cells), joined_errors(cells)),)
+    def released_ranges(self, outputs: Outputs) -> tuple[ReleasedRange | None, ...]:
+        """Return the released choices of each cell, in quanta."""
+        _, names, *ends = self._decoded(outputs)
+        rows = zip(names.tolist(), *(column.tolist() for column in ends), strict=True)
+        return tuple(ReleasedRange(*row) if row[0] else None for row in rows)
 
+    def _decoded(self, outputs: Outputs) -> Columns:
+        key = tuple(outputs[name].tobytes() for name in outputs)
+        if key not in self._known:
+            tables = self.output_tables(outputs, len(self.stages))
+            self._known[key] = self.ask(cell_plans.estimated_cells, 5, tables)
+        return self._known[key]
 
-def joined_grids(cells: list[Decoded]) -> EstimateGrid | None:
-    """Return the grids of all cells; None if estimates of a cell lie on none."""
-    grids = [cell.grid for cell in cells if cell.grid is not None]
-    if len(grids) < len(cells):
-        return None
-    starts, steps = ([getattr(grid, end) for grid in grids] for end in ("start", "step"))
-    return EstimateGrid(np.concatenate(starts), np.concatenate(steps))
+    @cached_property
+    def _known(self) -> dict[tuple[bytes, ...], Columns]:
+        return {}
 
 
-def joined_errors(cells: list[Decoded]) -> StatisticError:
-    """Return the errors of all cells; proven if each of them is."""
-    scale = np.concatenate([cell.error.scale for cell in cells])
-    bound95 = np.concatenate([cell.error.bound95 for cell in cells])
-    proven = [cell.error.bias for cell in cells if isinstance(cell.error, ProvenError)]
-    if len(proven) == len(cells):
-        return ProvenError(scale, np.concatenate(proven), bound95)
-    return PredictedError(scale, bound95)
+def stage_name(number: int) -> str:
+    """Return the name of a stage's row."""
+    return f"stage {number}"
 
 
-PlannedCells: TypeAlias = PerCellAllocation | DistributedCells
-"""Cells planned apart: with pairs at hand, or with pairs that stay elsewhere."""
+def _accepted(answer: Columns) -> Columns:
+    """Return the columns of an answer; raise InputError if a block refuses."""
+    refusals, *columns = answer
+    if refusals.size:
+        raise InputError(str(refusals[0]))
+    return tuple(columns)
+
+
+def _count_block(pairs: Pairs) -> Ints:
+    return pairs.n[:1]
+
+
+# ---- stages ----
+
+
+@dataclass(frozen=True, eq=False)
+class RowMoves:
+    """Losses of users by one request of a row: a `SensitivityReport`.
+
+    Attributes
+    ----------
+    selects : bool
+    scales : ndarray of float, shape (n,)
+        Noise of the request that was asked about.
+    losses : ndarray of float, shape (n_users,) or (1,)
+        Losses by all requests of the stage for the first of them, nothing for the others.
+    """
+
+    selects: bool
+    scales: Floats
+    losses: Floats
+
+    def loss_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
+        """Return each user's loss, rounded down; infinity for a request that was not asked."""
+        if isinstance(request, NoisyMax):
+            same = self.selects and np.array_equal(self.scales, [request.scale])
+        else:
+            same = (
+                isinstance(request, LaplaceNoise)
+                and not self.selects
+                and np.array_equal(self.scales, np.ravel(request.scales))
+            )
+        return self.losses if same else np.full(n_users, np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class MapStage(DrawnRow):
+    """The stage of one number of every cell that has one, measured in blocks."""
+
+    cells: PlannedCells
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Name of its row."""
+        return stage_name(self.number)
+
+    @property
+    def entries(self) -> int:
+        """Integers of all cells."""
+        return int(self.cells.figures.entry_table[:, self.number].sum())
+
+    def noise(self, earlier: Outputs) -> tuple[NoiseRequest, ...]:
+        """Return the noise of the row: a request for each choice, and for each run of sums."""
+        selects, scales = self._requests(earlier)
+        return tuple(
+            NoisyMax(float(scales[begin])) if selects[begin] else LaplaceNoise(scales[begin:end])
+            for begin, end in _queries(selects)
+        )
+
+    def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
+        """Return the losses of users by all numbers of the row, with the first request."""
+        selects, scales = self._requests(earlier)
+        by_cell = partial(self.cells.table, self.number)
+        work = partial(cell_plans.sum_moves, selects=by_cell(selects), scales=by_cell(scales))
+        (parts,) = self.cells.sum_over_users(work, 1, self._outputs(earlier))
+        losses = self.cells.parts.lower_bounds(parts)
+        return tuple(
+            RowMoves(bool(selects[begin]), scales[begin:end], NOTHING if position else losses)
+            for position, (begin, end) in enumerate(_queries(selects))
+        )
+
+    def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:
+        """Return each cell's integers. PRIVATE."""
+        selects, _ = self._requests(earlier)
+        plans = replace(self.cells.plans, outputs=self._outputs(earlier))
+        work = partial(cell_plans.measured_integers, plans=plans)
+        row = sums.map_cells(self.cells.problem.occupancy, work)[0]
+        return tuple(_measured(row, selects))
+
+    def _outputs(self, earlier: Outputs) -> tuple[Ints, ...]:
+        return self.cells.output_tables(earlier, self.number)
+
+    def _requests(self, earlier: Outputs) -> tuple[Bools, Floats]:
+        """Return whether each number of the row is a choice, and its scale."""
+        key = tuple(earlier[name].tobytes() for name in earlier)
+        # Noise, sensitivity and integers of a stage need them: blocks are asked once.
+        if key not in self._known:
+            found = self.cells.ask(cell_plans.stage_requests, 2, self._outputs(earlier))
+            self._known[key] = (read_only(found[0]), read_only(found[1]))
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[bytes, ...], tuple[Bools, Floats]]:
+        return {}
+
+
+def _queries(selects: Bools) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of a row that share a request: each choice, and each run of sums."""
+    begins = np.flatnonzero(selects | np.concatenate(([True], selects[:-1])))
+    yield from pairwise([*begins.tolist(), selects.size])
+
+
+def _measured(row: Ints, selects: Bools) -> Iterator[Measured]:
+    """Yield measured queries, from the row of `cell_plans.measured_integers`. PRIVATE."""
+    place = 0
+    for begin, end in _queries(selects):
+        if not selects[begin]:
+            yield Values(row[None, place : place + end - begin])
+            place += end - begin
+            continue
+        size = int(row[place])
+        n_runs, place = abs(size), place + 1
+        scores = row[None, place : place + n_runs]
+        place += n_runs
+        sizes: Any = np.ones((1, n_runs), dtype=np.int64)
+        if size > 0:
+            sizes = row[None, place : place + n_runs]
+            place += n_runs
+        yield Scores(scores, sizes)
 
 
 @dataclass(frozen=True)
@@ -290,13 +413,7 @@ class PerCell:
         InputError
             If a choice is none of the mechanism's.
         """
-        if not problem.occupancy.is_local:
-            return DistributedCells(problem, self.mechanism, cell_epsilon, choices)
-        plans = tuple(
-            self.mechanism.allocate_chosen(problem.cell(cell), cell_epsilon, choice)
-            for cell, choice in enumerate(choices)
-        )
-        return PerCellAllocation(problem, plans, cell_epsilon, choices)
+        return PlannedCells(problem, self.mechanism, cell_epsilon, choices)
 
     def allocate(self, problem: MapProblem, epsilon: Fraction) -> PlannedCells:
         """Return the allocation with the largest common cell loss found, within ε for every user.
@@ -345,7 +462,9 @@ class PerCell:
         """Return the choice of each cell; cells of the same counts share theirs."""
         if type(self.mechanism).choose is CellMechanism.choose:
             return ("",) * problem.occupancy.n_cells
-        return choose_in_blocks(problem, self.mechanism, cell_epsilon)
+        undecided = PlannedCells(problem, self.mechanism, cell_epsilon, ())
+        (choices,) = undecided.ask(cell_plans.choose_cells, 1)
+        return tuple(choices.tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,6 +488,9 @@ class PublishedCells:
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:  # noqa: ARG002  as of other plans
         """Return nothing: no range of the whole map cuts these integers off."""
         return {}
+
+    def view(self, outputs: Outputs) -> None:
+        """Return nothing: each cell's estimate is its mechanism's."""
 
     def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
         """Refuse nothing: stages are built for these records, or not at all."""

@@ -25,6 +25,7 @@ import numpy as np
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 N_DRAWS, SEED = 100, 20_261_126
 BIAS_TAKEN_OFF = 0.5
@@ -149,6 +150,35 @@ class PooledLaw(ReadOnlyArrays):
     @property
     def _middles(self) -> Floats:
         return np.asarray((self.edges[:-1] + self.edges[1:]) / 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanView(ReadOnlyArrays):
+    """All that released numbers show of the cells' means before clipping. Public.
+
+    Attributes
+    ----------
+    looks : tuple of ClippedLook
+        Independent looks in the order of their release, value units; the last one at a cell is its
+        published number. A scale is infinite where a look leaves a cell out.
+    design : CellDesign
+        Users of each cell, and their weights.
+    spread : UserMeanSpread
+        Released centre and deviations of user means.
+    bounds : pair of float
+        Bounds of the values.
+    shares : ndarray of float, shape (n_cells,)
+        Part of the votes that each cell has; they sum to 1. Public.
+    law : PooledLaw, optional
+        The released law of all user means, in value units.
+    """
+
+    looks: tuple[ClippedLook, ...]
+    design: CellDesign
+    spread: UserMeanSpread
+    bounds: tuple[float, float]
+    shares: Floats
+    law: PooledLaw | None = None
 
 
 def sure_part(excess: Floats, error: Floats) -> Floats:

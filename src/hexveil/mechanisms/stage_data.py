@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from functools import partial
+from typing import Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import StorageError
-from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, Pairs
-from hexveil.model.pair_columns import Weights
+from hexveil.model.occupancy import Occupancy, Pairs
+from hexveil.model.pair_bins import PairSums
 
 TAIL = 512.0
 """Noise beyond so many scales has a probability below exp(-512)."""
@@ -59,79 +59,23 @@ class PrivateSums:
             self._readings[reading.key] = reading.values(self)
         return self._readings[reading.key]
 
-    def map_cells(
-        self,
-        occupancy: Occupancy,
-        work: Callable[..., Ints],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: PairColumns = (),
-    ) -> Ints:
-        """Apply a function to the pairs of each cell, shape (batch, n). PRIVATE.
+    def map_cells(self, occupancy: Occupancy, work: Callable[[Pairs, PairSums], Ints]) -> Ints:
+        """Apply a function to the pairs of each cell and their sums, shape (batch, n). PRIVATE.
 
-        Pairs may lie in blocks elsewhere, where the function is sent.
-
-        Parameters
-        ----------
-        occupancy : Occupancy
-        work : callable
-            From `Pairs`, their sums, their sums of squares (or None) and the arrays, in this
-            order, to integers: see `Occupancy.map_cells`.
-        cells, users, pairs : sequence of ndarray
-            Arrays with an entry per cell, per user, and per pair.
+        Pairs may lie in blocks elsewhere, where the function is sent: see `Occupancy.each`.
         """
-        others = len(cells) + len(users)
-
-        def with_sums(block: Pairs, *given: NDArray[Any]) -> Ints:
-            others_given, (total, *squares), pair_arrays = (
-                given[:others],
-                given[others:given_sums],
-                given[given_sums:],
-            )
-            return work(block, total, squares[0] if squares else None, *others_given, *pair_arrays)
-
-        kinds = [self.total] if self.squares is None else [self.total, self.squares]
-        given_sums = others + len(kinds)
+        squares = [None] * len(self.total) if self.squares is None else self.squares
         # One data set at a time: functions of pairs may run where the pairs lie, and know no batch.
-        rows = [
-            occupancy.map_cells(with_sums, cells, users, (*sums, *pairs))
-            for sums in zip(*kinds, strict=True)
-        ]
-        return np.stack(rows)
-
-    def of_pairs(self, rows: slice) -> PrivateSums:
-        """Return the sums of a run of pairs, such as those of one cell."""
-        squares = None if self.squares is None else self.squares[:, rows]
-        return PrivateSums(self.total[:, rows], squares)
+        rows = zip(self.total, squares, strict=True)
+        sums = (PairSums(*row) for row in rows)
+        return np.stack([occupancy.map_cells(partial(_beside, work, one)) for one in sums])
 
     def __repr__(self) -> str:
         return f"PrivateSums(shape={self.total.shape})"
 
 
-def map_weighted(
-    sums: PrivateSums,
-    weights: Weights,
-    work: Callable[..., Ints],
-    cells: Arrays = (),
-    users: Arrays = (),
-    *,
-    squares: bool = False,
-) -> Ints:
-    """Apply a function to the pairs of each cell, their weights and their sums. PRIVATE.
-
-    Parameters
-    ----------
-    sums : PrivateSums
-    weights : Weights
-    work : callable
-        From `Pairs`, their weights, their sums (and sums of squares), and the arrays, in this
-        order.
-    cells, users : sequence of ndarray
-    squares : bool
-        Whether the function takes sums of squares.
-    """
-    asked = weights.asked(work, cells, users, 2 if squares else 1)
-    return sums.map_cells(weights.occupancy, *asked)
+def _beside(work: Callable[[Pairs, PairSums], Ints], sums: PairSums, pairs: Pairs) -> Ints:
+    return work(pairs, sums.of(pairs))
 
 
 class Outputs(Mapping[str, Ints]):

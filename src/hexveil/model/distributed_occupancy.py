@@ -2,7 +2,7 @@
 
 A country's (cell, user) pairs fill no driver's memory, its cells and its users do not. Everything
 computed from pairs is a figure per cell or per user, so the pairs are kept twice, cut into blocks:
-blocks of whole cells, and blocks of whole users. A question (`Occupancy.map`) is
+blocks of whole cells, and blocks of whole users. A question (`Occupancy.each`) is
 put to each block where it lies, and the answers are put one after another. A cell's or a user's
 pairs are all in one block, in the order of an `Occupancy`, so that where blocks begin changes no
 answer, not in its last bit.
@@ -11,24 +11,16 @@ answer, not in its last bit.
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, NoReturn, Protocol
+from typing import ClassVar, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
-from hexveil.model.occupancy import (
-    Arrays,
-    Occupancy,
-    PairColumns,
-    Pairs,
-    Partition,
-    WholeGroup,
-    concatenate_columns,
-)
+from hexveil.model.occupancy import Occupancy, Pairs, T, WholeGroup
 
 DIGEST_BYTES = 32
 """Bytes of a cell's part of a fingerprint."""
@@ -37,17 +29,8 @@ DIGEST_BYTES = 32
 class PartitionStore(Protocol):
     """Where the blocks are."""
 
-    def map(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterable[tuple[NDArray[Any], ...]]:
+    def map(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterable[T]:
         """Return the results of all blocks of a kind, in the order of their cells or users."""
-
-
-class PairColumn(Protocol):
-    """Column of pairs that each block computes for its own, small enough to be sent to all."""
-
-    def of(self, pairs: Partition) -> NDArray[Any]:
-        """Return the entries of a block's pairs."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,37 +67,9 @@ class DistributedOccupancy(Occupancy):
             f"{self.remedy}."
         )
 
-    def map(
-        self,
-        whole: WholeGroup,
-        work: Callable[..., Any],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: PairColumns = (),
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell or user: see `Occupancy.map`."""
-        work = self.with_columns(work, pairs)
-        return concatenate_columns(self.store.map(whole, work, cells, users))
-
-    def iterate_cells(
-        self, work: Callable[..., Any], cells: Arrays
-    ) -> Iterable[tuple[NDArray[Any], ...]]:
-        """Return the answers of blocks of cells one after another, for sums over blocks."""
-        return self.store.map("cells", work, cells, ())
-
-    def with_columns(self, work: Callable[..., Any], columns: PairColumns) -> Callable[..., Any]:
-        """Return a function that gets columns of its block's pairs behind all other arrays.
-
-        Raises
-        ------
-        InputError
-            If a column is an array of all pairs.
-        """
-        if not columns:
-            return work
-        if any(isinstance(column, np.ndarray) for column in columns):
-            self.local()  # such an array fills a driver as the pairs themselves would
-        return partial(_with_columns, work=work, columns=tuple(columns))
+    def each(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterable[T]:
+        """Return the answers of blocks: see `Occupancy.each`."""
+        return self.store.map(whole, work)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -146,18 +101,7 @@ def partition_numbers(size: Sequence[int] | Ints, room: int) -> Ints:
     return np.unique(preceding // room, return_inverse=True)[1].astype(np.int64)
 
 
-def _with_columns(
-    pairs: Partition,
-    *given: Any,  # noqa: ANN401  arrays, and sums of the pairs or none
-    work: Callable[..., Any],
-    columns: tuple[PairColumn, ...],
-) -> Any:  # noqa: ANN401  what the work returns
-    return work(pairs, *given, *(column.of(pairs) for column in columns))
-
-
 def _digests(pairs: Pairs) -> NDArray[np.uint8]:
-    # In blocks of cells users have their numbers in the whole map, so that a cell's digest is the
-    # same in every block.
     rows = np.stack((pairs.user, pairs.n), axis=1).astype("<i8")
     edges = pairs.start.tolist()
     digests = b"".join(

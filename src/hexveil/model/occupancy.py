@@ -5,11 +5,11 @@ everything computed from it costs no privacy. Cells and users are numbers; names
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,17 +18,32 @@ from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 
-Arrays: TypeAlias = Sequence[Any]
-"""Arrays with an entry per cell, or per user; or tuples of such arrays, which stay together."""
-PairColumns: TypeAlias = Sequence[Any]
-"""Arrays with an entry per pair; of distributed pairs columns that each block computes."""
+T = TypeVar("T")
 WholeGroup = Literal["cells", "users"]
 BLOCK_PAIRS = 2**17
 """Pairs of which cells are asked at once: what is made of so many stays in a processor's cache."""
 
 
 class PairList:
-    """Pairs in a row, of a `Partition` or of a whole map, with figures of their cells."""
+    """Some (cell, user) pairs: all those of a run of cells, or of a run of users. Public.
+
+    Cells and users have their numbers in the whole map, so that arrays of all cells and users are
+    indexed by them, wherever the block begins. What a block returns has an entry for each of its
+    own cells or users.
+
+    Attributes
+    ----------
+    cell, user, n : ndarray of int64, shape (n_pairs,)
+        Sorted by what is whole, then by the other.
+    first : int
+        Number of the first whole cell or user.
+    n_cells, n_users : int
+        How many are whole, and how many others there are anywhere.
+    has_whole_cells : bool
+        Whether all pairs of each cell are here, in a row.
+    begin : int
+        Position of the first pair among those in memory.
+    """
 
     cell: Ints
     user: Ints
@@ -36,12 +51,19 @@ class PairList:
     n_cells: int
     n_users: int
     has_whole_cells: bool
+    first: int
+    begin: int
+
+    @property
+    def rows(self) -> slice:
+        """Which pairs these are of those in memory."""
+        return slice(self.begin, self.begin + self.n.size)
 
     @cached_property
     def start(self) -> Ints:
         """Position of each whole cell's first pair, then the number of pairs."""
-        start = np.searchsorted(self.cell, np.arange(self.n_cells + 1)).astype(np.int64)
-        return np.asarray(read_only(start))
+        edges = np.arange(self.first, self.first + self.n_cells + 1)
+        return np.asarray(read_only(np.searchsorted(self.cell, edges).astype(np.int64)))
 
     def kth_largest(self, k: int) -> Ints:
         """Return each whole cell's k-th largest count; 0 where it has fewer than k users."""
@@ -55,31 +77,43 @@ class PairList:
         """Counts sorted within each cell, largest first."""
         return self.n[np.lexsort((-self.n, self.cell))]
 
+    def own(self, per_cell: NDArray[Any]) -> NDArray[Any]:
+        """Return the entries of this block's whole cells, of an array of all cells."""
+        return per_cell[self.first : self.first + self.n_cells]
+
+    def own_users(self, per_user: NDArray[Any]) -> NDArray[Any]:
+        """Return the entries of this block's users, of an array of all users."""
+        return per_user if self.has_whole_cells else per_user[self.first :][: self.n_users]
+
+    @property
+    def own_user(self) -> Ints:
+        """Position of each pair's user among the whole users of this block."""
+        return self.user if self.has_whole_cells else self.user - self.first
+
     def spread(self, per_cell: NDArray[Any]) -> NDArray[Any]:
-        """Return for each pair the entry of its cell."""
+        """Return for each pair the entry of its cell, of an array of all cells."""
         # Cells in a row are repeated, which takes half the time of looking each up.
-        return np.repeat(per_cell, self._sizes) if self.has_whole_cells else per_cell[self.cell]
+        return self.repeat(self.own(per_cell)) if self.has_whole_cells else per_cell[self.cell]
+
+    def repeat(self, of_own: NDArray[Any]) -> NDArray[Any]:
+        """Return for each pair the entry of its cell, of an array of this block's whole cells."""
+        return np.repeat(of_own, self._sizes)
 
     @cached_property
     def _sizes(self) -> Ints:
         return np.diff(self.start)
 
+    def parts(self, room: int) -> "Iterator[Partition]":
+        """Yield runs of so many pairs, of which neither cells nor users are whole."""
+        for begin in range(0, max(self.n.size, 1), room):
+            run, at = slice(begin, begin + room), self.begin + begin
+            cell, user, n = self.cell[run], self.user[run], self.n[run]
+            yield Partition("users", 0, cell, user, n, self.n_cells, self.n_users, at)
+
 
 @dataclass(frozen=True, eq=False)
 class Partition(PairList):
-    """Block: all pairs of some cells in a row, or of some users in a row. Public.
-
-    Attributes
-    ----------
-    whole : "cells" or "users"
-        What the block holds all pairs of.
-    first : int
-        Number of the first of them; in `cell` or `user` they count from there.
-    cell, user, n : ndarray of int64, shape (n_pairs,)
-        Sorted by what is whole, then by the other.
-    n_cells, n_users : int
-        Numbers go up to these: how many are whole, and how many others there are anywhere.
-    """
+    """Block: all pairs of some cells in a row, or of some users in a row; see `PairList`."""
 
     whole: WholeGroup
     first: int
@@ -88,32 +122,22 @@ class Partition(PairList):
     n: Ints
     n_cells: int
     n_users: int
+    begin: int = 0
 
     @property
     def has_whole_cells(self) -> bool:  # type: ignore[override]  # follows from `whole`
         """Whether all pairs of each cell are here, in a row."""
         return self.whole == "cells"
 
-    def map(
-        self, work: Callable[..., Any], cells: Arrays, users: Arrays, pairs: Arrays = ()
-    ) -> tuple[NDArray[Any], ...]:
-        """Apply the function to this block, given the arrays of all cells and users."""
-        # Figures of all cells and users come in; of the whole ones this block has a run.
-        if self.has_whole_cells:
-            cells = _run_of(cells, slice(self.first, self.first + self.n_cells))
-        else:
-            users = _run_of(users, slice(self.first, self.first + self.n_users))
-        result = work(self, *cells, *users, *pairs)
-        return result if isinstance(result, tuple) else (result,)
-
-
-def _run_of(arrays: Arrays, run: slice) -> tuple[Any, ...]:
-    """Return a run of each array, and of those in tuples."""
-    return tuple(_run_of(one, run) if isinstance(one, tuple) else one[run] for one in arrays)
-
 
 Pairs: TypeAlias = PairList
-"""Some (cell, user) pairs: all those of the cells, or of the users, that are asked about."""
+
+
+class PairColumn(Protocol):
+    """A number per pair, made where the pair is, and small enough to be sent to all."""
+
+    def of(self, pairs: Pairs) -> NDArray[Any]:
+        """Return the entries of a block's pairs."""
 
 
 class Occupancy:
@@ -145,38 +169,31 @@ class Occupancy:
         """Return the pairs in this process; raise InputError if they are spread over machines."""
         raise NotImplementedError
 
-    def map(
-        self,
-        whole: WholeGroup,
-        work: Callable[..., Any],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: PairColumns = (),
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell, or of each user.
+    def each(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterable[T]:
+        """Return the answers of blocks of whole cells, or of whole users, one after another.
 
         Parameters
         ----------
         whole : "cells" or "users"
         work : callable
-            From `Pairs` and the arrays, in this order, to an array with an entry per cell (or
-            user), or a tuple of them. A function of a module, whose answer for a cell (or user)
-            depends on its pairs alone.
-        cells, users : sequence of ndarray
-            Arrays with an entry per cell, and per user; a tuple of them is one argument.
-        pairs : sequence of ndarray
-            Arrays with an entry per pair, of a caller that holds the pairs in memory; of
-            distributed pairs columns that each block computes (`PairColumn`).
+            From `Pairs` to an array with an entry per cell (or user), or a tuple of them. A
+            function of a module, with the arrays of all cells and users and the columns of pairs
+            that it takes, by name (`functools.partial`); its answer for a cell (or user) depends
+            on the pairs of this cell (or user) alone.
         """
         raise NotImplementedError
 
-    def map_cells(self, work: Callable[..., Any], *given: Arrays, **named: Arrays) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell; see `map`."""
-        return self.map("cells", work, *given, **named)
+    def map(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> T:
+        """Return the answers of all blocks, put together: see `each`."""
+        return concatenate_columns(self.each(whole, work))
 
-    def map_users(self, work: Callable[..., Any], *given: Arrays, **named: Arrays) -> Any:  # noqa: ANN401  what the work returns
+    def map_cells(self, work: Callable[[Pairs], T]) -> T:
+        """Apply a function to the pairs of each cell; see `map`."""
+        return self.map("cells", work)
+
+    def map_users(self, work: Callable[[Pairs], T]) -> T:
         """Apply a function to the pairs of each user; see `map`."""
-        return self.map("users", work, *given, **named)
+        return self.map("users", work)
 
     @property
     def n_records(self) -> int:
@@ -244,6 +261,7 @@ class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
     n_cells: int
     n_users: int
     has_whole_cells = True
+    first = begin = 0
     is_local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -302,32 +320,21 @@ class LocalOccupancy(ReadOnlyArrays, PairList, Occupancy):
         """Return the pairs themselves."""
         return self
 
-    def map(
-        self,
-        whole: WholeGroup,
-        work: Callable[..., Any],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: PairColumns = (),
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell or user: see `Occupancy.map`."""
+    def each(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterable[T]:
+        """Return the answers of blocks: see `Occupancy.each`."""
         # One block: slices would cost more than the work of a small map.
         if whole == "users" or self.n_pairs <= BLOCK_PAIRS:
-            return work(self, *cells, *users, *pairs)
-        answers = (
-            block.map(work, cells, users, [array[rows] for array in pairs])
-            for rows, block in self.blocks(BLOCK_PAIRS)
-        )
-        return concatenate_columns(answers)
+            return [work(self)]
+        return (work(block) for block in self.blocks(BLOCK_PAIRS))
 
-    def blocks(self, room: int) -> Iterator[tuple[slice, Partition]]:
-        """Yield runs of cells of about so many pairs: their rows, and the pairs."""
+    def blocks(self, room: int) -> Iterator[Partition]:
+        """Yield runs of cells of about so many pairs."""
         # A cell of more pairs than that is the edge of several blocks: named once, it stays whole.
         edges = np.searchsorted(self.start, np.arange(0, self.n_pairs, room)).tolist()
         for begin, end in pairwise(dict.fromkeys([*edges, self.n_cells])):
-            rows = slice(*self.start[[begin, end]].tolist())
-            cell, user, n = self.cell[rows] - begin, self.user[rows], self.n[rows]
-            yield rows, Partition("cells", begin, cell, user, n, end - begin, self.n_users)
+            at, after = self.start[[begin, end]].tolist()
+            cell, user, n = self.cell[at:after], self.user[at:after], self.n[at:after]
+            yield Partition("cells", begin, cell, user, n, end - begin, self.n_users, at)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -351,10 +358,13 @@ def sorted_by_cell(cell: NDArray[Any], user: NDArray[Any]) -> bool:
     return True
 
 
-def concatenate_columns(answers: Iterable[tuple[NDArray[Any], ...]]) -> Any:  # noqa: ANN401  one or several
+def concatenate_columns(answers: Iterable[T]) -> T:
     """Return the answers of blocks as one array, or as a tuple of them."""
-    columns = [np.concatenate(column) for column in zip(*answers, strict=True)]
-    return columns[0] if len(columns) == 1 else tuple(columns)
+    rows: list[Any] = [one if isinstance(one, tuple) else (one,) for one in answers]
+    columns: Any = rows[0]
+    if rows[1:]:
+        columns = tuple(map(np.concatenate, zip(*rows, strict=True)))
+    return columns[0] if len(columns) == 1 else columns  # type: ignore[no-any-return]
 
 
 def _counted(pairs: Pairs) -> tuple[Ints, ...]:
@@ -369,8 +379,8 @@ def _counted(pairs: Pairs) -> tuple[Ints, ...]:
 def _counted_users(pairs: Pairs) -> tuple[Ints, ...]:
     """Return cells and records of each user."""
     # Exact in doubles: no user has 2^53 records.
-    records = np.bincount(pairs.user, weights=pairs.n, minlength=pairs.n_users)
-    return np.bincount(pairs.user, minlength=pairs.n_users), records.astype(np.int64)
+    records = np.bincount(pairs.own_user, weights=pairs.n, minlength=pairs.n_users)
+    return np.bincount(pairs.own_user, minlength=pairs.n_users), records.astype(np.int64)
 
 
 def _columns(cell: ArrayLike, user: ArrayLike, n: ArrayLike) -> tuple[Ints, Ints, Ints]:

@@ -1,4 +1,4 @@
-"""Records of each (cell, user) pair by fine bin of their values. PRIVATE.
+"""Sums of each (cell, user) pair, and its records by fine bin of their values. PRIVATE.
 
 Rows are sparse: one for each pair and bin with a record, so never more than there are records.
 """
@@ -10,9 +10,30 @@ import numpy as np
 
 from hexveil.base.arrays import Bools, Ints
 from hexveil.base.errors import HexveilError
+from hexveil.model.occupancy import Pairs
 
 _BLOCK = 1 << 15
 """Pairs that are checked at once."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairSums:
+    """PRIVATE. Sums of pairs, in quanta above the lower bound.
+
+    Attributes
+    ----------
+    total : ndarray of int64, shape (n_pairs,)
+    squares : ndarray of int64, shape (n_pairs,), or None
+        Sums of squares, where they are kept.
+    """
+
+    total: Ints
+    squares: Ints | None = None
+
+    def of(self, pairs: Pairs) -> "PairSums":
+        """Return the sums of some of the pairs in memory."""
+        squares = None if self.squares is None else self.squares[pairs.rows]
+        return PairSums(self.total[pairs.rows], squares)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,36 +1,27 @@
 """Columns of pairs that each block computes for its own: whole weights, and suppressed pairs.
 
 *Weights* are kept as a number per user and a number per cell. The search for weights
-(planning/clipping_range/user_weights.py) gives a pair with m of a cell's N records the weight
+(mechanisms/looks/user_weights.py) gives a pair with m of a cell's N records the weight
 f m / (N T): f belongs to the user, and T, the cell's sum of f m / N, to the cell. An array of
 weights would be as large as the pairs. Both factors fit a driver, and each block of pairs computes
 its weights from them by the same rounded operations, so that a pair has the same whole weight in
 its block of cells and in its block of users.
 
-*Suppressed pairs* are, of pairs at hand, an array of truth values. One as large as the pairs fits
-no driver; the suppressed ones are few, since only users of most cells are suppressed: so of pairs
-elsewhere they are a list.
+*Suppressed pairs* are a list. An array of truth values as large as the pairs fits no driver; the
+suppressed ones are few, since only users of most cells are suppressed.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.model.occupancy import (
-    Arrays,
-    LocalOccupancy,
-    Occupancy,
-    PairColumns,
-    Pairs,
-    Partition,
-    WholeGroup,
-)
+from hexveil.model.occupancy import LocalOccupancy, Occupancy, PairColumn, Pairs
 
 T = TypeVar("T")
 
@@ -38,23 +29,14 @@ WEIGHT_RESOLUTION = 2**26
 """What the weights of a cell add up to, nearly; no weight is above it."""
 
 
-@dataclass(frozen=True)
-class _Recipe:
-    """How blocks compute weights: a function of pairs, arrays of cells, users and pairs."""
-
-    weight: Callable[..., Ints]
-    cells: tuple[Any, ...] = ()
-    users: tuple[Any, ...] = ()
-    pairs: PairColumns = ()
-
-
 class Weights(ReadOnlyArrays):
     """Whole weights of the pairs of an occupancy, each computed where its pair is. Public."""
 
     occupancy: Occupancy
 
-    def recipe(self) -> _Recipe:
-        """Return the function by which a block computes its weights, and its arrays."""
+    @property
+    def column(self) -> PairColumn:
+        """The weights as kernels take them, without the pairs."""
         raise NotImplementedError
 
     def is_sound(self) -> bool:
@@ -65,50 +47,9 @@ class Weights(ReadOnlyArrays):
         """Return whether these have as many entries as an occupancy has cells, users or pairs."""
         raise NotImplementedError
 
-    def map(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell, or of each user, and their weights.
-
-        Parameters
-        ----------
-        whole : "cells" or "users"
-        work : callable
-            From `Pairs`, their weights, and the arrays, in this order; a function of a module.
-        cells, users : sequence of ndarray
-            Arrays with an entry per cell, and per user.
-        """
-        return self.occupancy.map(whole, *self.asked(work, cells, users))
-
-    def map_cells(self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each cell and their weights: see `map`."""
-        return self.map("cells", work, cells, users)
-
-    def map_users(self, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function to the pairs of each user and their weights: see `map`."""
-        return self.map("users", work, cells, users)
-
-    def asked(
-        self, work: Callable[..., Any], cells: Arrays, users: Arrays, kept: int | None = None
-    ) -> tuple[Callable[..., Any], Arrays, Arrays, PairColumns]:
-        """Return a function that computes weights first, and all arrays that it takes.
-
-        Parameters
-        ----------
-        work : callable
-            From `Pairs`, their weights, private columns, and the arrays, in this order.
-        cells, users : sequence of ndarray
-        kept : int or None
-            How many of two private columns are handed on to the work; None without them.
-        """
-        recipe = self.recipe()
-        weigh = partial(_weigh, work=work, weight=recipe.weight, kept=kept)
-        return weigh, (tuple(cells), recipe.cells), (tuple(users), recipe.users), recipe.pairs
-
     def of(self, occupancy: LocalOccupancy) -> Ints:
         """Return the weights of the same pairs at hand, shape (n_pairs,)."""
-        recipe = self.recipe()
-        return np.asarray(recipe.weight(occupancy, *recipe.cells, *recipe.users, *recipe.pairs))
+        return self.column.of(occupancy)
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return a figure that follows from the weights alone; each is asked of the blocks once."""
@@ -131,8 +72,9 @@ class Weights(ReadOnlyArrays):
         return self._sums_and_extremes()[1]
 
     def _sums_and_extremes(self) -> tuple[Ints, ...]:
+        work = partial(_sums_and_extremes, weights=self.column)
         return self.once(
-            "sums and extremes", lambda: tuple(map(read_only, self.map_cells(_sums_and_extremes)))
+            "sums and extremes", lambda: tuple(map(read_only, self.occupancy.map_cells(work)))
         )
 
     def _are_in_range(self) -> bool:
@@ -159,9 +101,11 @@ class FactoredWeights(Weights):
     factor: Floats
     total: Floats
 
-    def recipe(self) -> _Recipe:
-        """Return how a block computes its weights: see `Weights.recipe`."""
-        return _Recipe(whole_weights, (self.occupancy.records_per_cell, self.total), (self.factor,))
+    @property
+    def column(self) -> PairColumn:
+        """The weights as kernels take them: see `Weights.column`."""
+        records = self.occupancy.records_per_cell.astype(np.float64)
+        return _Factored(self.factor, self.total, records)
 
     def is_sound(self) -> bool:
         """Return whether every cell has a weight, and none is negative or too large."""
@@ -190,9 +134,10 @@ class ListedWeights(Weights):
     occupancy: Occupancy
     weight: Ints
 
-    def recipe(self) -> _Recipe:
-        """Return how a block computes its weights: see `Weights.recipe`."""
-        return _Recipe(_listed, pairs=(self.weight,))
+    @property
+    def column(self) -> PairColumn:
+        """The weights as kernels take them: see `Weights.column`."""
+        return _Listed(self.weight)
 
     def is_sound(self) -> bool:
         """Return whether every cell has a weight, and none is negative or too large."""
@@ -203,47 +148,45 @@ class ListedWeights(Weights):
         return self.weight.size == occupancy.n_pairs
 
 
-def whole_weights(pairs: Pairs, records: Ints, total: Floats, factor: Floats) -> Ints:
-    """Return the weight of each pair: f m / (N T) in whole parts, rounded down.
+@dataclass(frozen=True, eq=False)
+class _Factored:
+    """Weights made of factors of users and totals of cells."""
 
-    Examples
-    --------
-    >>> from hexveil.model.occupancy import LocalOccupancy
-    >>> crowd = LocalOccupancy.from_dense([[3], [1]])
-    >>> whole_weights(crowd, np.array([4]), np.array([1.0]), np.ones(2)) / WEIGHT_RESOLUTION
-    array([0.75, 0.25])
-    """
-    weight = factor[pairs.user]
-    weight *= pairs.n / pairs.spread(records.astype(np.float64))
-    weight /= pairs.spread(total)
-    # Of factors that no search makes, which `is_sound` refuses: still whole numbers.
-    sane = np.fmax(np.fmin(weight, 2.0), -2.0)
-    return np.asarray(np.floor(sane * WEIGHT_RESOLUTION), dtype=np.int64)
+    factor: Floats
+    total: Floats
+    records: Floats
 
+    def of(self, pairs: Pairs) -> Ints:
+        """Return the weight of each pair: f m / (N T) in whole parts, rounded down.
 
-def _listed(_pairs: Pairs, weight: Ints) -> Ints:
-    return weight
-
-
-def _weigh(
-    pairs: Pairs,
-    *given: Any,  # noqa: ANN401  arrays, and sums of squares or none
-    work: Callable[..., Any],
-    weight: Callable[..., Ints],
-    kept: int | None,
-) -> Any:  # noqa: ANN401  what the work returns
-    """Apply the work to pairs, their weights, private sums if any are kept, and arrays.
-
-    Private sums, two if any are kept, come first; then arrays of cells and those that weights are
-    made of, arrays of users and those for weights, and columns of pairs for weights.
-    """
-    cells, own_cells, users, own_users, *own_pairs = given if kept is None else given[2:]
-    weights = weight(pairs, *own_cells, *own_users, *own_pairs)
-    return work(pairs, weights, *given[: kept or 0], *cells, *users)
+        Examples
+        --------
+        >>> crowd = LocalOccupancy.from_dense([[3], [1]])
+        >>> made = FactoredWeights(crowd, np.ones(2), np.array([1.0]))
+        >>> made.of(crowd) / WEIGHT_RESOLUTION
+        array([0.75, 0.25])
+        """
+        weight = self.factor[pairs.user]
+        weight *= pairs.n / pairs.spread(self.records)
+        weight /= pairs.spread(self.total)
+        # Of factors that no search makes, which `is_sound` refuses: still whole numbers.
+        sane = np.fmax(np.fmin(weight, 2.0), -2.0)
+        return np.asarray(np.floor(sane * WEIGHT_RESOLUTION), dtype=np.int64)
 
 
-def _sums_and_extremes(pairs: Pairs, weight: Ints) -> tuple[Ints, ...]:
-    begin = pairs.start[:-1]
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """Weights of pairs at hand, one by one."""
+
+    weight: Ints
+
+    def of(self, pairs: Pairs) -> Ints:
+        """Return the weight of each pair."""
+        return self.weight[pairs.rows]
+
+
+def _sums_and_extremes(pairs: Pairs, *, weights: PairColumn) -> tuple[Ints, ...]:
+    begin, weight = pairs.start[:-1], weights.of(pairs)
     return tuple(one.reduceat(weight, begin) for one in (np.add, np.maximum, np.minimum))
 
 
@@ -282,6 +225,12 @@ class SuppressedPairs(ReadOnlyArrays):
             raise InputError("suppressed pairs must be sorted by cell, then user, each once.")
 
     @classmethod
+    def nothing(cls, occupancy: Occupancy) -> Self:
+        """Return that no pair is suppressed."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(none, none, occupancy.n_cells, occupancy.n_users)
+
+    @classmethod
     def of_rows(cls, occupancy: Occupancy, cell: Ints, user: Ints) -> Self:
         """Return the pairs in the order of an occupancy, from any order."""
         order = np.lexsort((user, cell))
@@ -289,32 +238,11 @@ class SuppressedPairs(ReadOnlyArrays):
 
     def of(self, pairs: Pairs) -> Bools:
         """Return which of a block's pairs, or of all pairs at hand, are suppressed."""
-        cell, user = pairs.cell, pairs.user
-        if isinstance(pairs, Partition):  # what is whole is numbered from the block's first
-            cell = cell + pairs.first if pairs.whole == "cells" else cell
-            user = user + pairs.first if pairs.whole == "users" else user
         if not self.cell.size:
-            return np.zeros(cell.size, dtype=np.bool_)
-        own, keys = self._keys(self.cell, self.user), self._keys(cell, user)
+            return np.zeros(pairs.n.size, dtype=np.bool_)
+        own, keys = self._keys(self.cell, self.user), self._keys(pairs.cell, pairs.user)
         place = np.minimum(np.searchsorted(own, keys), own.size - 1)
         return np.asarray(own[place] == keys)
 
     def _keys(self, cell: Ints, user: Ints) -> Ints:
         return cell * np.int64(self.n_users) + user
-
-
-Suppressed: TypeAlias = Bools | SuppressedPairs
-"""Which pairs are suppressed: an array where pairs are at hand, else the list of them."""
-
-
-def suppressed_column(suppressed: Suppressed, occupancy: LocalOccupancy) -> Bools:
-    """Return which of the pairs at hand are suppressed."""
-    return suppressed.of(occupancy) if isinstance(suppressed, SuppressedPairs) else suppressed
-
-
-def no_pairs(occupancy: Occupancy) -> Suppressed:
-    """Return that no pair is suppressed."""
-    if occupancy.is_local:
-        return np.zeros(occupancy.n_pairs, dtype=np.bool_)
-    nothing = np.zeros(0, dtype=np.int64)
-    return SuppressedPairs(nothing, nothing, occupancy.n_cells, occupancy.n_users)

@@ -7,16 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from hexveil.accounting.contributions import contributed_totals
 from hexveil.accounting.error_model import ErrorModel, has_single_record
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
-from hexveil.base.arrays import Floats
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.kinds import ClippingKind, misfit
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.pair_columns import SuppressedPairs
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.clipping import ClippingKind, misfit
 from hexveil.planning.plan_rows import PlanningProblem, PlanRows, full_factors, refuse_rows
 from hexveil.planning.request import Request
 
@@ -31,7 +29,7 @@ class PlanAllocation(PlanRows):
     Attributes
     ----------
     clipping : ClippingKind
-        Kind of the plan (planning/clipping_range/clipping.py). Under a private range the mean's
+        Kind of the plan (mechanisms/looks/kinds.py). Under a private range the mean's
         Laplace scale is the range's width times r / N; the noise of a cell with a range of its own
         is what it has if all of the loss goes to one number.
     """
@@ -58,10 +56,7 @@ class PlanAllocation(PlanRows):
             refuse_rows(cap < 0, f"the {name} keeps fewer than 0 records")
             refuse_rows(~(np.isfinite(noise) & (noise >= 0)), f"the {name}'s noise is no scale")
             if name in request.noised:
-                # Sums divided by contributing samples keep the one record of a cell for both.
-                is_printed = self.normaliser == "contributions" and name == "variance"
-                known = has_single_record(occupancy) & is_printed
-                silent = (noise == 0) & (cap > 0) & ~known
+                silent = (noise == 0) & (cap > 0) & ~self.clipping.known(name, occupancy)
                 refuse_rows(silent, f"the {name} keeps records without noise")
         factor = self.contribution_factor
         refuse_rows(~((factor >= 0) & (factor <= 1)), "a user's factor is not from 0 to 1")
@@ -69,8 +64,6 @@ class PlanAllocation(PlanRows):
             raise InputError("allocation.cell_epsilon must be above 0.")
         if self.bound_kind not in BOUND_KINDS:
             raise InputError(f"allocation.bound_kind {self.bound_kind!r} is the kind of no bound.")
-        if self.normaliser == "contributions":
-            self._check_contributions(occupancy)
         self._check_kind(occupancy, request)
 
     def _check_sizes(self, occupancy: Occupancy) -> None:
@@ -79,23 +72,11 @@ class PlanAllocation(PlanRows):
         per_cell = [self.contribution_cap, self.noise_scale_records, self.variance_cap]
         sizes = [(array.size, cells) for array in (*per_cell, self.variance_noise)]
         sizes += [(self.contribution_factor.size, users)]
-        match self.suppressed_pairs:
-            case SuppressedPairs(n_cells=n_cells, n_users=n_users):
-                sizes += [(n_cells, cells), (n_users, users)]
-            case np.ndarray() as dropped:
-                sizes += [(dropped.size, occupancy.n_pairs)]
+        if (gone := self.suppressed_pairs) is not None:
+            sizes += [(gone.n_cells, cells), (gone.n_users, users)]
         sizes += [(int(self.clipping.fits(occupancy)), 1)]
         if any(size != needed for size, needed in sizes):
             raise InputError("it was made for other cells or users: an array has another length.")
-
-    def _check_contributions(self, occupancy: Occupancy) -> None:
-        """Refuse sums divided by contributing samples where these are none, or not whole."""
-        cap = self.contribution_cap
-        filled = occupancy.map_cells(contributed_totals, (cap,), (), self.suppressed) > 0
-        is_plain = self.clipping == WITHIN_BOUNDS
-        same = np.array_equal(cap, self.variance_cap)
-        if not (filled.all() and is_plain and same and (self.contribution_factor == 1).all()):
-            raise InputError("it has a cell to which nothing contributes, or parts of records do.")
 
     def _check_kind(self, occupancy: Occupancy, request: Request) -> None:
         """Refuse a plan of another kind than was requested, or for other statistics."""
@@ -108,6 +89,10 @@ class PlanAllocation(PlanRows):
         if asked not in {kind.mode, "auto"} or kind.has_stages != stages:
             raise misfit()
         kind.check_plan(self, occupancy, request)
+
+    def divisors(self, problem: PlanningProblem) -> Ints:
+        """Return the samples by which each cell's sums are divided."""
+        return self.clipping.divisors(problem, self)
 
     def booked(self, problem: PlanningProblem) -> Floats:
         """Return the booking of each user, rounded up: ε, or a square of μ under a δ."""

@@ -25,7 +25,6 @@ from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, Auto
 from hexveil.model.statistic_terms import Share
 from hexveil.planning import cell_mechanisms
-from hexveil.planning.cell_mechanisms import CellMechanisms
 from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.request import WORTHWHILE, WithinEpsilon, usual_delta
 
@@ -188,7 +187,8 @@ def compare_mechanisms(plan: MomentPart) -> list[MechanismRow]:
 
 def explain_absence(plan: MomentPart) -> str | None:
     """Return why mechanisms of one cell are not compared on a plan's request, or None."""
-    if not isinstance(plan.request.limit, WithinEpsilon) or plan.request.noised != ("mean",):
+    is_pure = isinstance(plan.request.limit, WithinEpsilon) and not plan.delta
+    if not is_pure or plan.request.noised != ("mean",):
         return "Mechanisms of one cell are compared for means within an epsilon only."
     if plan.occupancy.n_cells > MAX_CELLS:
         return (
@@ -242,9 +242,9 @@ def _predicted_errors(plan: MomentPart) -> Floats | None:
 
     None where cells have bounds of their own.
     """
-    match plan.allocation.clipping:
-        case CellMechanisms(predicted_error=predicted):
-            return predicted
+    predicted = plan.allocation.clipping.predictions()
+    if predicted is not None:
+        return predicted
     try:
         problem = cell_mechanisms.map_problem(plan.problem)
     except InputError:

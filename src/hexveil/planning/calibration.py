@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
@@ -14,15 +13,12 @@ from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
-from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.least_loss import Look, least_epsilon
 from hexveil.planning.plan_rows import PlanningProblem
 
-HALVINGS = 40
-TYPICAL_TRIES = 12
-"""Losses that are usually tried on the way up, and then between two of them."""
-TOLERANCE = 1.001
-"""Ratio of two losses at which the search for the least one ends."""
+FIGURES = 4
+"""Of the least loss that meets targets."""
 ROUNDING = 1.0 + 2.0**-40
 """More than the rounding of a ratio of losses, and of the scales, so that once is enough."""
 SMALLEST_EPSILON, LARGEST_EPSILON = 2.0**-20, 2.0**40
@@ -109,7 +105,7 @@ def least_allocation(
     targets: Mapping[str, Floats],
     at: Callable[[Fraction], PlanAllocation],
 ) -> tuple[Fraction, PlanAllocation]:
-    """Return the smallest ε that meets the targets, by halving its logarithm; its allocation.
+    """Return the smallest ε of four figures that meets the targets, and its allocation.
 
     Parameters
     ----------
@@ -123,35 +119,24 @@ def least_allocation(
     InputError
         If none is found at any ε.
     """
+    kept: list[PlanAllocation] = []
 
-    def meets(allocation: PlanAllocation) -> bool:
-        return target_ratio(problem, targets, allocation.error_models(problem)) <= 1.0
+    def look(epsilon: Fraction) -> Look:
+        allocation = at(epsilon)
+        meets = target_ratio(problem, targets, allocation.error_models(problem)) <= 1.0
+        # The last one that meets them is the one of the least loss.
+        kept[:] = [allocation] if meets else kept
+        return Look(meets)
 
-    low = high = SMALLEST_EPSILON
-    # Most of the way up is quick; the halvings take their time.
-    step, steps = 0, 2 * TYPICAL_TRIES
-    allocation = at(Fraction(high))
-    while not meets(allocation):
-        step = min(step + 1, TYPICAL_TRIES)
-        low, high = high, high * 4.0
-        if high > LARGEST_EPSILON:
-            raise InputError(
-                f"no plan by method {problem.request.method!r} meets target_error at any loss; "
-                'ask for a larger error, or use method "joint" with objective "max".'
-            )
-        with part_of_work(SEARCH, step - 1, steps):
-            allocation = at(Fraction(high))
-    for number in range(HALVINGS):
-        if high / low < TOLERANCE:
-            break
-        middle = math.sqrt(low * high)
-        with part_of_work(SEARCH, min(TYPICAL_TRIES + number, steps - 1), steps):
-            candidate = at(Fraction(middle))
-        if meets(candidate):
-            high, allocation = middle, candidate
-        else:
-            low = middle
-    return Fraction(high), allocation
+    least = least_epsilon(
+        look, 1, figures=FIGURES, smallest=SMALLEST_EPSILON, largest=LARGEST_EPSILON
+    )
+    if least is None:
+        raise InputError(
+            f"no plan by method {problem.request.method!r} meets target_error at any loss; "
+            'ask for a larger error, or use method "joint" with objective "max".'
+        )
+    return least, kept[0]
 
 
 def target_ratio(

@@ -25,9 +25,13 @@ from hexveil.accounting.error_model import CellMechanismErrorModel, ErrorModel, 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.looks.kinds import (
+    ClippingKind,
+    Planned,
+    PrivateStep,
+)
 from hexveil.mechanisms.per_cell_allocation import (
     PerCell,
-    PerCellAllocation,
     PlannedCells,
     PublishedCells,
 )
@@ -39,8 +43,8 @@ from hexveil.mechanisms.single_cell.cell_allocation import (
     ReleasedRange,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan
+from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.clipping_range.clipping import ClippingKind, Decisions, ReleaseAllocation
 from hexveil.planning.plan_rows import (
     MAX_ERROR,
     PlanningProblem,
@@ -48,7 +52,7 @@ from hexveil.planning.plan_rows import (
     full_factors,
     refuse_rows,
 )
-from hexveil.planning.request import Request, no_variances
+from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -59,7 +63,6 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import Outputs
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.moment_part import MomentPart
 
 
 PREDICTION_TRIALS = 256
@@ -82,7 +85,7 @@ class CellMechanisms(ClippingKind):
 
     Attributes
     ----------
-    cells : PerCellAllocation or DistributedCells
+    cells : PlannedCells
         Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
     predicted_error : ndarray of float, shape (n_cells,)
         Mean absolute error by a public prior, for bounds of width 1.
@@ -126,7 +129,7 @@ class CellMechanisms(ClippingKind):
 
     def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
         """Refuse variances."""
-        raise no_variances()
+        raise InputError("mechanisms of single cells publish the mean alone.")
 
     def losses(
         self,
@@ -137,7 +140,7 @@ class CellMechanisms(ClippingKind):
         """Return the losses of the stages of all cells."""
         return CellLosses(self.cells)
 
-    def stages(self, plan: Decisions, scale: ValueLattice) -> PublishedCells:
+    def stages(self, plan: Planned, scale: ValueLattice) -> PublishedCells:
         """Return the stages of all cells; refuse those of other records or bounds."""
         planned = self.cells.problem
         lattice = planned.lower, planned.quantum, planned.span
@@ -151,12 +154,41 @@ class CellMechanisms(ClippingKind):
                 "the stages of the plan are those of other records or bounds; plan these records "
                 "again."
             )
-        return PublishedCells(self.cells, plan.models["mean"])
+        return PublishedCells(self.cells, plan.error_models["mean"])
 
-    def with_outputs(self, stages: ReleaseAllocation, outputs: Outputs) -> CellMechanisms:
+    def with_outputs(self, stages: Any, outputs: Outputs) -> CellMechanisms:  # noqa: ANN401  its own
         """Return the same with the ranges that cells chose."""
-        assert isinstance(stages, PublishedCells)  # noqa: S101  made by `stages`
         return dataclasses.replace(self, released=stages.released_ranges(outputs))
+
+    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+        """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
+
+        The cost of a stage is that of the user whom it costs most over all cells, so that costs of
+        stages need not add up to the cost of the release.
+        """
+        stages = [
+            {"stage": name, "cells": n_cells, "epsilon": Fraction(largest)}
+            for name, (n_cells, largest) in self.cells.stage_costs().items()
+        ]
+        stated = {"cell_epsilon": self.cells.cell_epsilon, "stages": stages}
+        mechanism = {"mechanism": plan.request.mechanism.name}
+        return [PrivateStep("cell_stages", total, mechanism | stated)]
+
+    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:  # noqa: ARG002
+        """Return the released choices of each cell's mechanism, in value units."""
+        if not any(self.released):
+            return {}
+        stated = [None if one is None else dataclasses.asdict(one) for one in self.released]
+        return {"released_range": stated}
+
+    def names(self, mechanism: ThresholdMechanism | CellMechanism) -> list[str]:
+        """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
+        assert isinstance(mechanism, CellMechanism)  # noqa: S101  checked with the plan
+        return self.cells.names(mechanism)
+
+    def predictions(self) -> Floats:
+        """Return each cell's error by the prior."""
+        return self.predicted_error
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -172,12 +204,15 @@ class CellLosses:
     def per_pair(self) -> Floats:
         """Return the loss of each pair at hand."""
         self.cells.problem.occupancy.local()  # refuses others, and says what to do
-        assert isinstance(self.cells, PerCellAllocation)  # noqa: S101  its pairs are at hand
-        return np.concatenate([plan.losses() for plan in self.cells.plans])
+        return self.cells.map_plans(_join_losses, 1)[0]
 
     def counted(self) -> float:
         """Return the loss that counting cells claims."""
         return float(self.cells.claimed_losses().max(initial=0.0))
+
+
+def _join_losses(plans: Iterable[CellAllocation], _: Sequence[str]) -> tuple[Floats]:
+    return (np.concatenate([plan.losses() for plan in plans]),)
 
 
 # ---- allocations ----
@@ -227,7 +262,7 @@ class SavedStages(ReadOnlyArrays):
         cells = clipping.cells
         return cls(digest(cells), tuple(cells.choices), clipping.predicted_error)
 
-    def allocate(self, problem: PlanningProblem, cell_epsilon: Fraction | None) -> PlanAllocation:
+    def restored(self, problem: PlanningProblem, allocation: PlanAllocation) -> PlanAllocation:
         """Return the allocation: its stages from the counts, its stored predictions.
 
         Raises
@@ -236,6 +271,7 @@ class SavedStages(ReadOnlyArrays):
             If the choices are not one for each cell, of those that the mechanism makes, or the
             stages are others than those that were saved.
         """
+        cell_epsilon = allocation.cell_epsilon
         if len(self.choices) != problem.occupancy.n_cells:
             raise InputError("it does not have one choice of a mechanism for each cell.")
         if cell_epsilon is None or cell_epsilon <= 0:
@@ -307,14 +343,6 @@ def _allocation(
     )
 
 
-def names_of_cells(plan: MomentPart) -> list[str]:
-    """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
-    match plan.allocation.clipping:
-        case CellMechanisms(cells=cells) if isinstance(plan.request.mechanism, CellMechanism):
-            return cells.names(plan.request.mechanism)
-    return [plan.mechanism] * plan.occupancy.n_cells
-
-
 # ---- errors ----
 
 
@@ -349,23 +377,22 @@ def digest(cells: PlannedCells) -> str:
     Of pairs that stay elsewhere it is over the digests of cells.
     """
     total = hashlib.sha256()
-    if isinstance(cells, PerCellAllocation):
-        for plan in cells.plans:
-            for text in _public_numbers(plan):
-                total.update(text)
-    else:
-        (digests,) = cells.map_plans(_digest_plans, 1)
-        total.update(digests.tobytes())
+    is_local = cells.problem.occupancy.is_local
+    (numbers,) = cells.map_plans(partial(_joined_numbers, digested=not is_local), 1)
+    total.update(numbers.tobytes())
     return total.hexdigest()
 
 
-def _digest_plans(
+def _joined_numbers(
     plans: Iterable[CellAllocation],
     choices: Sequence[str],  # noqa: ARG001  as of all functions of plans
+    *,
+    digested: bool,
 ) -> tuple[NDArray[np.uint8]]:
-    """Return the SHA-256 of each cell's public numbers, one after another."""
-    digests = [hashlib.sha256(b"".join(_public_numbers(plan))).digest() for plan in plans]
-    return (np.frombuffer(b"".join(digests), dtype=np.uint8),)
+    """Return each cell's public numbers, or their SHA-256, one after another."""
+    numbers = (b"".join(_public_numbers(plan)) for plan in plans)
+    parts = (hashlib.sha256(one).digest() if digested else one for one in numbers)
+    return (np.frombuffer(b"".join(parts), dtype=np.uint8),)
 
 
 def _public_numbers(value: Any) -> Iterator[bytes]:  # noqa: ANN401  fields of any stage

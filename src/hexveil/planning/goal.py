@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 def goal(plan: Plan) -> dict[str, str]:
     """Return the goal of a plan as text by field: equal goals have equal text.
 
-    The prior of a constant's error is left out: it judges a plan and decides nothing in it.
+    The prior of a constant's error is left out: it judges a plan and decides nothing in it. Under
+    private presence a request has declared facts alone (publishing/presence/request_identity.py).
     """
-    goals = {column: component.goal() for column, component in plan.components.items()}
+    components: Mapping[str, Any] = plan.components
+    goals = {column: component.goal() for column, component in components.items()}
     if plan.is_single:
         return next(iter(goals.values()))
     for column_goal in goals.values():

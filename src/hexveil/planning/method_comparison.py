@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.contributions import contributed_records
+from hexveil.accounting.contributions import KeptRecords
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import OptimalClipping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Pairs
-    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
+    from hexveil.planning.request import ClippingRangeMode
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
     ("joint", "mean"),
@@ -208,12 +208,11 @@ def compare_ranges(plan: MomentPart) -> list[ComparisonRow]:
     ['bounds', 'private', 'per-cell']
     """
     one_pair = np.ptp(plan.lower) == 0 and np.ptp(plan.upper) == 0
-    request = replace(plan.request, clipping_range="private")
-    if request.interval_needs is not None or not one_pair:
+    if plan.request.range_needs("private") is not None or not one_pair:
         return []
     rows = []
     for mode in parts_of_work(COMPARING, RANGES):
-        row = ComparisonRow(plan.method, request.objective, clipping_range=mode)
+        row = ComparisonRow(plan.method, plan.request.objective, clipping_range=mode)
         rows.append(_completed(row, plan, partial(in_clipping_range, plan, mode)))
     return rows
 
@@ -223,9 +222,8 @@ def in_clipping_range(plan: MomentPart, mode: ClippingRangeMode) -> MomentPart:
     if mode in {plan.request.clipping_range, plan.allocation.clipping.mode}:
         return plan
     share = None if mode == "bounds" else plan.request.range_share
-    request = replace(plan.request, clipping_range=mode, range_share=share)
-    if request.interval_needs is not None:
-        raise InputError(f"it needs {request.interval_needs}.")
+    if needs := plan.request.range_needs(mode):
+        raise InputError(f"it needs {needs}.")
     return plan.alternative(clipping_range=mode, range_share=share)
 
 
@@ -308,24 +306,15 @@ def shrunk(plan: MomentPart) -> int:
     is_reduced = np.zeros(occupancy.n_users, dtype=bool)
     for name, model in plan.error_models.items():
         # A cell that publishes a constant clips nobody.
-        cells = np.asarray(model.noised), *rows.caps_and_quanta(plan.problem, name)
-        users = (rows.contribution_factor,)
-        is_reduced |= occupancy.map_users(_reduced_users, cells, users, rows.suppressed)
+        kept, noised = rows.kept(plan.problem, name), np.asarray(model.noised)
+        is_reduced |= occupancy.map_users(partial(_reduced_users, kept=kept, noised=noised))
     return int(is_reduced.sum())
 
 
 def _reduced_users(
-    pairs: Pairs,
-    noised: NDArray[np.bool_],
-    cap: NDArray[np.int64],
-    span_quanta: NDArray[np.float64],
-    factor: NDArray[np.float64],
-    *suppressed: NDArray[np.bool_],
+    pairs: Pairs, *, kept: KeptRecords, noised: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Return which users do not contribute all of their records to some noised cell."""
-    records = contributed_records(pairs, cap, span_quanta, factor)
-    is_whole = records >= pairs.n
-    for is_suppressed in suppressed:
-        is_whole &= ~is_suppressed
-    reduced = pairs.user[noised[pairs.cell] & ~is_whole]
+    is_whole = kept.of(pairs) >= pairs.n
+    reduced = pairs.own_user[noised[pairs.cell] & ~is_whole]
     return np.bincount(reduced, minlength=pairs.n_users) > 0

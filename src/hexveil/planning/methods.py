@@ -17,12 +17,12 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.mechanisms import ThresholdMechanism
-from hexveil.model.pair_columns import no_pairs
+from hexveil.mechanisms.looks.cell_ranges import allocate_cell_ranges
+from hexveil.mechanisms.looks.range_search import allocate_with_range
+from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.planning import cell_mechanisms
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.calibration import calibrate_noise, least_allocation, spend_epsilon
-from hexveil.planning.clipping_range.cell_ranges import allocate_cell_ranges
-from hexveil.planning.clipping_range.one_range import allocate_with_range
 from hexveil.planning.optimizers import joint, joint_gaussian, per_cell
 from hexveil.planning.optimizers.per_cell import allocate_independently
 from hexveil.planning.optimizers.printed_clip_user import allocate_printed
@@ -129,7 +129,7 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     _check_equal_spans(problem)
     error: ErrorKind = "sum" if request.error == "sum" and len(request.noised) == 2 else "separate"
     cell_loss, width, source = epsilon, float(span[0]), SuppressionSource(occupancy)
-    nobody = no_pairs(occupancy)
+    nobody = SuppressedPairs.nothing(occupancy)
     allocations = [allocate_independently(occupancy, span, request, cell_loss, nobody)]
     for _ in parts_of_work(SEARCH, range(SUPPRESSION_ROUNDS)):
         targets = None if error == "sum" else _initial_errors(problem, cell_loss)

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hexveil.base.errors import InputError
-from hexveil.planning.cell_mechanisms import SavedStages
 from hexveil.planning.goal import moment_goal
 from hexveil.planning.part import public_json
 from hexveil.planning.plan_data import MomentFigures
 from hexveil.planning.plan_rows import PlanningProblem, refuse_rows
 from hexveil.planning.release_allocation import allocation_of
-from hexveil.planning.request import check_delta_request
 
 if TYPE_CHECKING:
-    from hexveil.planning.clipping_range.clipping import ReleaseAllocation
+    from hexveil.mechanisms.looks.kinds import ReleaseAllocation
     from hexveil.planning.method_comparison import Comparison
 
 
@@ -53,10 +51,9 @@ class MomentPart(MomentFigures):
             raise InputError("its baseline error must be above 0 and finite.")
         if request.delta:
             # What a δ goes with may be less than what the words of a plan say.
-            check_delta_request(request)
-        if isinstance(allocation.clipping, SavedStages):
-            problem = PlanningProblem(occupancy, upper - lower, request, fields.get("facts"))
-            allocation = allocation.clipping.allocate(problem, allocation.cell_epsilon)
+            request.check_delta()
+        problem = PlanningProblem(occupancy, upper - lower, request, fields.get("facts"))
+        allocation = allocation.clipping.restored(problem, allocation)
         allocation.check_against(occupancy, request)
         return cls(**fields | {"allocation": allocation})
 
@@ -140,7 +137,7 @@ class MomentPart(MomentFigures):
     @property
     def missing_range(self) -> str | None:
         """What a private clipping range would need; None where it has that."""
-        return self.request.interval_needs
+        return self.request.range_needs("private")
 
     @property
     def has_epsilon(self) -> bool:
@@ -202,7 +199,7 @@ class MomentPart(MomentFigures):
 
         request = replace(self.request, **changes)
         if request.delta:
-            check_delta_request(request)
+            request.check_delta()
         return replace(
             self, allocation=allocate(replace(self.problem, request=request)), request=request
         )

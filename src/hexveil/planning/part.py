@@ -97,9 +97,6 @@ class Part(Protocol):
     def advice(self, *, search: bool) -> str | None:
         """Return the refusal with ways out: found by a search of other grids, or without."""
 
-    def goal(self) -> dict[str, str]:
-        """Return the request as text by field, without numbers that a solver found."""
-
     def stages(self) -> StagedPlan:
         """Return the stages of a release."""
 
@@ -184,6 +181,35 @@ class BookedStages:
     def booked_limit(self) -> Fraction:
         """Most that the ledger books for a unit: its loss, or under a δ its square of μ."""
         return Fraction(float(self.booked_losses.max(initial=0.0)))
+
+
+class PlainPart(BookedStages):
+    """A part that looks for no other grids, has no targets and needs no range: the usual answers.
+
+    A new kind of part begins here.
+    """
+
+    reads_bins: ClassVar[bool] = False
+    searches_grids: ClassVar[bool] = False
+    missing_range: ClassVar[None] = None
+    targets: ClassVar[list[Json]] = []
+    largest_errors: ClassVar[dict[str, float]] = {}
+    l0_epsilon: ClassVar[None] = None
+
+    @property
+    def refusal(self) -> str | None:
+        """The sentence that refuses a map with nothing to say; None for a useful one."""
+        return None
+
+    def advice(self, *, search: bool) -> str | None:  # noqa: ARG002  see Part
+        """Return the refusal: other grids are not looked for."""
+        return self.refusal
+
+    def check_release(self, *, has_squares: bool) -> None:
+        """Refuse nothing."""
+
+    def refuse_undrawable(self) -> None:
+        """Refuse nothing."""
 
 
 def public_json(component: Any) -> Json:  # noqa: ANN401  a part with public facts

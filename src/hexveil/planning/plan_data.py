@@ -9,7 +9,7 @@ Neighbours: all values of one user, in all its cells at once, change within the 
 Loss of a user: the sum over its cells and statistics of its own sensitivity / scale (ERRATA 3;
 accounting/moves.py). For the mean that is kept / r, r the noise scale counted in
 records (scale = U r / N). The variance is published on a lattice of 2^-30 of its noise scale, and a
-user is charged that step in each of its cells as well (mechanisms/clipped/clipped_variance.py).
+user is charged that step in each of its cells as well (mechanisms/looks/clipped_variance.py).
 """
 
 from __future__ import annotations
@@ -284,6 +284,12 @@ class MomentFigures(ReadOnlyArrays):
             self.baseline_error,
             float(promised(self.requested_epsilon, self.delta).amount) if self.delta else 0.0,
         )
+
+    @property
+    def cell_mechanisms(self) -> list[str]:
+        """Name of each cell's mechanism; of `Auto`, that of the one it selected."""
+        named = self.allocation.clipping.names(self.request.mechanism)
+        return named or [self.mechanism] * self.occupancy.n_cells
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Public side of a source: its occupancy, its metadata and the bounds of its cells
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -13,50 +13,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, to_bounds
+from hexveil.base.rational import to_bounds
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import allocate
-from hexveil.planning.moment_options import MomentOptions
 from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.options import PlanOptions
 from hexveil.planning.plan_rows import PlanningProblem
 
 FactsT_co = TypeVar("FactsT_co", covariant=True)
 
 
 def plan_moments(
-    source: Occupancy | PublicMetadata | HasPublicMetadata,
-    *,
-    epsilon: Number | None = None,
-    statistics: Sequence[str] | str | None = None,
-    options: MomentOptions | None = None,
-    edition: str | None = None,
-    baseline_error: Number | None = None,
+    source: Occupancy | PublicMetadata | HasPublicMetadata, options: PlanOptions
 ) -> MomentPart:
     """Return a plan of means and variances for all cells together; see `hexveil.plan`.
-
-    Parameters
-    ----------
-    source, epsilon, statistics, edition, baseline_error
-        As `hexveil.plan` has them.
-    options : MomentOptions, optional
-        All other options.
 
     Raises
     ------
     InputError
-        On a bad argument, named.
+        On a bad option, named.
     """
-    options = options or MomentOptions()
     occupancy, facts = public_side(source)
     if not occupancy.n_cells:
         raise InputError("there is no cell to plan.")
     lower, upper = bounds_of_cells(options.bounds, facts, occupancy)
     # Checked before planning: a bad argument must not cost minutes first.
-    miss = default_baseline_error(lower, upper, baseline_error)
-    names = cell_names(occupancy, facts)
-    request = options.request(epsilon, statistics, edition, (upper - lower, names))
+    miss = default_baseline_error(lower, upper, options.baseline_error)  # type: ignore[arg-type]
+    request = options.request((upper - lower, cell_names(occupancy, facts)))
     return MomentPart(
         occupancy=occupancy,
         lower=lower,

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from functools import partial
 
 import numpy as np
 
-from hexveil.accounting.contributions import (
-    clipped_by_caps,
-    contributed_records,
-    contributed_totals,
-)
+from hexveil.accounting.contributions import KeptRecords, clipped_by_caps
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, span_in_quanta
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.model.occupancy import Occupancy
-from hexveil.model.pair_columns import Suppressed, suppressed_column
+from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.request import Request
 
 MAX_ERROR = 1e6
 """Predicted errors are below this, in spans."""
-Normaliser = Literal["records", "contributions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,13 +83,10 @@ class PlanRows(ReadOnlyArrays):
         The variance's Laplace scale as a part of U²; 0 where nothing is kept.
     contribution_factor : ndarray of float, shape (n_users,)
         What is kept of a user's samples in every cell, from 0 to 1: a multiple of 2^-30.
-    suppressed_pairs : ndarray of bool, shape (n_pairs,), SuppressedPairs or None
-        Pairs of which nothing is kept: a list of them where pairs are distributed.
+    suppressed_pairs : SuppressedPairs or None
+        Pairs of which nothing is kept.
     cell_epsilon : Fraction or None
         The loss of one cell, where every cell has the same.
-    normaliser : "records" or "contributions"
-        What a cell's sums are divided by: all its records, of which some are put at the middle, or
-        those that contribute, of users who are left out otherwise (COMP's estimator).
     lower_bound : float or None
         What no plan of the class can go below, rounded down.
     bound_kind : str or None
@@ -107,59 +99,41 @@ class PlanRows(ReadOnlyArrays):
     variance_cap: Ints
     variance_noise: Floats
     contribution_factor: Floats
-    suppressed_pairs: Suppressed | None = None
+    suppressed_pairs: SuppressedPairs | None = None
     cell_epsilon: Fraction | None = None
-    normaliser: Normaliser = "records"
     lower_bound: float | None = None
     bound_kind: str | None = None
 
-    @property
-    def suppressed(self) -> tuple[Suppressed, ...]:
-        """Suppressed pairs as the further column of each pair; no column where none are."""
-        return () if self.suppressed_pairs is None else (self.suppressed_pairs,)
-
     def divisors(self, problem: PlanningProblem) -> Ints:
         """Return the samples by which each cell's sums are divided."""
-        if self.normaliser == "records":
-            return np.asarray(problem.occupancy.records_per_cell)
-        return np.asarray(self.map_contributions(problem, contributed_totals))
+        return np.asarray(problem.occupancy.records_per_cell)
 
     def mean_noise(self, problem: PlanningProblem) -> Floats:
         """Return the Laplace scale of each cell's mean, for bounds or a range of width 1."""
         return np.asarray(self.noise_scale_records / self.divisors(problem))
 
-    def map_contributions(
-        self, problem: PlanningProblem, work: Callable[..., Any], cells: tuple[Ints, ...] = ()
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function of whole contributions to the pairs of each cell."""
-        cells = *cells, self.contribution_cap
-        return problem.occupancy.map_cells(work, cells, (), self.suppressed)
+    def kept(self, problem: PlanningProblem, statistic: str | None = None) -> KeptRecords:
+        """Return the records of each pair that count for a statistic.
 
-    def caps_and_quanta(self, problem: PlanningProblem, statistic: str) -> tuple[Ints, Floats]:
-        """Return the contribution cap of each cell, and its bounds' width in quanta.
-
-        The width is 0 where contributions need not be whole quanta.
+        Those of a mean are whole quanta where there are records. Without a statistic records count
+        wholly or not at all.
         """
+        nothing, cap = np.zeros(problem.occupancy.n_cells), self.contribution_cap
+        quanta = nothing
         if statistic == "variance":
-            return self.variance_cap, np.zeros(problem.occupancy.n_cells)
-        if problem.facts is None:
-            return self.contribution_cap, np.zeros(problem.occupancy.n_cells)
-        return self.contribution_cap, span_in_quanta(problem.span, problem.facts)
+            cap = self.variance_cap
+        elif statistic == "mean" and problem.facts is not None:
+            quanta = span_in_quanta(problem.span, problem.facts)
+        return KeptRecords(cap, self.contribution_factor, quanta, self.suppressed_pairs)
 
     def contributions(self, problem: PlanningProblem, statistic: str) -> Floats:
         """Return the records of each pair that count for a statistic."""
-        pairs = problem.occupancy.local()
-        caps = self.caps_and_quanta(problem, statistic)
-        capped = contributed_records(pairs, *caps, self.contribution_factor)
-        for suppressed in self.suppressed:
-            capped = np.where(suppressed_column(suppressed, pairs), 0.0, capped)
-        return capped
+        return self.kept(problem, statistic).of(problem.occupancy.local())
 
     def clipped_share(self, problem: PlanningProblem, statistic: str) -> Floats:
         """Return the share of each cell's records that a statistic moves to the midpoint."""
-        caps, users = self.caps_and_quanta(problem, statistic), (self.contribution_factor,)
-        clipped = problem.occupancy.map_cells(clipped_by_caps, caps, users, self.suppressed)
-        share = clipped / problem.occupancy.records_per_cell
+        work = partial(clipped_by_caps, kept=self.kept(problem, statistic))
+        share = problem.occupancy.map_cells(work) / problem.occupancy.records_per_cell
         return np.asarray(share, dtype=np.float64)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hexveil.planning.clipping_range.clipping import Decisions, ReleaseAllocation
+from hexveil.mechanisms.looks.kinds import ReleaseAllocation
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.contract import EstimateGrid, Outputs
@@ -22,17 +22,7 @@ def allocation_of(plan: MomentPart, scale: ValueLattice) -> ReleaseAllocation:
         If a bound of the plan is off the lattice, a sum or its noise could leave 64 bits, or a
         cell keeps records without noise.
     """
-    epsilon = float(plan.requested_epsilon)
-    decisions = Decisions(
-        plan.problem,
-        plan.allocation,
-        plan.lower,
-        plan.upper,
-        plan.error_models,
-        plan.booked_losses,
-        epsilon,
-    )
-    return plan.allocation.clipping.stages(decisions, scale)
+    return plan.allocation.clipping.stages(plan, scale)
 
 
 def with_outputs(plan: MomentPart, allocation: ReleaseAllocation, outputs: Outputs) -> MomentPart:

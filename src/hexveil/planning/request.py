@@ -15,12 +15,13 @@ from hexveil.base.errors import InputError
 from hexveil.base.items import in_order, items_of
 from hexveil.base.rational import Number, to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms import ThresholdMechanism
+from hexveil.planning import option_rules
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms import CellMechanism, ThresholdMechanism
+    from hexveil.mechanisms import CellMechanism
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
 
 
 LEAST_USERS, MOST_USERS = 25, 1000
@@ -32,6 +33,7 @@ ErrorKind = Literal["separate", "sum"]
 ClipUserForm = Literal["improved", "printed"]
 UnfinishedStage = Literal["keep", "undo"]
 ExemptCell = Literal["smallest", "none"]
+ClippingRangeMode = Literal["bounds", "private", "per-cell", "auto"]
 
 PURE = Fraction(0)
 """δ of a pure promise."""
@@ -40,9 +42,6 @@ UNITS_REVEALED = Fraction(1, 10)
 """Largest δ times units of a δ that is suggested."""
 WORTHWHILE = 0.95
 """Ratio of predicted errors below which a δ is suggested."""
-DELTA_RANGES = ("auto", "bounds", "private", "per-cell")
-"""Clipping ranges that a δ goes with."""
-_WORKS = 'delta works for means and variances, by method "joint"; leave out delta'
 STATISTICS = ("mean", "variance", "sd")
 """What can be published of a cell; sd is the root of the variance, at no further cost."""
 NOISED = {"mean": "mean", "variance": "variance", "sd": "variance"}
@@ -208,19 +207,34 @@ class Request(ReadOnlyArrays):
         return "per-cell" if several and users >= LEAST_USERS * cells else "private"
 
     @property
-    def interval_needs(self) -> str | None:
-        """Option that a private range requires and this request lacks; None if it has all."""
-        if self.method != "joint":
-            return f'method "joint", not {self.method!r}'
-        if isinstance(self.limit, WithinErrors):
-            return "epsilon, not target_error"
-        if self.error != "separate":
-            return 'error "separate"'
-        if self.objective != "mean":
-            return 'objective "mean"'
-        if self.clipping_range == "per-cell" and self.noised != ("mean",):
-            return 'the mean alone (clipping_range "private" publishes variances too)'
-        return None
+    def asked(self) -> set[str]:
+        """What is asked for, in the words of `option_rules`."""
+        limits = ("epsilon", "target", "cell_epsilon", "delta")
+        asked = {name for name in limits if getattr(self, name)}
+        asked |= {"target_error"} if self.target is not None else set()
+        asked |= {option_rules.DELTA_WITHIN} if {"delta", "epsilon"} <= asked else set()
+        return asked | request_words(
+            self.noised, self.mechanism, method=self.method, objective=self.objective,
+            error=self.error, clip_user=self.clip_user, clipping_range=self.clipping_range,
+        )  # fmt: skip
+
+    def check_delta(self) -> None:
+        """Refuse options for which Gaussian noise is not proved or built."""
+        option_rules.refuse(self.asked, only=("delta", option_rules.DELTA_WITHIN))
+
+    def range_needs(self, kind: str) -> str | None:
+        """Return what a clipping range goes with and this request lacks; None if it has all."""
+        return option_rules.range_needs(self.asked, f'clipping_range="{kind}"')
+
+
+def request_words(
+    noised: tuple[str, ...], mechanism: ThresholdMechanism | CellMechanism, **options: str
+) -> set[str]:
+    """Return statistics, mechanism and options in the words of `option_rules`."""
+    words = {f'{name}="{word}"' for name, word in options.items()}
+    words |= {option_rules.VARIANCES} if "variance" in noised else set()
+    words |= {option_rules.BOTH} if len(noised) > 1 else set()
+    return words | (set() if isinstance(mechanism, ThresholdMechanism) else {option_rules.STAGED})
 
 
 def _finite(number: float) -> float | None:
@@ -333,30 +347,6 @@ def _one(asked: object, name: str, span: Floats) -> Floats:
     return np.asarray(float(number) / 100.0 * (span**2 if name == "variance" else span))
 
 
-def check_delta_request(request: Request) -> None:
-    """Refuse options for which Gaussian noise is not proved or built.
-
-    Raises
-    ------
-    InputError
-        Naming what works.
-    """
-    if request.error != "separate":
-        raise InputError(f'{_WORKS}, or ask for error "separate".')
-    if request.method != "joint":
-        raise InputError(f"{_WORKS}, or the method {request.method!r}.")
-    if not isinstance(request.limit, (WithinEpsilon, WithinErrors)):
-        raise InputError(f"{_WORKS}, or give epsilon or target_error.")
-    if request.objective != "mean" and isinstance(request.limit, WithinEpsilon):
-        raise InputError(f'{_WORKS}, or ask for objective "mean", or for target errors.')
-    if request.clipping_range not in DELTA_RANGES:
-        raise InputError(
-            f'delta works with clipping_range "bounds", "private" and "per-cell", not with '
-            f"{request.clipping_range!r}, whose steps are purely private; leave out delta, or name "
-            "one of these."
-        )
-
-
 def usual_delta(units: int) -> Fraction:
     """Return the δ that is suggested: 1e-6, or the power of ten at most 0.1 / units.
 
@@ -369,11 +359,3 @@ def usual_delta(units: int) -> Fraction:
     while delta * units > UNITS_REVEALED:
         delta /= 10
     return delta
-
-
-def no_variances() -> InputError:
-    """Return the refusal of variances by mechanisms of single cells."""
-    return InputError(
-        "mechanisms with stages of their own publish the mean alone; for variances take "
-        'method "joint", or the mechanism OptimalClipping() or Baseline().'
-    )

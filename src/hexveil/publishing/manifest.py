@@ -6,7 +6,6 @@ contents: those depend on values.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import importlib.metadata
 import importlib.resources
@@ -21,10 +20,6 @@ import numpy as np
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.column_facts import ColumnFacts
-from hexveil.planning import cell_mechanisms
-from hexveil.planning.cell_mechanisms import CellMechanisms
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.planning.goal import goal, printed_options
 from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.release_allocation import grids_of
@@ -384,40 +379,12 @@ def cut_off_section(
     plan: MomentPart, accuracy: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return how many cells of each statistic a private range cut off; empty without a range."""
-    if isinstance(plan.allocation.clipping, (WithinBounds, CellMechanisms)):
+    if not plan.allocation.clipping.strategy:
         return []
     return [
         {"statistic": statement["statistic"], "cells": statement["grades"]["cut_off"]}
         for statement in accuracy
     ]
-
-
-def _cell_ranges(plan: MomentPart) -> dict[str, list[dict[str, Any]]]:
-    """Return the clipping range of each cell's last number, in value units."""
-    match plan.allocation.clipping:
-        case PerCellRange(plan=cell_ranges):
-            outputs = cell_ranges.released()
-            low, high = outputs.ends_in_units(float(plan.lower[0]), float(plan.span[0]))
-            moved = outputs.moved.tolist()
-            return {
-                "clipping_range": [
-                    {"lower": one, "upper": other, "moved": own}
-                    for one, other, own in zip(low, high, moved, strict=True)
-                ]
-            }
-    return {}
-
-
-def _released_ranges(plan: MomentPart) -> dict[str, list[dict[str, Any] | None]]:
-    """Return the released choices of each cell's mechanism, in value units."""
-    match plan.allocation.clipping:
-        case CellMechanisms(released=ranges) if any(ranges):
-            return {
-                "released_range": [
-                    None if one is None else dataclasses.asdict(one) for one in ranges
-                ]
-            }
-    return {}
 
 
 def _numbers_or_none(numbers: NDArray[np.float64]) -> list[float | None]:
@@ -429,16 +396,12 @@ def planned_cells(facts: PublicMetadata, plan: MomentPart) -> list[dict[str, Any
     """Return the plan of each cell, with an entry for each noised statistic."""
     thresholds = {"mean": plan.contribution_cap, "variance": plan.allocation.variance_cap}
     grids = grids_of(plan, facts.lattice)
-    divisor = {}
-    if plan.allocation.normaliser == "contributions":
-        divisor = {"divisor": plan.allocation.divisors(plan.problem).tolist()}
+    own = plan.allocation.clipping.cell_entries(plan)
     columns_by_statistic = [
-        _released_ranges(plan)
-        | _cell_ranges(plan)
+        own
         | {
             "statistic": [name] * plan.occupancy.n_cells,
             "contribution_cap": thresholds[name].tolist(),
-            **divisor,
             "scale": statistic.scale.tolist(),
             "bias": statistic.bias.tolist(),
             "bound95": statistic.bound95.tolist(),
@@ -449,7 +412,7 @@ def planned_cells(facts: PublicMetadata, plan: MomentPart) -> list[dict[str, Any
     ]
     rows = zip(
         facts.cells.names(),
-        cell_mechanisms.names_of_cells(plan),
+        plan.cell_mechanisms,
         plan.lower.tolist(),
         plan.upper.tolist(),
         strict=True,

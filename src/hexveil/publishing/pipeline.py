@@ -100,14 +100,14 @@ def release(
 
     Privacy
     -------
-    Neighbours, sensitivity and loss: mechanisms/clipped/clipped_mean.py for means,
-    mechanisms/clipped/clipped_variance.py for variances; in a private clipping range
-    mechanisms/private_quantile.py, mechanisms/weighted/weighted_mean.py,
-    mechanisms/weighted/weighted_variance.py and
-    mechanisms/cell_ranges/cell_range_allocation.py; of quantiles, shares and histograms
-    mechanisms/distribution/binned_stage.py and mechanisms/distribution/combined_stages.py; under
-    private presence mechanisms/presence/contribution.py (the maps), mechanisms/pooled_histogram.py
-    (how values lie), mechanisms/presence/count_map.py and
+    Neighbours, sensitivity and loss: mechanisms/looks/clipped_mean.py for means,
+    mechanisms/looks/clipped_variance.py for variances; in a private clipping range
+    mechanisms/looks/pooled_means.py, mechanisms/looks/weighted_mean.py,
+    mechanisms/looks/weighted_variance.py and mechanisms/looks/cell_stages.py; of quantiles,
+    shares and histograms mechanisms/distribution/binned_stage.py and
+    mechanisms/distribution/combined_stages.py; under private presence
+    mechanisms/presence/contribution.py (the maps), mechanisms/looks/pooled_means.py (how values
+    lie), mechanisms/presence/count_map.py and
     mechanisms/presence/shapes/binned_weights.py (medians, shares and histograms). The losses
     booked are those of each unit, or of any, rounded up, over all statistics; the largest is the
     release's `epsilon`. They are computed again from the scales that go to the noise library, and

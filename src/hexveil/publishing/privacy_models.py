@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from hexveil.model.column_facts import DeclaredColumns
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.plan import Plan
-    from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
+    from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
     from hexveil.records.dataset import Dataset
-    from hexveil.records.private_presence.private_dataset import PrivateDataset
 
     ReleasableDataset: TypeAlias = Dataset | ColumnDatasets
     AnyDataset: TypeAlias = ReleasableDataset | PrivateDataset | PrivateColumns

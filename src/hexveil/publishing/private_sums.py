@@ -9,9 +9,8 @@ from hexveil.mechanisms.contract import PrivateSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedBlockSums, BinnedSums
 from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
+from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
 from hexveil.records.dataset import Dataset, DistributedSums
-from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
     from hexveil.planning.part import Part

@@ -13,9 +13,8 @@ from hexveil.planning.plan import Plan
 from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 from hexveil.publishing.part_kinds import PUBLISHED
-from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
+from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
 from hexveil.records.dataset import Dataset
-from hexveil.records.private_presence.private_dataset import PrivateDataset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hexveil.base.errors import HexveilError
-from hexveil.model.occupancy import BLOCK_PAIRS, Arrays, Occupancy, PairColumns
-from hexveil.model.pair_bins import PairBins
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.model.occupancy import (
+    BLOCK_PAIRS,
+    Occupancy,
+    Pairs,
+    T,
+    WholeGroup,
+    concatenate_columns,
+)
+from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.feasible_sums import squares_fit, squares_range
 from hexveil.records.units import Units
-
-if TYPE_CHECKING:
-    from hexveil.model.occupancy import Arrays, Occupancy, PairColumns, Pairs
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NoReturn, Protocol
-
-from hexveil.base.errors import InputError
-from hexveil.model.distributed_occupancy import DistributedOccupancy
-from hexveil.model.occupancy import WholeGroup, concatenate_columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,31 +56,10 @@ class Sums:
         """Whether sums of squares are kept."""
         return self.total_sq is not None
 
-    def map_cells(
-        self,
-        occupancy: Occupancy,
-        work: Callable[..., Any],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: PairColumns = (),
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Map a function over the pairs and their sums, cell by cell: see `Dataset.map_cells`."""
-        sums = (self.total,) if self.total_sq is None else (self.total, self.total_sq)
-        # The occupancy passes arrays of cells and users first, then those of pairs: sums are pairs'
-        # own.
-        others = len(cells) + len(users)
-
-        def summed(block: Pairs, *arrays: NDArray[Any]) -> Any:  # noqa: ANN401
-            of_cells, of_pairs, extra = (
-                arrays[:others],
-                arrays[others:],
-                arrays[others + len(sums) :],
-            )
-            return work(
-                block, of_pairs[0], None if len(sums) == 1 else of_pairs[1], *of_cells, *extra
-            )
-
-        return occupancy.map_cells(summed, cells, users, (*sums, *pairs))
+    def map_cells(self, occupancy: Occupancy, work: Callable[[Pairs, PairSums], T]) -> T:
+        """Map a function over the pairs and their sums, cell by cell. PRIVATE."""
+        sums = PairSums(self.total, self.total_sq)
+        return occupancy.map_cells(lambda pairs: work(pairs, sums.of(pairs)))
 
     def close(self) -> None:
         """Do nothing: the sums are in memory."""
@@ -121,25 +98,6 @@ class Dataset:
         # A loss booked to the wrong unit is a loss that its own unit never pays.
         if self.units is not None and len(self.units.users) != self.public.occupancy.n_users:
             raise HexveilError("ids and occupancy do not belong together.")
-
-    def map_cells(
-        self,
-        work: Callable[..., Any],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: PairColumns = (),
-    ) -> Any:  # noqa: ANN401  what the work returns
-        """Map a function over all pairs and their sums, cell by cell. PRIVATE.
-
-        Parameters
-        ----------
-        work : callable
-            From `Pairs`, their sums, their sums of squares (or None) and the arrays, in this
-            order, to an array: as for `Occupancy.map_cells`.
-        cells, users, pairs : sequence of ndarray
-            Arrays with an entry per cell, per user, and per pair.
-        """
-        return self.sums.map_cells(self.public.occupancy, work, cells, users, pairs)
 
     def close(self) -> None:
         """Release pairs that are not in memory; without any, do nothing."""
@@ -208,14 +166,10 @@ def _check_squares(
 class SumsPartitionStore(Protocol):
     """Store of partitions with their sums, and with counts by bin where records are counted so."""
 
-    def map_sums(
-        self, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterable[tuple[NDArray[Any], ...]]:
+    def map_sums(self, work: Callable[[Pairs, PairSums], T]) -> Iterable[T]:
         """Map a function over all partitions with their sums, in the order of their cells."""
 
-    def map_bins(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterable[tuple[NDArray[Any], ...]]:
+    def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> Iterable[T]:
         """Map a function over all partitions of a kind with their counts by bin, in order.
 
         Those of partitions of whole users are over all cells: `PairBins.pair` is a user there.
@@ -264,29 +218,27 @@ class DistributedSums(Sums):
         """Whether sums of squares are kept."""
         return bool(vars(self)["_squares"])
 
-    def map_cells(
-        self, occupancy: Occupancy, work: Callable[..., Any], *arrays: PairColumns
-    ) -> Any:  # noqa: ANN401  the result of the work
-        """Map a function over the pairs and their sums, cell by cell: see `Dataset.map_cells`."""
-        cells, users, pairs = arrays
-        if isinstance(occupancy, DistributedOccupancy):
-            work = occupancy.with_columns(work, pairs)
-        return concatenate_columns(vars(self)["_store"].map_sums(work, cells, users))
+    def map_cells(self, _: Occupancy, work: Callable[[Pairs, PairSums], T]) -> T:
+        """Map a function over the pairs and their sums, cell by cell. PRIVATE."""
+        return concatenate_columns(self._blocks.map_sums(work))
+
+    @property
+    def _blocks(self) -> SumsPartitionStore:
+        store: SumsPartitionStore = vars(self)["_store"]
+        return store
 
     @property
     def binned(self) -> bool:
         """Whether records are counted by fine bin."""
         return bool(vars(self)["_binned"])
 
-    def map_bins(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays = (), users: Arrays = ()
-    ) -> Any:  # noqa: ANN401  the result of the work
+    def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> T:
         """Map a function over pairs and their counts by bin: see `SumsPartitionStore.map_bins`."""
-        return concatenate_columns(vars(self)["_store"].map_bins(whole, work, cells, users))
+        return concatenate_columns(self._blocks.map_bins(whole, work))
 
     def close(self) -> None:
         """Release the partitions."""
-        vars(self)["_store"].close()
+        self._blocks.close()
 
     def check(self, facts: PublicMetadata) -> None:
         """Raise HexveilError unless the occupancy is distributed too."""

@@ -22,10 +22,13 @@ Decimals: a value on the lattice is k * quantum, with k whole and at most `reach
 |upper|) / quantum in size. If the quantum is a * 10^-p, its square is a^2 k^2 * 10^-2p: a decimal
 of 2p places, and so is a sum of squares. A double holds about 16 of its digits, which is not enough
 for some users of many records; the decimals here have up to 38, as engines do.
+
+SQL for the number of a value's bin, the same in every dialect; counts by bin as one column.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +36,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
+from hexveil.model.pair_bins import PairBins
 from hexveil.model.public_metadata import ValueLattice
 
 WIDTH = 38
@@ -269,3 +274,52 @@ def _round_half_away(numbers: NDArray[np.float64]) -> NDArray[np.int64]:
     below = np.floor(size)
     rounded = below + (size - below >= 0.5)
     return np.where(numbers < 0, -rounded, rounded).astype(np.int64)
+
+
+COUNT_BITS = 48
+"""Bits of a count in a whole number that holds a fine bin above it."""
+
+
+def bin_number(quanta: str, edges: Sequence[int], begin: int = 0) -> str:
+    """Return an expression for the number of the bin (a, b] that whole quanta lie in.
+
+    A search by halves: a value is compared about log2(n_bins) times. Where there is no value there
+    is no bin.
+
+    Parameters
+    ----------
+    quanta : str
+        Expression of a whole number, null for no value.
+    edges : sequence of int
+        Upper ends of the bins, rising; larger values count in the last bin.
+    begin : int
+        Number of the first bin.
+
+    Examples
+    --------
+    >>> bin_number("k", (3, 7))
+    'CASE WHEN k <= 3 THEN 0 WHEN k > 3 THEN 1 END'
+    """
+    if len(edges) == 1:
+        return str(begin)
+    half = len(edges) // 2
+    low, high = (
+        bin_number(quanta, edges[:half], begin),
+        bin_number(quanta, edges[half:], begin + half),
+    )
+    edge = edges[half - 1]
+    return f"CASE WHEN {quanta} <= {edge} THEN {low} WHEN {quanta} > {edge} THEN {high} END"
+
+
+def bins_of_lists(column: pa.ChunkedArray) -> PairBins:
+    """Return the counts of rows that hold a list each, of fine bin * 2^48 + records. PRIVATE.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        Lists of whole numbers, no bin twice in one.
+    """
+    lists = column.combine_chunks()
+    packed = to_numpy(lists.flatten()).astype(np.int64)
+    row = np.repeat(np.arange(len(lists)), to_numpy(lists.value_lengths()))
+    return PairBins.of_rows(row, packed >> COUNT_BITS, packed & ((1 << COUNT_BITS) - 1))

@@ -21,9 +21,8 @@ from hexveil.model.cells import Cells, Labels
 from hexveil.model.column_facts import DeclaredColumns
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.public_metadata import Unit
-from hexveil.records.columns.column_datasets import ColumnDatasets, PrivateColumns
+from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, PrivateDataset
 from hexveil.records.dataset import Dataset
-from hexveil.records.private_presence.private_dataset import PrivateDataset
 from hexveil.records.read_request import ReadRequest, Repeats
 from hexveil.records.reading_arguments import (
     Protect,

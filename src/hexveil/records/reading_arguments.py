@@ -24,8 +24,7 @@ from hexveil.records.read_request import SUMS_USER, ReadRequest, RecordColumns, 
 from hexveil.records.select import Select
 from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import Files
-from hexveil.records.sources.versions import Version
-from hexveil.records.unambiguous_names import quoted
+from hexveil.records.sources.versions import Version, quoted
 
 Protect = Literal["values", "presence"]
 """Privacy models."""

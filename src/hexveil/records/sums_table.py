@@ -180,11 +180,11 @@ def fetch_columns(
 def _columns(
     session: Session, relation: Relation, cell: tuple[str, ...], places: int | None, *, by_bin: bool
 ) -> dict[str, str]:
-    from hexveil.records.duckdb import canonical_ids, expressions  # noqa: PLC0415  the engine
+    from hexveil.records.duckdb import expressions  # noqa: PLC0415  the engine
     from hexveil.records.duckdb.formats.json_documents import DOCUMENT  # noqa: PLC0415  the engine
 
     document = expressions.JsonColumn(DOCUMENT) if relation.documents else None
-    user = canonical_ids.canonical_id(relation.find_user(session, "user"), document)
+    user = expressions.canonical_id(relation.find_user(session, "user"), document)
 
     def text_of(role: str, name: str) -> str:
         return expressions.name_text(relation.find(session, role, name), role, document)

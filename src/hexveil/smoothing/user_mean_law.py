@@ -10,12 +10,13 @@ Quantiles of laws in bins, and bins that follow a law: a row for each cell.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.model.occupancy import Pairs
+from hexveil.model.occupancy import PairColumn, Pairs
 from hexveil.model.pair_columns import Weights
 
 WEIGHT_DRIFT = 0.25
@@ -81,8 +82,9 @@ class CellDesign(ReadOnlyArrays):
         >>> CellDesign.of(ListedWeights(crowd, np.array([1, 1]))).difference
         array([0.5])
         """
-        cells = (weight.occupancy.records_per_cell,)
-        sums = weight.once("design", lambda: weight.map_cells(_design_sums, cells))
+        records = weight.occupancy.records_per_cell
+        work = partial(_design_sums, weights=weight.column, records=records)
+        sums = weight.once("design", lambda: weight.occupancy.map_cells(work))
         return cls(weight.occupancy.users_per_cell, *sums)
 
     def rows(self, rows: slice) -> "CellDesign":
@@ -96,9 +98,9 @@ class CellDesign(ReadOnlyArrays):
         )
 
 
-def _design_sums(pairs: Pairs, weight: Ints, records: Ints) -> tuple[Floats, ...]:
-    begin, cell = pairs.start[:-1], pairs.cell
-    w, p = weight / np.add.reduceat(weight, begin)[cell], pairs.n / records[cell]
+def _design_sums(pairs: Pairs, *, weights: PairColumn, records: Ints) -> tuple[Floats, ...]:
+    begin, weight = pairs.start[:-1], weights.of(pairs)
+    w, p = weight / pairs.repeat(np.add.reduceat(weight, begin)), pairs.n / pairs.spread(records)
     return (
         np.add.reduceat(w * w, begin),
         np.add.reduceat(p * p, begin),

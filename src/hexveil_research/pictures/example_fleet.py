@@ -11,7 +11,7 @@ import numpy as np
 
 from hexveil import Occupancy
 from hexveil.planning.api import plan
-from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.plan import Plan
 
 BUSES, CELLS = 120, 12
 SPAN = 65.0
@@ -32,6 +32,6 @@ def fleet() -> Occupancy:
 
 
 @functools.cache
-def planned() -> MomentPart:
+def planned() -> Plan:
     """Return the joint plan of the fleet at ε = 1."""
     return plan(fleet(), epsilon=1, bounds=(0, SPAN), advise=False)

@@ -13,11 +13,6 @@ from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting.promise import Pure
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
-    PosteriorRangeSelection,
-)
-from hexveil.mechanisms.cell_ranges.look_stages import FIRST_LOOK, FirstLooks
-from hexveil.mechanisms.cell_ranges.pooled_spread import HISTOGRAM
 from hexveil.mechanisms.contract import (
     UNMETERED,
     MemoryJournal,
@@ -27,6 +22,9 @@ from hexveil.mechanisms.contract import (
     execute,
     replay,
 )
+from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK, FirstLooks
+from hexveil.mechanisms.looks.cell_stages import PosteriorRangeSelection
+from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.smoothing.clipped_posterior import fit
@@ -348,7 +346,7 @@ def test_what_first_looks_leave_over_is_no_more_than_second_ones_cost():
     (report,) = stage.sensitivity(earlier)
     rows = allocation.released(outputs).moved[mean.occupancy.cell]
     whole = (mean.weight.of(mean.occupancy) / (mean.noise * mean.totals)[mean.occupancy.cell])[rows]
-    authorised, used = (one.cells[0] / one.scale for one in report.before)
+    authorised, used = (one.moved_by.keywords["width"] / one.scale for one in report.before)
     unspent = mean.weight.of(mean.occupancy) * (authorised - used)[mean.occupancy.cell]
     assert unspent[rows] == pytest.approx(0.7 * whole, rel=1e-9)
     (request,) = stage.noise(earlier)

@@ -8,14 +8,11 @@ import pytest
 
 from cell_range_laws import All, ExactCellRangeLoss, is_sound, tiny_map
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.mechanisms import pooled_histogram
-from hexveil.mechanisms.cell_ranges import cell_range_allocation, pair_votes, pooled_spread
-from hexveil.mechanisms.cell_ranges.cell_range_allocation import (
-    CellRangeAllocation,
-)
-from hexveil.mechanisms.cell_ranges.gradual_release import GradualLaplace
-from hexveil.mechanisms.cell_ranges.look_stages import FirstLookStage, SecondLookStage
-from hexveil.mechanisms.weighted.weighted_mean import WeightedMean
+from hexveil.mechanisms.looks import cell_looks, cell_stages, pair_votes, pooled_means
+from hexveil.mechanisms.looks.cell_looks import FirstLookStage
+from hexveil.mechanisms.looks.cell_stages import CellRangeStages
+from hexveil.mechanisms.looks.gradual_release import GradualLaplace
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 
 FREE = {"histogram_promise": Pure(Fraction(1, 1000)), "spread_epsilon": Fraction(0)}
 """Pooled choices that cost next to nothing: the loss is that of the cells."""
@@ -114,7 +111,7 @@ def with_data(old):
 
 def second_scales(times):
     """Return a change of the noise of second looks."""
-    return lambda old: property(lambda self: times * old.fget(self))
+    return lambda old: lambda *given: times * old(*given)
 
 
 def half_reported(old):
@@ -140,13 +137,13 @@ FAULTS = {
     "finer numbers of moved cells stored": (FirstLookStage, "row", keeping_all, FREE),
     "moves decided by finer numbers": (FirstLookStage, "row", deciding_by_final, FREE),
     "data in the noise of the first number": (FirstLookStage, "measure", with_data, FREE),
-    "second looks at all of the loss": (SecondLookStage, "scales", second_scales(0.7), FREE),
-    "second looks a hundredth too fine": (SecondLookStage, "scales", second_scales(0.99), FREE),
+    "second looks at all of the loss": (cell_looks, "second_scales", second_scales(0.7), FREE),
+    "second looks a hundredth too fine": (cell_looks, "second_scales", second_scales(0.99), FREE),
     "sensitivity of a range that is one narrower": (
         WeightedMean, "moves", lambda old: lambda self, width: old(self, width - 1), FREE,
     ),
     "votes of a whole user in each of its cells": (
-        pair_votes, "votes_by_share",
+        pair_votes.PairVotes, "of",
         lambda old: lambda *given: PARTS + 0 * old(*given),
         HISTOGRAM_ALONE,
     ),
@@ -157,19 +154,19 @@ FAULTS = {
         HISTOGRAM_ALONE,
     ),
     "values that move votes counted as if they came and went": (
-        pooled_histogram, "two_bins", half_reported, HISTOGRAM_ALONE,
+        pooled_means, "two_bins", half_reported, HISTOGRAM_ALONE,
     ),
     "votes of distances understated": (
-        cell_range_allocation, "within_cell_spread",
+        cell_stages, "within_cell_spread",
         lambda old: lambda *args: replace(old(*args), user_votes=old(*args).user_votes // 3),
         SPREAD_ALONE,
     ),
     "spread at half of its scale": (
-        pooled_spread, "selection_scale",
+        pooled_means, "selection_scale",
         lambda old: lambda votes, epsilon: old(votes, epsilon) / 2, SPREAD_ALONE,
     ),
     "a tenth of the loss not booked": (
-        CellRangeAllocation, "losses", lambda old: lambda self: 0.9 * old(self), FREE,
+        CellRangeStages, "losses", lambda old: lambda self: 0.9 * old(self), FREE,
     ),
 }  # fmt: skip
 

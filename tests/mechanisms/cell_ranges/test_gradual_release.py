@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.cell_ranges.gradual_release import (
+from hexveil.mechanisms.contract import Separate
+from hexveil.mechanisms.looks.gradual_release import (
     GradualLaplace,
     indicator_scale,
     zero_probability_bound,
 )
-from hexveil.mechanisms.contract import Separate
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 

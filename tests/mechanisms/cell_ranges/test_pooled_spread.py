@@ -12,22 +12,20 @@ from cell_range_laws import allocation_of
 from examples import examples
 from hexveil import Occupancy
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.mechanisms.cell_ranges.first_range import FirstRange
-from hexveil.mechanisms.cell_ranges.pair_votes import (
+from hexveil.mechanisms.contract import Outputs, PrivateSums, Values
+from hexveil.mechanisms.looks.first_range import FirstRange
+from hexveil.mechanisms.looks.pair_votes import (
     WeightedVotes,
     partners,
-    vote_shares,
-    votes_by_share,
     votes_of_distances,
 )
-from hexveil.mechanisms.cell_ranges.pooled_spread import (
+from hexveil.mechanisms.looks.pooled_means import (
     PooledChoice,
     PooledMeans,
     spread_points,
     within_cell_deviation,
     within_cell_spread,
 )
-from hexveil.mechanisms.contract import Outputs, PrivateSums, Values
 from hexveil.model.pair_columns import ListedWeights
 from stage_laws import candidate_scores
 
@@ -36,9 +34,7 @@ STEPS = 40
 
 def weighted_votes(weights):
     """Return the votes of all pairs."""
-    occupancy, largest = weights.occupancy, WeightedVotes(weights).largest_share
-    share = vote_shares(occupancy, weights.of(occupancy), weights.totals)
-    return votes_by_share(occupancy, share, occupancy.cells_per_user, largest)
+    return WeightedVotes(weights).column.of(weights.occupancy)
 
 
 @st.composite

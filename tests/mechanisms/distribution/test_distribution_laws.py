@@ -24,7 +24,7 @@ from hexveil.mechanisms.distribution.binned_stage import (
 )
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
-from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
+from hexveil.mechanisms.distribution.priced_weights import PricedColumn, PricedWeights
 from hexveil.mechanisms.distribution.shape_statistics import GRAIN, IndicatorScores
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.occupancy import LocalOccupancy
@@ -106,7 +106,7 @@ def rounded(name, n_bins, weights, place, law):
         rows = sums.bins
         found = np.zeros(2 * n_bins, dtype=np.int64)
         n = OCCUPANCY.n[rows.pair]
-        weight = weigh(OCCUPANCY, weights.prices, weights.divisor)[rows.pair]
+        weight = PricedColumn(weights.prices, weights.divisor).of(OCCUPANCY)[rows.pair]
         parts = np.ceil(weight * rows.count / n).astype(np.int64)
         np.add.at(found, OCCUPANCY.cell[rows.pair] * n_bins + place[rows.bin], parts)
         return found
@@ -172,7 +172,7 @@ def test_weights_of_a_unit_never_exceed_the_whole():
     for _ in range(50):
         prices, floor = rng.integers(1, PARTS, 2), int(rng.integers(0, 10 * PARTS))
         priced = PricedWeights.of(OCCUPANCY, prices, floor, Laplace())
-        weights = weigh(OCCUPANCY, prices, priced.divisor)
+        weights = PricedColumn(prices, priced.divisor).of(OCCUPANCY)
         assert (weights >= 0).all()
         assert np.bincount(OCCUPANCY.user, weights).max() <= PARTS
 

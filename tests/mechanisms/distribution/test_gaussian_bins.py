@@ -22,7 +22,7 @@ from hexveil.mechanisms.distribution import priced_weights
 from hexveil.mechanisms.distribution.binned_stage import cell_bins
 from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
-from hexveil.mechanisms.distribution.priced_weights import PricedWeights, weigh
+from hexveil.mechanisms.distribution.priced_weights import PricedColumn, PricedWeights
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
@@ -194,7 +194,7 @@ def test_squares_of_weights_of_a_unit_never_exceed_the_whole():
     for _ in range(50):
         prices, floor = rng.integers(1, PARTS, 2), int(rng.integers(0, 10 * PARTS))
         priced = PricedWeights.of(OCCUPANCY, prices, floor, Gaussian())
-        weights = weigh(OCCUPANCY, prices, priced.divisor)
+        weights = PricedColumn(prices, priced.divisor).of(OCCUPANCY)
         squares = np.zeros(2, dtype=object)
         for user, weight in zip(OCCUPANCY.user.tolist(), weights.tolist(), strict=True):
             squares[user] += weight**2

@@ -601,12 +601,16 @@ def test_readings_that_take_one_column_are_refused(source, options, message):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"bounds": (0, 50)}, {"error": "sum"}, {"fleet": 90}],
+    ("options", "company"),
+    [
+        ({"bounds": (0, 50)}, "a single value column"),
+        ({"error": "sum"}, "a single value column"),
+        ({"fleet": 90}, 'protect="presence"'),
+    ],
 )
-def test_options_of_one_column_are_refused(dataset, options):
+def test_options_of_one_column_are_refused(dataset, options, company):
     """Bounds of a plan are in the units of one column."""
-    with pytest.raises(InputError, match="goes with a single value column"):
+    with pytest.raises(InputError, match=f"goes with {company}"):
         hv.plan(dataset, **({"epsilon": 1} | options))
 
 

@@ -250,7 +250,7 @@ def test_a_declared_fleet_of_each_column_divides_epsilon():
     options = {"epsilon": 3, "statistics": "users", "advise": False}
     parts = hv.plan(facts, fleet={"pm25": 4000, "no2.air": 400}, **options).column_epsilons()
     assert parts["no2.air"] > 1.5 * parts["pm25"]
-    with pytest.raises(InputError, match=r"'no2\.air' is missing"):
+    with pytest.raises(InputError, match=r"leaves out the value column 'no2\.air'"):
         hv.plan(facts, fleet={"pm25": 9}, **options)
 
 
@@ -261,7 +261,8 @@ def test_a_declared_fleet_of_each_column_divides_epsilon():
         ({"delta": "0.2"}, "delta"),
         ({"weights": {"moments": 2}}, "beside other statistics under private presence"),
         ({"weights": {"pm10": 2}}, "no value column"),
-        ({"epsilon": None}, "name it"),
+        ({"epsilon": None}, "epsilon is needed"),
+        ({"epsilon": None, "target_error": 2}, "name epsilon, or plan and release"),
         ({"fleet": None}, "fleet .* is needed"),
     ],
 )

@@ -425,10 +425,10 @@ def test_mistakes_cost_nothing(dataset, plan, book, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"statistics": "mean", "estimator": "bins"}, "weights and estimator go with"),
+        ({"statistics": "mean", "estimator": "bins"}, "estimator goes with quantiles"),
         ({"clipping_range": "bounds"}, "clipping_range has no meaning with quantiles"),
-        ({"epsilon": None, "target_error": 1}, "target_error has no meaning"),
-        ({"epsilon": None}, "planned within epsilon"),
+        ({"epsilon": None, "target_error": {"p60": 1}}, "target_error must name p50, got p60"),
+        ({"epsilon": None}, "epsilon is needed: .* or target_error"),
         ({"statistics": "share<33"}, "not counted by the bins"),
         ({"estimator": "tree"}, "estimator must be one of"),
         ({"weights": {"mean": 1}}, "weights must be a mapping"),

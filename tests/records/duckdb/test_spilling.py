@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distributed_blocks import distributed_dataset
 from hexveil.base.errors import HexveilError, StorageError
 from hexveil.ledger import Ledger
 from hexveil.model.cells import Labels
@@ -23,6 +22,7 @@ from hexveil.records.duckdb import fast_path, refusals, spilled_pairs
 from hexveil.records.duckdb.spilled_pairs import ColumnFile, write_bins, write_pairs
 from hexveil.records.read import read
 from hexveil.records.select import Select
+from stores import distributed_dataset
 
 ROWS, USERS, ROOM = 3000, 60, 100
 
@@ -66,9 +66,9 @@ def small(monkeypatch):
     monkeypatch.setattr(spilled_pairs, "BLOCK_PAIRS", ROOM)
 
 
-def everything(pairs, total, squares):
+def everything(pairs, sums):
     """Return each pair of a block, with its sums."""
-    return pairs.user, pairs.n, total, squares
+    return pairs.user, pairs.n, sums.total, sums.squares
 
 
 def binned(pairs, bins):
@@ -93,7 +93,7 @@ def test_blocks_hold_the_pairs_and_sums_of_a_reading_in_memory(records, small, m
     assert (there.is_local, here.is_local) == (False, True)
     assert here.n_pairs == there.n_pairs > 4 * ROOM
     assert (there.n_users, found.units.ids()) == (here.n_users, held.units.ids())
-    columns = found.map_cells(everything)
+    columns = found.sums.map_cells(found.occupancy, everything)
     expected = (here.user, here.n, held.sums.total, held.sums.total_sq)
     assert all(np.array_equal(*both) for both in zip(columns, expected, strict=True))
     order = np.lexsort((here.cell, here.user))
@@ -153,7 +153,7 @@ def test_files_have_no_name_and_need_no_closing(records, small, tmp_path):
         assert "bus" not in f"{found!r}{found.occupancy!r}"
         found.close()
         with pytest.raises(ValueError, match="closed"):
-            found.map_cells(everything)
+            found.sums.map_cells(found.occupancy, everything)
         del found
         gc.collect()
 

@@ -142,7 +142,7 @@ def main(master, folder, *workers):
     shown = hv.release(dataset, plan, ledger=book, accept_noise=True)
     killed["release"] = releasing.tasks
     again = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    (mean,) = allocation_of(plan, dataset.public.lattice).stage.statistics
+    (mean,) = allocation_of(plan, dataset.public.lattice).statistics
     found = {
         "killed while tasks ran": killed,
         "kind": type(dataset.occupancy).__name__,

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 import hexveil as hv
 from hexveil.mechanisms import noise
-from publishing.test_distributed_release import at_hand
+from publishing.test_stored_releases import at_hand
 from records.spark import cluster_job
 
 EPSILON, RELEASED = 6, "released.table"

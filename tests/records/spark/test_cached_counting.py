@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +12,9 @@ import pytest
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
-from hexveil.records.duckdb.caching import cached_reading
+from hexveil.records.duckdb import cached_reading
 from hexveil.records.select import Select
-from hexveil.records.spark.caching import entry_filling
+from hexveil.records.spark import cached_counting
 from records.engines import PANDAS
 from records.test_cache import ask, day, fill, same, sums_of, write_csv
 from records.test_private_reading import GRID, places, write
@@ -38,17 +39,17 @@ def place(tmp_path):
 def scans(monkeypatch):
     """Return the list that gets the names of files whose records are read, by either engine."""
     seen = []
-    fill_entries, scan = entry_filling.EntryFiller.fill, cached_reading._CachedReading._scanned
+    fill_entries, scan = cached_counting._AskedTasks.fill, cached_reading._CachedReading._scanned
 
-    def filling(self, templates, **more):
-        seen.extend(sorted(Path(path).name for _, paths in templates for path in paths))
-        return fill_entries(self, templates, **more)
+    def filling(self, store, missing):
+        seen.extend(sorted(Path(path).name for _, paths in missing for path in paths))
+        return fill_entries(self, store, missing)
 
-    def scanning(self, paths, records):
+    def scanning(self, paths, **more):
         seen.extend(sorted(Path(path).name for path in paths))
-        return scan(self, paths, records)
+        return scan(self, paths, **more)
 
-    monkeypatch.setattr(entry_filling.EntryFiller, "fill", filling)
+    monkeypatch.setattr(cached_counting._AskedTasks, "fill", filling)
     monkeypatch.setattr(cached_reading._CachedReading, "_scanned", scanning)
     return seen
 
@@ -200,21 +201,24 @@ def test_a_file_that_changes_meanwhile_and_a_folder_that_is_not_shared_are_told(
     spark, days, place, monkeypatch
 ):
     """Nothing is kept of either."""
-    write = entry_filling.EntryFiller._write
+    ask_tasks = cached_counting._AskedTasks._ask
 
-    def touching(self, tally, numbers, folder):
+    def touching(self, groups, answer, only=None):
         os.utime(days / "day1.parquet", (1, 1))
-        return write(self, tally, numbers, folder)
+        return ask_tasks(self, groups, answer, only)
 
-    def elsewhere(self, tally, numbers, folder):
-        return write(self, tally, numbers, folder / "absent")
+    def elsewhere(self, groups, answer, only=None):
+        if only is None:
+            query, folder, dated = answer.args
+            answer = partial(answer.func, query, f"{folder}/absent", dated)
+        return ask_tasks(self, groups, answer, only)
 
     for how, error, said in (
         (touching, InputError, "'day1.parquet' changed while it was read"),
         (elsewhere, StorageError, "executors do not see the folder"),
     ):
         with monkeypatch.context() as patch:
-            patch.setattr(entry_filling.EntryFiller, "_write", how)
+            patch.setattr(cached_counting._AskedTasks, "_ask", how)
             with pytest.raises(error, match=said):
                 ask(days, cache=place, engine=spark)
         assert [path.name for path in place.iterdir()] == ["README.txt"]

@@ -9,13 +9,11 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.mechanisms import noise
-from hexveil.mechanisms.cell_ranges.pair_votes import WeightedVotes
+from hexveil.mechanisms.looks.pair_votes import WeightedVotes
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.publishing.private_sums import private_sums
 from publishing import measuring
-from publishing.test_distributed_cells import assert_same
-from publishing.test_distributed_cells import run as run_cells
-from publishing.test_distributed_release import at_hand, distribution_at_hand, noised, run
+from publishing.test_stored_releases import assert_same_numbers, at_hand, run
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
@@ -84,21 +82,17 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
     assert elsewhere.units.users.equals(here.units.users)
     assert elsewhere.has_squares
 
-    # The default of a fleet of enough users; other kinds in blocks: test_distributed_release.py.
+    # The default of a fleet of enough users; other kinds in blocks: test_stored_releases.py.
     plan = hv.plan(elsewhere, epsilon=6, clipping_range="per-cell", advise=False)
     loaded, same = hv.Plan.load(plan.save(tmp_path / "plan"), apart), at_hand(plan, here)
     np.testing.assert_array_equal(loaded.losses(), same.losses())
-    (numbers, rows, _), (others, same_rows, _) = run(elsewhere, loaded), run(here, same)
-    assert list(rows) == list(same_rows)
-    for (integers, _), (other, _) in zip(numbers, others, strict=True):
-        np.testing.assert_array_equal(integers, other)
+    assert_same_numbers(run(elsewhere, loaded), run(here, same))
 
-    # Other ways to measure a distribution in blocks: test_distributed_release.py, too.
+    # Other ways to measure a distribution in blocks: test_stored_releases.py, too.
     plan = hv.plan(elsewhere, epsilon=6, statistics="p50", estimator="bins", advise=False)
-    same = distribution_at_hand(plan, here)
+    same = at_hand(plan, here)
     np.testing.assert_array_equal(plan.stages().losses(), same.stages().losses())
-    for (integers, _), (other, _) in zip(noised(elsewhere, plan), noised(here, same), strict=True):
-        np.testing.assert_array_equal(integers, other)
+    assert_same_numbers(run(elsewhere, plan), run(here, same))
 
     plan = hv.plan(elsewhere, epsilon=6, statistics=BOTH, method="equal-split", advise=False)
     same = plan.changed(occupancy=whole, facts=here.public)
@@ -117,17 +111,12 @@ def test_facts_and_sums_are_those_of_one_machine(elsewhere, here, tmp_path, monk
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["FixedQuantile(candidates=32)", "Auto(trials=16)"])
 def test_a_mechanism_of_one_cell_is_that_of_one_machine(elsewhere, here, mechanism):
-    """Others, and stages of saved plans, are in test_distributed_cells.py."""
+    """Others, and stages of saved plans, are in test_stored_releases.py."""
     asked = {"epsilon": 6, "method": "equal-split", "mechanism": mechanism, "advise": False}
     there, same = (hv.plan(one, statistics="mean", **asked) for one in (elsewhere, here))
     assert there.table.equals(same.table)
     assert there.users.equals(same.users)
-    given, outputs, decoded, ranges = run_cells(elsewhere, there)
-    integers, rows, numbers, found = run_cells(here, same)
-    assert_same(given, integers)
-    assert_same(outputs.values(), rows.values())
-    assert_same(decoded, numbers)
-    assert ranges == found
+    assert_same_numbers(run(elsewhere, there), run(here, same))
 
 
 @pytest.mark.slow
@@ -158,7 +147,7 @@ def test_blocks_that_are_made_again_must_be_the_same(elsewhere, monkeypatch):
     digests = vars(store)["_digests"]
     assert set(digests) == {"cells", "users"}  # both were asked when they were made
     plan = hv.plan(elsewhere, epsilon=6, clipping_range="per-cell", advise=False)
-    votes = WeightedVotes(plan.allocation.clipping.plan.weight)
+    votes = WeightedVotes(plan.allocation.clipping.weight)
     assert votes.largest_share >= 1  # known before
     changed = "the records changed while they were in use"
     with monkeypatch.context() as patch:
@@ -188,7 +177,7 @@ def test_counts_of_a_grid_that_do_not_fit_stay_in_spark(spark, elsewhere, here):
 def test_a_failure_in_a_task_shows_nothing(elsewhere, capfd):
     """Neither the error, nor what hangs on it, nor Spark's words hold a value or an id."""
     with pytest.raises(HexveilError) as caught:
-        elsewhere.map_cells(_fails)
+        elsewhere.sums.map_cells(elsewhere.occupancy, _fails)
     said, error = capfd.readouterr(), caught.value
     while error is not None:
         assert "bus" not in str(error)
@@ -198,21 +187,19 @@ def test_a_failure_in_a_task_shows_nothing(elsewhere, capfd):
     assert "bus 3" not in said.out + said.err
 
 
-def _fails(pairs, total, _squares):
+def _fails(pairs, sums):
     """Fail with what may not be seen."""
-    raise ValueError(f"bus 3 has {SECRET}, {total[:3]} of {pairs.n[:3]}")
+    raise ValueError(f"bus 3 has {SECRET}, {sums.total[:3]} of {pairs.n[:3]}")
 
 
 @pytest.mark.slow
 def test_users_are_suppressed_as_on_one_machine(elsewhere, here, tmp_path):
-    """The same pairs, losses and whole numbers; others are in test_distributed_plan.py."""
+    """The same pairs, losses and whole numbers; others are in test_stored_plans.py."""
     asked = {"method": "clip-user", "clip_user": "printed", "cell_epsilon": "0.05"}
     there, same = (hv.plan(one, advise=False, **asked) for one in (elsewhere, here))
     there = hv.Plan.load(there.save(tmp_path / "plan"), elsewhere.occupancy)
     dropped = there.allocation.suppressed_pairs.of(here.occupancy)
     assert dropped.any()
-    np.testing.assert_array_equal(dropped, same.allocation.suppressed_pairs)
+    np.testing.assert_array_equal(dropped, same.allocation.suppressed_pairs.of(here.occupancy))
     np.testing.assert_array_equal(there.losses(), same.losses())
-    (numbers, _, _), (others, _, _) = run(elsewhere, there), run(here, same)
-    for (integers, _), (other, _) in zip(numbers, others, strict=True):
-        np.testing.assert_array_equal(integers, other)
+    assert_same_numbers(run(elsewhere, there), run(here, same))

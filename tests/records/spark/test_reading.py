@@ -92,7 +92,7 @@ def test_an_error_in_a_task_shows_no_value(spark, capfd):
     shape = pa.schema([("n", pa.int64())])
     query = f'SELECT CAST("user" AS BIGINT) AS n FROM {tasks.RECORDS}'
     guarded = tasks.query_task(tasks.TaskInput("columns", "100MB"), query, shape)
-    from hexveil.records.spark.frames import collect, map_batches  # noqa: PLC0415
+    from hexveil.records.spark.session import collect, map_batches  # noqa: PLC0415
 
     with pytest.raises(HexveilError) as caught:
         collect(map_batches(rows, guarded, shape))

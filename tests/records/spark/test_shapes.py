@@ -1,53 +1,16 @@
-"""Shapes and odd records that Spark reads as DuckDB does."""
+"""Odd records that Spark reads as DuckDB does."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli.test_record_shapes import APART, SHAPES, TIME
-from hexveil.model.cells import Cells, Labels
+from hexveil.model.cells import Labels
 from hexveil.records.read import read
 from hexveil.records.select import Select
-from hexveil.records.sources.record_format import RecordFormat
 from records.engines import PANDAS, agree
 from records.test_odd_records import COLUMNS, SECONDS, with_odd
 
 pytestmark = [pytest.mark.filterwarnings(PANDAS)]
-FORMATS = ("time_format", "record_path")
-
-
-def arguments(options):
-    """Return the arguments of Python for options of the command."""
-    found = {}
-    for option, value in zip(options[::2], options[1::2], strict=True):
-        name, _, field = value.partition("=") if option == "--set" else (option[2:], "", value)
-        found.setdefault(name.rpartition(".")[2].replace("-", "_"), []).append(field)
-    found = {name: one[0] if len(one) == 1 else one for name, one in found.items()}
-    declared = {name: found.pop(name) for name in FORMATS if name in found}
-    return found | {"format": RecordFormat(**declared)}
-
-
-def test_options_are_arguments():
-    """Of the command and of Python alike."""
-    found = arguments(("--user", "bus", *APART, "--time", "a", "--time", "b", *TIME[:0]))
-    assert found["time"] == ["a", "b"]
-    assert found["lat"] == "lat"
-
-
-@pytest.mark.parametrize(
-    "shape",
-    ["WKT.csv", "pair.parquet", "microseconds.parquet", "halves.csv", "features.geojson",
-     "nested.json"],
-)  # fmt: skip
-def test_shapes_are_read_alike(spark, tmp_path, shape):
-    """Users, cells, counts and sums."""
-    write, rows, options = SHAPES[shape]
-    write(tmp_path / shape, rows)
-    told = agree(
-        read, str(tmp_path / shape), spark, bounds=(0, 65), select=Select(min_users=1),
-        cells=Cells(6, timezone="Asia/Kolkata"), accept_single_records=True, **arguments(options),
-    )  # fmt: skip
-    assert told["sizes"] == (3, 30)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """`hexveil demo`: a private map, from records to report, in a new folder.
 
-The subjects and their settings: `demos/flights_demo.py` (real), `demos/city_demo.py` (invented).
+The subjects and their settings: `cli/demos/`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import tell_share
 from hexveil.cli import shared_steps
 from hexveil.cli.commands import release_command
-from hexveil.cli.demos.demonstration import Show, summary_lines
+from hexveil.cli.demos import CITY_SHOW, FLIGHTS_SHOW, Show, summary_lines
 from hexveil.cli.output import formatting
 from hexveil.cli.planned_release import plan_release, write
 from hexveil.config import arguments, load
@@ -23,7 +23,7 @@ from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
     from hexveil.cli import declarations
-    from hexveil.cli.demos.demonstration import Where
+    from hexveil.cli.demos import Where
     from hexveil.config import Run
 
 
@@ -33,11 +33,8 @@ PREPARING = "Preparing records"
 
 def demo(options: declarations.DemoOptions) -> None:
     """Create a private map of real flights in a new folder under ./demo-out."""
-    if options.city:
-        from hexveil.cli.demos.city_demo import SHOW  # noqa: PLC0415  only one of them is shown
-    else:
-        from hexveil.cli.demos.flights_demo import SHOW  # noqa: PLC0415
-    run, place_name = prepare(SHOW, Path("demo-out"))
+    show = CITY_SHOW if options.city else FLIGHTS_SHOW
+    run, place_name = prepare(show, Path("demo-out"))
     with contextlib.chdir(run.folder):
         folder, account = release_command.destination(run)
         planned = plan_release(run)
@@ -46,12 +43,12 @@ def demo(options: declarations.DemoOptions) -> None:
     findings = summary_lines(published.to_arrow(), place_name, arguments.value_unit_of(run))
     formatting.show(
         lambda: [
-            *formatting.wrapped(*SHOW.about),
+            *formatting.wrapped(*show.about),
             *planned.price_lines(),
             *findings,
             *formatting.warning_lines(published.warnings),
             *formatting.wrapped("Ledger", formatting.spent(book.spend())),
-            *files_lines(run, SHOW, written),
+            *files_lines(run, show, written),
         ],
         lambda: (
             release_command.release_json(planned, published, written, book) | {"found": findings}

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from hexveil.cli import declarations
     from hexveil.planning.plan import Plan
-    from hexveil.records.columns.column_datasets import ColumnDatasets
+    from hexveil.records.column_datasets import ColumnDatasets
 
     Results = list[tuple["CellStudy", pa.Table]]
 

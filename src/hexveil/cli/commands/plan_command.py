@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hexveil.base.errors import InputError
 from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
 from hexveil.cli.output.plan_text import estimator_lines, map_lines
 from hexveil.cli.output.price_text import explain_missing_range, price_lines
 from hexveil.config import Run, arguments
-from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.feasibility.advice import describe_repeats
 from hexveil.records.progress import show_progress
 
@@ -35,26 +33,26 @@ _NO_COMPARISON = {"methods": None, "clipping_ranges": None, "mechanisms": None}
 
 def plan(run: Run, options: declarations.PlanOptions) -> None:
     """Show the price and the expected error of a release; nothing is spent."""
-    others = {"--compare": options.compare, "--grids": bool(options.grids)}
-    others |= {"--curve": options.curve is not None, "--save": options.save is not None}
-    if options.first_day is not None or options.last_day is not None:
+    outputs = {"--compare": options.compare, "--grids": bool(options.grids)}
+    outputs |= {"--curve": options.curve is not None, "--save": options.save is not None}
+    is_series = options.first_day is not None or options.last_day is not None
+    given = [name for name, is_given in (outputs | {"--from": is_series}).items() if is_given]
+    shared_steps.check_plan_options(run, given)
+    if is_series:
         from hexveil.cli import day_series  # noqa: PLC0415  for --from alone
 
         days = day_series.requested_days(None, options.first_day, options.last_day)
-        day_series.show_series(run, days, others, as_json=options.as_json)
+        day_series.show_series(run, days, as_json=options.as_json)
         return
-    shared_steps.refuse_unused(run, others)
-    if arguments.is_presence_private(run):
-        _plan_on_paper(run, as_json=options.as_json)
-        return
-    shared_steps.check_plan_options(run)
-    _refuse_comparisons(run, options)
     curve = None if options.curve is None else shared_steps.to_run_path(options.curve)
     if curve is not None:
         from hexveil.cli.output import error_curve  # noqa: PLC0415  for --curve alone
 
         # Checked before the records are read, which may take minutes.
-        error_curve.check(curve)
+        error_curve.check(curve, arguments.value_columns_of(run))
+    if arguments.is_presence_private(run):
+        _plan_on_paper(run, curve, as_json=options.as_json)
+        return
     facts = shared_steps.read_facts(run)
     plan = shared_steps.plan_run(run, facts)
     saved = [] if options.save is None else [plan.save(shared_steps.to_run_path(options.save))]
@@ -64,11 +62,12 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     show(run, plan, options, files)
 
 
-def _plan_on_paper(run: Run, *, as_json: bool) -> None:
+def _plan_on_paper(run: Run, curve: Path | None, *, as_json: bool) -> None:
     """Print price and prediction of a release that follows from declarations; no record is read."""
     from hexveil.cli.planned_release import plan_release  # noqa: PLC0415  these load more
 
     planned, lines = plan_release(run, accept_noise=True), []
+    files: Files = {"saved": [], "drawn": _draw(planned.plan, curve)}
     if run.columns.time is not None and "repeats" not in run.read.explicit_fields():
         lines = formatting.wrapped(
             "Repeats",
@@ -77,26 +76,11 @@ def _plan_on_paper(run: Run, *, as_json: bool) -> None:
             'repeats = "keep" if times are coarser than the reports, such as floored to the hour; '
             'else repeats = "drop".',
         )
-    formatting.show(lambda: [*planned.price_lines(), *lines], planned.plan_json, as_json=as_json)
-
-
-def _refuse_comparisons(run: Run, options: declarations.PlanOptions) -> None:
-    """Refuse options without a use for the run's plan, before records are read or files written."""
-    if run.privacy.delta and (options.compare or options.grids):
-        raise InputError(
-            f"{'--compare' if options.compare else '--grids'} compares pure plans; leave it out, "
-            "or delta."
-        )
-    several = len(arguments.value_columns_of(run)) > 1
-    is_shape = has_distribution(run.plan.statistics or ())
-    if options.grids and (several or is_shape):
-        raise InputError(
-            "--grids compares grids by the error of means, not of quantiles, shares and "
-            "histograms, and of one value column; plan its mean alone with --grids, or leave it "
-            "out."
-        )
-    if several and options.curve is not None:
-        raise InputError("--curve has no use with several value columns; leave it out.")
+    formatting.show(
+        lambda: [*planned.price_lines(), *lines, *file_lines(run, files)],
+        lambda: planned.plan_json() | {"files": _file_names(run, files)},
+        as_json=as_json,
+    )
 
 
 def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
@@ -201,8 +185,11 @@ def _draw(plan: Plan, curve: Path | None) -> list[Path]:
 
 def _common_json(run: Run, facts: PublicMetadata | ColumnFacts, files: Files) -> dict[str, Any]:
     """Return the JSON data that plans of all kinds have."""
-    paths = [shared_steps.resolve_path(run, one) for paths in files.values() for one in paths]
-    return {"repeats": describe_repeats(facts), "files": [str(path) for path in paths]}
+    return {"repeats": describe_repeats(facts), "files": _file_names(run, files)}
+
+
+def _file_names(run: Run, files: Files) -> list[str]:
+    return [str(shared_steps.resolve_path(run, one)) for paths in files.values() for one in paths]
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:

@@ -22,10 +22,11 @@ from hexveil.cli.output import formatting
 from hexveil.planning.alternatives import at_loss
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
 from hexveil.planning.method_comparison import same_request
+from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.report import figure_style
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from hexveil.planning.distribution.distribution_plan import DistributionPart
     from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.plan import Plan
+    from hexveil.planning.presence.presence_plan import PresencePart
 
     Points = list[tuple[float, float]]
 
@@ -44,13 +46,13 @@ DRAWING = "Drawing the curve"
 POINTS = 17
 SHARE_POINTS = 7
 """Points of a curve of shares: each is a plan."""
-KINDS = ("png", "svg")
+KINDS, USERS = ("png", "svg"), "numbers of units"
 _ESTIMATORS: dict[Estimator, str] = {"ranks": "mean ranks of cells", "bins": "bins of every cell"}
 _INDICATOR: dict[Estimator, str] = {"auto": "averages of zeros and ones"}
 
 
-def check(file: Path) -> None:
-    """Raise InputError early if the curve cannot be drawn or written."""
+def check(file: Path, columns: Sequence[str] = ()) -> None:
+    """Raise InputError early if the curve, or that of each value column, cannot be written."""
     figure_style.check_installed()
     if file.is_dir():
         raise InputError(f"{file} is a folder; name a new file for the curve.")
@@ -58,22 +60,49 @@ def check(file: Path) -> None:
         raise InputError(f"--curve writes .png and .svg; {file.name} has another ending.")
     if not file.parent.is_dir():
         raise InputError(f"the folder of {file} does not exist; create it first.")
-    for kind in KINDS:
-        # A figure that someone keeps is never replaced.
-        if file.with_suffix(f".{kind}").exists():
-            raise InputError(f"{file.with_suffix(f'.{kind}')} exists; name a new file.")
+    for own in _files(file, columns).values():
+        for kind in KINDS:
+            # A figure that someone keeps is never replaced.
+            if own.with_suffix(f".{kind}").exists():
+                raise InputError(f"{own.with_suffix(f'.{kind}')} exists; name a new file.")
+
+
+def _files(file: Path, columns: Sequence[str]) -> dict[str, Path]:
+    """Return the file of each value column; of one alone the file itself."""
+    if len(columns) < 2:
+        return dict.fromkeys(columns or ("",), file)
+    prefixes = column_prefixes(columns)
+    return {column: file.with_stem(f"{file.stem}-{prefixes[column]}") for column in columns}
 
 
 def write(plan: Plan, file: Path) -> list[Path]:
-    """Write the figure as PNG and SVG and return both files."""
-    component = plan.single
-    drawn = _IMAGES[component.kind](
-        component, "" if component.facts is None else component.facts.value_unit
-    )
-    return [
-        atomic_files.write_named(file.with_suffix(f".{kind}"), image)
-        for kind, image in drawn.items()
-    ]
+    """Write the figure, of several value columns one of each, as PNG and SVG; return the files."""
+    written = []
+    for column, own in _files(file, [*plan.components]).items():
+        component: Any = plan.components[column]
+        unit = "" if component.facts is None else component.facts.value_unit
+        drawn = _IMAGES[component.kind](component, unit)
+        written += [
+            atomic_files.write_named(own.with_suffix(f".{kind}"), image)
+            for kind, image in drawn.items()
+        ]
+    return written
+
+
+def paper_images(plan: PresencePart, unit: str) -> dict[str, bytes]:
+    """Return the figure's bytes by kind: price against the expected error on paper."""
+    curve = []
+    for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
+        # Some prices leave nothing to measure with; the curve leaves them out.
+        with contextlib.suppress(InputError):
+            at = plan.alternative(epsilon=plan.epsilon * to_fraction(round(times, 6), "times"))
+            curve.append((float(at.epsilon), at.expected[0]))
+    error, level, of = plan.expected
+    measure = "" if of == USERS or not unit else f" ({unit})"
+    return _images(
+        {"private presence": curve}, (float(plan.epsilon), error),
+        f"Expected error of {of}{measure}", (level, "one number for all cells (assumed)"),
+    )  # fmt: skip
 
 
 def share_images(plan: DistributionPart, _: str = "") -> dict[str, bytes]:
@@ -113,6 +142,7 @@ def images(plan: MomentPart, unit: str) -> dict[str, bytes]:
 _IMAGES: dict[str, Callable[[Any, str], dict[str, bytes]]] = {
     "moments": images,
     "distributions": share_images,
+    "presence": paper_images,
 }
 """The figure of a part and its unit, by kind."""
 

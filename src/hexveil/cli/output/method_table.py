@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from hexveil.cli.output import formatting
-from hexveil.planning.cell_mechanisms import CellMechanisms
 
 if TYPE_CHECKING:
     from hexveil.planning.alternatives import MechanismRow
@@ -30,7 +29,7 @@ def measure(plan: MomentPart, unit: str) -> str:
     if len(names) == 1:
         name = formatting.unit_of(names[0], unit)
         error = f"planning error{' in ' if name else ''}{name}"
-        predicted = isinstance(plan.allocation.clipping, CellMechanisms)
+        predicted = plan.allocation.clipping.has_stages
         how = f" (for {plan.mechanism} a prediction, for the others a worst case)"
         return error + (how if predicted else "")
     if plan.request.error == "sum":

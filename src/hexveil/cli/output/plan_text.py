@@ -13,16 +13,11 @@ from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting, price_text
 from hexveil.model.cells import Cells
 from hexveil.planning.alternatives import EstimatorErrors, describe_delta_gain
-from hexveil.planning.cell_mechanisms import CellMechanisms, names_of_cells
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.cell_ranges import CellRangePlan, PerCellRange
-from hexveil.planning.clipping_range.one_range import PrivateRange
 from hexveil.report.manifest_view import noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hexveil.planning.clipping_range.private_range import PrivateClippingRange
     from hexveil.planning.distribution.distribution_plan import DistributionPart
     from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.plan import Plan
@@ -227,71 +222,31 @@ _PROPORTION = (
 
 def _interval(plan: MomentPart) -> list[str]:
     """Return the price and the assumptions of the private clipping range."""
-    match plan.allocation.clipping:
-        case WithinBounds() | CellMechanisms():
-            return []
-        case PerCellRange(cell_ranges):
-            return _cell_ranges(plan, cell_ranges)
-        case PrivateRange(clipping_range):
-            pass
-    low, high = (f"{float(quantile):.0%}" for quantile in clipping_range.quantiles)
-    wider = (
-        ""
-        if clipping_range.widening == 1
-        else f" and widened {float(clipping_range.widening):g} times"
+    sentences = plan.allocation.clipping.words(
+        plan,
+        lambda epsilon: _epsilon_share(plan, epsilon),
+        lambda amount: _amount_share(plan, amount),
     )
+    if not sentences:
+        return []
     return formatting.wrapped(
         "Clipping range",
-        f"users' averages are clipped to their quantiles {low} and {high}, by a histogram released "
-        f"at {_epsilon_share(plan, clipping_range.epsilon)}{wider}; assumed width: "
-        f"{clipping_range.width:.0%} of the span.{_variance_text(plan, clipping_range)}"
-        f" The expected error is a prediction from these assumptions, not a bound. {_PROPORTION}",
+        f"{sentences} The expected error is a prediction from counts and a stated prior, not a "
+        f"bound. {_PROPORTION}",
     )
 
 
-def _cell_ranges(plan: MomentPart, cell_ranges: CellRangePlan) -> list[str]:
-    """Return the price of the stages before the cells, and the inputs of each cell's range."""
-    spread = (
-        f" The spread of users' averages within cells is estimated at "
-        f"{_epsilon_share(plan, cell_ranges.spread_epsilon)}."
-        if cell_ranges.measures_spread
-        else ""
-    )
-    return formatting.wrapped(
-        "Clipping range",
-        "one for each cell. A histogram of all users' averages is released at "
-        f"{_histogram_share(plan, cell_ranges)}; it gives the range of a first noisy look at every "
-        "cell, and shows what ranges cut off. "
-        "A cell then keeps that range, or is measured anew in a range around what was seen, with "
-        f"the {float(1 - cell_ranges.first_share):.0%} of its loss that are left: nobody loses "
-        f"more by either.{spread} The expected error is a prediction from counts and a stated "
-        f"prior, not a bound. {_PROPORTION}",
-    )
-
-
-def _histogram_share(plan: MomentPart, cell_ranges: CellRangePlan) -> str:
-    """Return the share of the loss that the histogram takes."""
+def _amount_share(plan: MomentPart, amount: Fraction) -> str:
+    """Return the share of the loss that an amount of its currency takes."""
     if plan.delta:
-        return f"{float(cell_ranges.histogram_loss / plan.booked_limit):.3g} of the squared μ"
-    return _epsilon_share(plan, cell_ranges.histogram_loss)
+        return f"{float(amount / plan.booked_limit):.3g} of the squared μ"
+    return _epsilon_share(plan, amount)
 
 
 def _epsilon_share(plan: MomentPart, epsilon: Fraction) -> str:
     """Return the epsilon of a step and its share of the total."""
     percent = 100 * float(epsilon / plan.requested_epsilon)
     return f"epsilon {formatting.price(float(epsilon))} ({percent:.3g}%)"
-
-
-def _variance_text(plan: MomentPart, clipping_range: PrivateClippingRange) -> str:
-    """Return a sentence about variances under a private clipping range."""
-    if clipping_range.radius is None:
-        return ""
-    # The scales of both are the same in every cell but for a factor: their losses have one ratio.
-    mean, square = float(plan.mean_noise[0]), float(plan.allocation.variance_noise[0])
-    return (
-        f" Second moments are clipped at {float(clipping_range.radius):g} half-widths from its "
-        f"centre; the mean takes {square / (mean + square):.0%} of a cell's loss."
-    )
 
 
 def _certificate(plan: MomentPart) -> list[str]:
@@ -340,18 +295,16 @@ def _coarser(coarse: MomentPart, unit: str) -> str:
 
 def _mechanism_lines(plan: MomentPart) -> list[str]:
     """Return the stages of a mechanism of one cell with their cost, and how sure its errors are."""
-    match plan.allocation.clipping:
-        case CellMechanisms(cells=cells):
-            from hexveil.publishing.privacy_steps import privacy_steps  # noqa: PLC0415  for these
+    if not plan.allocation.clipping.has_stages:
+        return []
+    from hexveil.publishing.privacy_steps import privacy_steps  # noqa: PLC0415  for these alone
 
-            step = privacy_steps(plan)[0] if plan.epsilon else {"stages": []}
-        case _:
-            return []
+    step = privacy_steps(plan)[0] if plan.epsilon else {"stages": []}
     stages = ", ".join(
         f"{stage['stage']} at {formatting.price(float(Fraction(stage['epsilon'])))}"
         for stage in step["stages"]
     )
-    price = formatting.price(float(cells.cell_epsilon))
+    price = formatting.price(float(plan.cell_epsilon or 0))
     loss = f", each cell by itself at epsilon {price}" if plan.occupancy.n_cells > 1 else ""
     return formatting.wrapped(
         "Mechanism",
@@ -373,7 +326,7 @@ def _worst_case(plan: MomentPart) -> str:
 
 def _selected(plan: MomentPart) -> str:
     """Return which mechanisms were selected for the cells, and for how many; nothing if itself."""
-    counts = Counter(names_of_cells(plan))
+    counts = Counter(plan.cell_mechanisms)
     if list(counts) == [plan.mechanism]:
         return ""
     if plan.occupancy.n_cells == 1:

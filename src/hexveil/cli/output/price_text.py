@@ -139,19 +139,14 @@ def _accounting_lines(plan: MomentPart) -> list[str]:
 
 def _declared_lines(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[str]:  # noqa: ANN401
     """Return the declared grid and fleet, and the price for any unit, present or not."""
-    unit, together = facts.privacy_unit, ""
-    plans, parts, declared = {"": plan.single}, [], facts
+    unit, together, parts, declared = facts.privacy_unit, "", [], facts
     if isinstance(facts, DeclaredColumns):
-        plans, together, declared = (
-            plan.components,
-            " for all value columns together",
-            facts.leading,
-        )
+        together, declared = " for all value columns together", facts.leading
         parts = _part_lines(plan, plan.column_epsilons())
     assert isinstance(declared, DeclaredFacts)  # noqa: S101  of one column
     grid, fleets = (
         declared.grid,
-        {name: column_plan.request.fleet for name, column_plan in plans.items()},
+        {name: component.request.fleet for name, component in plan.components.items()},
     )
     if len(set(fleets.values())) == 1:
         fleets = {"": next(iter(fleets.values()))}

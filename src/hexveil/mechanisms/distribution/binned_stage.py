@@ -32,19 +32,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import NoisyTotals, PrivateSums, Separate
-from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, PricedWeights, weigh
-from hexveil.model.occupancy import Arrays, Occupancy, Pairs, WholeGroup
-from hexveil.model.pair_bins import PairBins
+from hexveil.mechanisms.distribution.priced_weights import PricedSensitivity, PricedWeights
+from hexveil.model.occupancy import Occupancy, PairColumn, Pairs, WholeGroup
+from hexveil.model.pair_bins import PairBins, PairSums
 
 MAX_RECORDS = 2**42
 SUBSTITUTED = 2
@@ -79,12 +78,7 @@ class BinnedSums(PrivateSums):
         self.bins = bins
 
     def map_bins(
-        self,
-        occupancy: Occupancy,
-        whole: WholeGroup,
-        work: Callable[..., Ints],
-        cells: Arrays = (),
-        users: Arrays = (),
+        self, occupancy: Occupancy, whole: WholeGroup, work: Callable[[Pairs, PairBins], Ints]
     ) -> Ints:
         """Apply a function to pairs and their counts by bin. PRIVATE.
 
@@ -96,13 +90,12 @@ class BinnedSums(PrivateSums):
             its users in blocks of users: `PairBins.pair` is the position of a pair, or the number
             of a user within the block.
         work : callable
-            From `Pairs`, `PairBins` and the arrays, in this order; a function of a module.
-        cells, users : sequence of ndarray
+            A function of a module, with the arrays that it takes by name.
         """
         pairs, bins = occupancy.local(), self.bins
         if whole == "users":
             bins = PairBins(pairs.user[bins.pair], bins.bin, bins.count)
-        return np.asarray(work(pairs, bins, *cells, *users))
+        return np.asarray(work(pairs, bins))
 
     def scored(self, scores: Ints) -> PrivateSums:
         """Return each pair's sum of public scores of fine bins. PRIVATE.
@@ -127,19 +120,10 @@ class BinnedSums(PrivateSums):
 class BinBlocks(Protocol):
     """Blocks of pairs with their sums and their counts by bin. PRIVATE."""
 
-    def map_cells(
-        self,
-        occupancy: Occupancy,
-        work: Callable[..., Any],
-        cells: Arrays,
-        users: Arrays,
-        pairs: Arrays,
-    ) -> Any:  # noqa: ANN401  what the work returns
+    def map_cells(self, occupancy: Occupancy, work: Callable[[Pairs, PairSums], Ints]) -> Ints:
         """Apply a function to the pairs of each cell and their sums."""
 
-    def map_bins(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Any:  # noqa: ANN401  what the work returns
+    def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], Ints]) -> Ints:
         """Apply a function to pairs and to their counts by bin, or to those of their units."""
 
 
@@ -156,28 +140,18 @@ class BinnedBlockSums(BinnedSums):
     def __init__(self, store: BinBlocks) -> None:
         self._store = store
 
-    def map_cells(
-        self,
-        occupancy: Occupancy,
-        work: Callable[..., Ints],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: Arrays = (),
-    ) -> Ints:
+    def map_cells(self, occupancy: Occupancy, work: Callable[[Pairs, PairSums], Ints]) -> Ints:
         """Apply a function to all pairs: see `PrivateSums.map_cells`. PRIVATE."""
-        integers: Ints = self._store.map_cells(occupancy, work, cells, users, pairs)
-        return integers[None]
+        return self._store.map_cells(occupancy, work)[None]
 
     def map_bins(
         self,
         occupancy: Occupancy,  # noqa: ARG002  that of the store
         whole: WholeGroup,
-        work: Callable[..., Ints],
-        cells: Arrays = (),
-        users: Arrays = (),
+        work: Callable[[Pairs, PairBins], Ints],
     ) -> Ints:
         """Apply a function to pairs and their counts by bin: see `BinnedSums.map_bins`. PRIVATE."""
-        return np.asarray(self._store.map_bins(whole, work, cells, users))
+        return np.asarray(self._store.map_bins(whole, work))
 
     def scored(self, scores: Ints) -> PrivateSums:
         """Return each pair's sum of public scores of fine bins: see `BinnedSums.scored`."""
@@ -195,19 +169,10 @@ class _ScoredBlockSums(PrivateSums):
     def __init__(self, sums: BinnedBlockSums, scores: Ints) -> None:
         self._sums, self._scores = sums, scores
 
-    def map_cells(
-        self,
-        occupancy: Occupancy,
-        work: Callable[..., Ints],
-        cells: Arrays = (),
-        users: Arrays = (),
-        pairs: Arrays = (),
-    ) -> Ints:
+    def map_cells(self, occupancy: Occupancy, work: Callable[[Pairs, PairSums], Ints]) -> Ints:
         """Apply a function to all pairs and their sums of scores. PRIVATE."""
-        if pairs:
-            occupancy.local()  # refuses, and says what to do
         scored = partial(_scored, work=work, scores=self._scores)
-        return self._sums.map_bins(occupancy, "cells", scored, cells, users)[None]
+        return self._sums.map_bins(occupancy, "cells", scored)[None]
 
     def __repr__(self) -> str:
         return "ScoredBlockSums(blocks)"
@@ -273,11 +238,10 @@ def cell_bins(
     name: str, n_bins: int, weights: PricedWeights, place: Ints, law: NoiseLaw
 ) -> NoisyTotals:
     """Return the stage of the bins of each cell: each pair moves its cell's bins by its weight."""
-    work = partial(_cell_bins, place=place, n_bins=n_bins)
+    work = partial(_cell_bins, weights=weights.column, place=place, n_bins=n_bins)
 
     def total(sums: PrivateSums) -> Ints:
-        cells, users = (weights.prices,), (weights.divisor,)
-        return _with_bins(sums).map_bins(weights.occupancy, "cells", work, cells, users)
+        return _with_bins(sums).map_bins(weights.occupancy, "cells", work)
 
     n_noised = int(weights.prices.size * n_bins)
     return NoisyTotals(name, n_noised, law, PricedSensitivity(weights, n_bins), total)
@@ -290,16 +254,12 @@ def _with_bins(sums: PrivateSums) -> BinnedSums:
 
 
 def _scored(
-    pairs: Pairs,
-    bins: PairBins,
-    *arguments: NDArray[Any],
-    work: Callable[..., Ints],
-    scores: Ints,
+    pairs: Pairs, bins: PairBins, *, work: Callable[[Pairs, PairSums], Ints], scores: Ints
 ) -> Ints:
     """Return the result of the work on sums of scores. PRIVATE."""
     total = np.zeros(pairs.n.size, dtype=np.int64)
     np.add.at(total, bins.pair, bins.count * scores[bins.bin])
-    return work(pairs, total, None, *arguments)
+    return work(pairs, PairSums(total))
 
 
 def _pooled_bins(pairs: Pairs, bins: PairBins, *, place: Ints, n_bins: int) -> Ints:
@@ -312,13 +272,13 @@ def _pooled_bins(pairs: Pairs, bins: PairBins, *, place: Ints, n_bins: int) -> I
 
 
 def _cell_bins(
-    pairs: Pairs, bins: PairBins, prices: Ints, divisor: Ints, *, place: Ints, n_bins: int
+    pairs: Pairs, bins: PairBins, *, weights: PairColumn, place: Ints, n_bins: int
 ) -> Ints:
     """Return the parts of a block's cells in each bin. PRIVATE."""
-    weight = weigh(pairs, prices, divisor)
+    weight = weights.of(pairs)
     pair, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
     total = np.zeros(pairs.n_cells * n_bins, dtype=np.int64)
-    np.add.at(total, pairs.cell[pair] * n_bins + of_bin, amount)
+    np.add.at(total, (pairs.cell[pair] - pairs.first) * n_bins + of_bin, amount)
     return total
 
 

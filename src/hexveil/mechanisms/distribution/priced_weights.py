@@ -11,10 +11,8 @@ weights from both, wherever it is, in whole numbers. All of it is public.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -70,18 +68,18 @@ class PricedWeights(ReadOnlyArrays):
         sizes = unit_sizes(occupancy, prices, law)
         return cls(occupancy, prices, np.maximum(sizes, max(floor, 1)))
 
-    def map_cells(self, work: Callable[..., Any]) -> Any:  # noqa: ANN401  what the work returns
-        """Apply a function of pairs and their weights, cell by cell."""
-        weighed = partial(_weighed, work=work)
-        return self.occupancy.map_cells(weighed, (self.prices,), (self.divisor,))
+    @property
+    def column(self) -> PricedColumn:
+        """The weights as kernels take them."""
+        return PricedColumn(self.prices, self.divisor)
 
     def totals(self) -> Ints:
         """Return the sum of weights of each cell, shape (n_cells,)."""
-        return np.asarray(self.map_cells(cell_totals))
+        return self.occupancy.map_cells(partial(_cell_totals, weights=self.column))
 
     def squares(self) -> Floats:
         """Return the sum of squared weights of each cell, in full weights, shape (n_cells,)."""
-        return np.asarray(self.map_cells(_cell_squares))
+        return self.occupancy.map_cells(partial(_cell_squares, weights=self.column))
 
     def losses(self, law: NoiseLaw) -> Floats:
         """Return each unit's loss under this noise, in ε or as a square of μ, rounded up."""
@@ -90,23 +88,30 @@ class PricedWeights(ReadOnlyArrays):
 
     def losses_at(self, currency: Currency, scales: Floats, *, up: bool) -> Floats:
         """Return the same at a scale per cell, rounded up or down."""
-        work, cells = partial(_losses, currency=currency, up=up), (self.prices, scales)
-        return np.asarray(self.occupancy.map_users(work, cells, (self.divisor,)))
+        weights = self.column
+        work = partial(_losses, weights=weights, scales=scales, currency=currency, up=up)
+        return self.occupancy.map_users(work)
 
 
-def weigh(pairs: Pairs, prices: Ints, divisor: Ints) -> Ints:
-    """Return the weights of some pairs."""
-    return np.asarray(PARTS * _priced(pairs, prices) // divisor[pairs.user])
+@dataclass(frozen=True, eq=False)
+class PricedColumn:
+    """The weights of pairs, made where these are: see `PricedWeights`."""
+
+    prices: Ints
+    divisor: Ints
+
+    def of(self, pairs: Pairs) -> Ints:
+        """Return the weights of some pairs."""
+        return np.asarray(PARTS * _priced(pairs, self.prices) // self.divisor[pairs.user])
 
 
 def unit_sizes(occupancy: Occupancy, prices: Ints, law: NoiseLaw) -> Ints:
     """Return K of each unit."""
-    return np.asarray(occupancy.map_users(partial(_sizes, power=law.power), (prices,)))
+    return occupancy.map_users(partial(_sizes, prices=prices, power=law.power))
 
 
-def cell_totals(pairs: Pairs, weight: Ints) -> Ints:
-    """Return the sums of weights of cells."""
-    return np.asarray(np.add.reduceat(weight, pairs.start[:-1]))
+def _cell_totals(pairs: Pairs, *, weights: PricedColumn) -> Ints:
+    return np.asarray(np.add.reduceat(weights.of(pairs), pairs.start[:-1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,27 +153,24 @@ def _priced(pairs: Pairs, prices: Ints) -> Ints:
     return np.asarray(np.minimum(pairs.n, PARTS) * prices[pairs.cell])
 
 
-def _sizes(pairs: Pairs, prices: Ints, *, power: int) -> Ints:
+def _sizes(pairs: Pairs, *, prices: Ints, power: int) -> Ints:
     priced = _priced(pairs, prices)
     if power == 1:
         total = np.zeros(pairs.n_users, dtype=np.int64)
-        np.add.at(total, pairs.user, priced)
+        np.add.at(total, pairs.own_user, priced)
         return total
-    squared = np.bincount(pairs.user, priced.astype(np.float64) ** 2, pairs.n_users)
+    squared = np.bincount(pairs.own_user, priced.astype(np.float64) ** 2, pairs.n_users)
     return np.ceil(np.sqrt(squared) * ENLARGED).astype(np.int64)
 
 
-def _weighed(pairs: Pairs, prices: Ints, divisor: Ints, *, work: Callable[..., Any]) -> Any:  # noqa: ANN401
-    return work(pairs, weigh(pairs, prices, divisor))
-
-
 def _losses(
-    pairs: Pairs, prices: Ints, scales: Floats, divisor: Ints, *, currency: Currency, up: bool
+    pairs: Pairs, *, weights: PricedColumn, scales: Floats, currency: Currency, up: bool
 ) -> Floats:
-    weight = weigh(pairs, prices, divisor)
-    return bin_losses(pairs.user, weight, scales[pairs.cell], pairs.n_users, currency, up=up)
+    weight = weights.of(pairs)
+    return bin_losses(pairs.own_user, weight, scales[pairs.cell], pairs.n_users, currency, up=up)
 
 
-def _cell_squares(pairs: Pairs, weight: Ints) -> Floats:
-    squares = np.bincount(pairs.cell, (weight / PARTS) ** 2, pairs.n_cells)
+def _cell_squares(pairs: Pairs, *, weights: PricedColumn) -> Floats:
+    own = pairs.cell - pairs.first
+    squares = np.bincount(own, (weights.of(pairs) / PARTS) ** 2, pairs.n_cells)
     return np.asarray(squares, dtype=np.float64)

@@ -239,13 +239,3 @@ class MapProblem:
     lower: Fraction
     quantum: Fraction
     span: int
-
-    def rows(self, cell: int) -> slice:
-        """Return the pairs of a cell; pairs are at hand."""
-        start = self.occupancy.local().start
-        return slice(int(start[cell]), int(start[cell + 1]))
-
-    def cell(self, cell: int) -> CellProblem:
-        """Return the public facts of one cell; pairs are at hand."""
-        counts = self.occupancy.local().n[self.rows(cell)]
-        return CellProblem(counts, self.lower, self.quantum, self.span)

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -25,10 +25,9 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution.combined_stages import BinScores, Component
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.priced_weights import (
+    PricedColumn,
     PricedWeights,
-    cell_totals,
     unit_sizes,
-    weigh,
 )
 from hexveil.mechanisms.distribution.shape_statistics import (
     GRAIN,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from hexveil.accounting.noise_law import NoiseLaw
     from hexveil.base.arrays import Floats, Ints
     from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.statistic_terms import Share
+    from hexveil.model.statistic_terms import Share, Term
     from hexveil.planning.moment_part import MomentPart
 
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
@@ -106,6 +105,11 @@ class IndicatorPlan:
         """Predicted error of a share of records, on average over cells."""
         return float(np.mean(self.plan.error))
 
+    def check_against(self, terms: tuple[Term, ...], occupancy: Occupancy) -> None:  # noqa: ARG002
+        """Refuse another share than was asked for."""
+        if terms != (self.share,):
+            raise InputError("an indicator measures the single share that was asked for.")
+
     def level_error(self, request: AskedDistribution) -> float:  # noqa: ARG002  see RankPlan
         """Return the same: there is no shape to read a quantile off."""
         return self.share_error
@@ -147,6 +151,9 @@ class RankPlan:
         """Predicted error of a share of records, on average over cells."""
         return RANK_TO_SHARE * float(np.mean(self.plan.error))
 
+    def check_against(self, terms: tuple[Term, ...], occupancy: Occupancy) -> None:
+        """Refuse nothing: see `IndicatorPlan`."""
+
     def level_error(self, request: AskedDistribution) -> float:
         """Return the predicted error of the cumulative share at a quantile, on average over cells.
 
@@ -187,6 +194,11 @@ class BinPlan:
     def share_error(self) -> float:
         """Predicted error of a share of records, on average over cells."""
         return self.priced.error
+
+    def check_against(self, terms: tuple[Term, ...], occupancy: Occupancy) -> None:  # noqa: ARG002
+        """Refuse prices of other cells."""
+        if self.priced.prices.size != occupancy.n_cells:
+            raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")
 
     def level_error(self, request: AskedDistribution) -> float:
         """Return the predicted error of the cumulative share at a quantile: see `RankPlan`."""
@@ -260,8 +272,9 @@ def choose_prices(occupancy: Occupancy, law: NoiseLaw) -> PricedCells:
         priced = unit_sizes(occupancy, prices, law)
         floors = [int(np.quantile(priced, level)) if level else 0 for level in FLOOR_QUANTILES]
         # All floors at once: pairs may lie elsewhere, where each question takes a job.
-        query = partial(_weights_of_floors, floors=floors)
-        columns = occupancy.map_cells(query, (prices,), (priced,))
+        divisors = [np.maximum(priced, max(floor, 1)) for floor in floors]
+        weights = [PricedColumn(prices, divisor) for divisor in divisors]
+        columns = occupancy.map_cells(partial(_totals_and_differences, weights=weights))
         for floor, total, differs in zip(floors, columns[::2], columns[1::2], strict=True):
             error = float(_errors(*_variances(total, differs), law.number_deviation / PARTS).mean())
             candidates.append(PricedCells(prices, floor, error))
@@ -274,30 +287,26 @@ def weight_variance(weights: PricedWeights) -> tuple[Floats, Floats]:
     A share by weights differs from the share by records as units differ: by the prior, with the
     variance `BETWEEN_USERS` between units.
     """
-    return _variances(*weights.map_cells(_totals_and_differences))
+    work = partial(_totals_and_differences, weights=[weights.column])
+    return _variances(*weights.occupancy.map_cells(work))
 
 
 def _variances(total: Ints, differs: Floats) -> tuple[Floats, Floats]:
     return np.maximum(total, 1.0) / PARTS, BETWEEN_USERS * differs
 
 
-def _weights_of_floors(
-    pairs: Pairs, prices: Ints, priced: Ints, *, floors: Sequence[int]
-) -> tuple[Floats | Ints, ...]:
-    """Return both figures of each floor, one floor after another."""
-    columns: list[Floats | Ints] = []
-    for floor in floors:
-        weight = weigh(pairs, prices, np.maximum(priced, max(floor, 1)))
-        columns += _totals_and_differences(pairs, weight)
+def _totals_and_differences(pairs: Pairs, *, weights: Sequence[PricedColumn]) -> tuple[Any, ...]:
+    """Return the weight of each cell, and Σ (share by weight - share by records)², of each."""
+    begin, own = pairs.start[:-1], pairs.cell - pairs.first
+    records = np.add.reduceat(pairs.n, begin)
+    columns: list[Any] = []
+    for column in weights:
+        weight = column.of(pairs)
+        total = np.add.reduceat(weight, begin)
+        differs = weight / np.maximum(total, 1.0)[own] - pairs.n / records[own]
+        squares = np.bincount(own, differs**2, pairs.n_cells)
+        columns += [total, np.asarray(squares, dtype=np.float64)]
     return tuple(columns)
-
-
-def _totals_and_differences(pairs: Pairs, weight: Ints) -> tuple[Ints, Floats]:
-    """Return the weight of each cell, and Σ (share by weight - share by records)²."""
-    total, records = cell_totals(pairs, weight), cell_totals(pairs, pairs.n)
-    differs = weight / np.maximum(total, 1.0)[pairs.cell] - pairs.n / records[pairs.cell]
-    squares = np.bincount(pairs.cell, differs**2, pairs.n_cells)
-    return total, np.asarray(squares, dtype=np.float64)
 
 
 def _errors(weight: Floats, mismatch: Floats, deviation: float) -> Floats:

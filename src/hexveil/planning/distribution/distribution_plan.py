@@ -30,14 +30,12 @@ from hexveil.planning.distribution.distribution_components import (
     MOMENTS,
     SCORE_LATTICE,
     AskedDistribution,
-    BinPlan,
     DistributionComponent,
-    IndicatorPlan,
     score_metadata,
 )
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 from hexveil.planning.goal import delta_text, edition_text, weights_text
-from hexveil.planning.part import BookedStages, public_json
+from hexveil.planning.part import PlainPart, public_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +52,7 @@ USELESS_ERROR = 0.115
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionPart(BookedStages):
+class DistributionPart(PlainPart):
     """Quantiles, shares or histograms of one value column, perhaps with means beside them.
 
     Attributes
@@ -94,11 +92,7 @@ class DistributionPart(BookedStages):
     baseline_error: float | None = None
     kind: ClassVar[str] = "distributions"
     reads_bins: ClassVar[bool] = True
-    searches_grids: ClassVar[bool] = False
-    missing_range: ClassVar[None] = None
-    l0_epsilon: ClassVar[None] = None
     saved_as: ClassVar[str] = "DistributionPlan"
-    targets: ClassVar[list[dict[str, Any]]] = []
     has_epsilon: ClassVar[bool] = True
     smoothing_trouble: ClassVar[str] = (
         "smoothed goes with means and variances alone: quantiles and shares are estimated from "
@@ -138,13 +132,7 @@ class DistributionPart(BookedStages):
         component, half_span = self.component, float(self.facts.lattice.span) / 2
         if self.baseline_error is not None and not 0 < self.baseline_error <= half_span:
             raise InputError("its baseline error is not above 0, or above half the bounds.")
-        if isinstance(component, IndicatorPlan) and self.terms != (component.share,):
-            raise InputError("an indicator measures the single share that was asked for.")
-        if (
-            isinstance(component, BinPlan)
-            and component.priced.prices.size != self.occupancy.n_cells
-        ):
-            raise InputError("its prices are not one whole number from 1 to 2^20 per cell.")
+        component.check_against(self.terms, self.occupancy)
         if min([*self.weights.values(), self.requested_epsilon, *component.epsilons]) <= 0:
             raise InputError("a weight or a part of its epsilon is not above 0.")
 
@@ -193,6 +181,7 @@ class DistributionPart(BookedStages):
         from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  it needs this
             plan_distribution,
         )
+        from hexveil.planning.options import PlanOptions  # noqa: PLC0415  as above
 
         asked: dict[str, Any] = {
             "statistics": self.statistics,
@@ -203,7 +192,7 @@ class DistributionPart(BookedStages):
             "baseline_error": self.baseline_error,
             "edition": self.edition,
         }
-        return plan_distribution(self.facts, **asked | changes)
+        return plan_distribution(self.facts, PlanOptions(**asked | changes))
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse means, variances or mean scores that cannot be computed or noised."""
@@ -231,10 +220,6 @@ class DistributionPart(BookedStages):
         """Predicted error of a share, and that of means and variances as a part of the span."""
         moments = 0.0 if self.moment_plan is None else self.moment_plan.relative_error
         return moments + self.expected_error["share"]
-
-    def advice(self, *, search: bool) -> str | None:  # noqa: ARG002  see Part
-        """Return the refusal: other grids are not looked for."""
-        return self.refusal
 
     @property
     def occupancy(self) -> Occupancy:
@@ -338,7 +323,6 @@ class DistributionPart(BookedStages):
         return errors | {"share": self.component.share_error}
 
     average_errors = expected_error
-    largest_errors: ClassVar[dict[str, float]] = {}
 
     def compare(self) -> Comparison:
         """Return each way to measure the distribution at the same ε."""

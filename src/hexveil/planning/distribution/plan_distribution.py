@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from hexveil.planning.distribution.distribution_components import (
 )
 from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPart
 from hexveil.planning.feasibility.utility_test import default_baseline_error
-from hexveil.planning.moment_options import MomentOptions
+from hexveil.planning.options import PlanOptions
 from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments, public_side
 
 if TYPE_CHECKING:
@@ -43,16 +43,8 @@ if TYPE_CHECKING:
 KINDS = ("moments", "distribution")
 
 
-def plan_distribution(  # noqa: PLR0913  as of the public door
-    source: Occupancy | PublicMetadata | HasPublicMetadata,
-    *,
-    statistics: Sequence[str] | str,
-    epsilon: Number | None,
-    weights: Mapping[str, Number] | None = None,
-    estimator: Estimator = "auto",
-    edition: str | None = None,
-    delta: Number | None = None,
-    baseline_error: Number | None = None,
+def plan_distribution(
+    source: Occupancy | PublicMetadata | HasPublicMetadata, options: PlanOptions
 ) -> DistributionPart:
     """Return a plan of quantiles, shares or histograms; see `hexveil.plan`.
 
@@ -61,14 +53,9 @@ def plan_distribution(  # noqa: PLR0913  as of the public door
     Parameters
     ----------
     source : Dataset or PublicMetadata
-        Of records read with the same `statistics` (`hexveil.read`), so that they are counted by
-        bin.
-    statistics : sequence of str
-        At least one quantile, share or histogram.
-    epsilon : int, str, Decimal, Fraction or float
-        Largest loss of any privacy unit over all its cells and all statistics.
-    weights, estimator, edition, delta, baseline_error
-        As `hexveil.plan` has them.
+        Of records read with the same statistics (`hexveil.read`), so that they are counted by bin.
+    options : PlanOptions
+        With at least one quantile, share or histogram.
 
     Raises
     ------
@@ -81,25 +68,22 @@ def plan_distribution(  # noqa: PLR0913  as of the public door
             "quantiles, shares and histograms are planned for records as read, not for a bare "
             "occupancy."
         )
-    moments, terms = parse_statistics(statistics)
-    if epsilon is None:
-        raise InputError("quantiles, shares and histograms are planned within epsilon; name it.")
-    if estimator not in get_args(Estimator):
-        names = ", ".join(get_args(Estimator))
-        raise InputError(f"estimator must be one of {names}, got {estimator!r}.")
+    moments, terms = parse_statistics(options.statistics or ())
+    miss: Any = options.baseline_error
+    assert options.epsilon is not None  # noqa: S101  targets were searched for
     request = _Request(
         facts,
         moments,
         on_lattice(terms, facts.lattice),
-        to_positive_fraction(epsilon, "epsilon"),
-        _weights(weights, moments),
-        estimator,
-        to_delta(delta),
-        None if baseline_error is None else _miss(facts.lattice, baseline_error),
+        to_positive_fraction(options.epsilon, "epsilon"),
+        _weights(options.weights, moments),
+        options.estimator or "auto",
+        to_delta(options.delta),
+        None if miss is None else _miss(facts.lattice, miss),
     )
     request.check_bins()
     check_units(request.delta, facts.occupancy.n_users)
-    return request.plan(edition)
+    return request.plan(options.edition)
 
 
 def _miss(lattice: ValueLattice, baseline_error: Number) -> float:
@@ -163,13 +147,10 @@ class _Request:
         return half.divide(weights, [moment_error, share_error])[1]
 
     def _moment_plan(self, promise: Promise) -> MomentPart:
-        return plan_moments(
-            self.facts,
-            epsilon=promise.planned,
-            statistics=self.moments,
-            options=options_at(self.delta),
-            baseline_error=self.baseline_error,
+        asked = PlanOptions(
+            epsilon=promise.planned, delta=self.delta or None, statistics=self.moments
         )
+        return plan_moments(self.facts, replace(asked, baseline_error=self.baseline_error))
 
     def _component(self, promise: Promise) -> DistributionComponent:
         only = self.terms[0]
@@ -192,16 +173,8 @@ class _Request:
         return BinPlan(priced, shape, bins)
 
     def _score_plan(self, promise: Promise) -> MomentPart:
-        return plan_moments(
-            score_metadata(self.facts),
-            epsilon=promise.planned,
-            options=options_at(self.delta),
-        )
-
-
-def options_at(delta: Fraction) -> MomentOptions:
-    """Return the options of a part of a plan with this δ, 0 of a pure one."""
-    return MomentOptions(delta=delta or None)
+        asked = PlanOptions(epsilon=promise.planned, delta=self.delta or None)
+        return plan_moments(score_metadata(self.facts), asked)
 
 
 def _weights(weights: Mapping[str, Number] | None, moments: tuple[str, ...]) -> dict[str, Fraction]:

@@ -9,7 +9,7 @@ declarations alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -27,16 +27,14 @@ from hexveil.planning.feasibility.grid_assessment import (
 )
 from hexveil.planning.feasibility.grids import MIN_CELLS, grids_to_try, most_cells_of, on_each_grid
 from hexveil.planning.feasibility.prediction import (
-    MAX_EPSILON,
     UNDER,
     ErrorPredictor,
     epsilon_for_error,
     predict_in_full,
     prediction_of,
     scaled_epsilon,
-    two_figures_up,
 )
-from hexveil.planning.methods import allocate
+from hexveil.planning.least_loss import LARGEST, two_figures_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
     from hexveil.planning.presence.presence_plan import PresencePart
 
 
-NEAR = 1.01
-"""Ratio of two losses at which the search for the one needed ends."""
 USABLE_GRID = "Looking for a usable grid"
 """Name of this work, of which parts are told."""
 
@@ -91,60 +87,31 @@ def advice(plan: MomentPart) -> str:
     return _text(plan, needed, coarser)
 
 
-def sufficient_epsilon(plan: MomentPart, error: float) -> float | None:
-    """Return a loss, rounded up to two figures, at which the average error is at most `error`.
-
-    The plan's own noise, scaled to that loss, would be enough, and so is the plan that is made
-    there: but where "auto" takes another kind of range there, it is made and scaled. None above
-    100.
-    """
-    requested = plan.requested_epsilon or Fraction(1)
-    epsilon = _scaled_to(plan, error, requested)
-    if plan.delta or epsilon is None:
-        return epsilon
-    larger, request = Fraction(str(epsilon)), plan.request
-    kinds = {request.resolve_range(plan.occupancy, loss) for loss in (requested, larger)}
-    if len(kinds) == 1:
-        return epsilon
-    problem = plan.problem.within(larger)
-    other = replace(plan, allocation=allocate(problem), request=problem.request)
-    return epsilon if other.support.mean_error <= error else _scaled_to(other, error, larger)
-
-
-def _scaled_to(plan: MomentPart, error: float, epsilon: Fraction) -> float | None:
-    """Return the loss at which the plan's noise, scaled to it, is small enough."""
-    scaled = scaled_epsilon(prediction_of(plan), epsilon, error)
-    if plan.delta and math.isfinite(scaled):
-        # The noise falls with the root of the square of μ, which is not in proportion to ε.
-        times = Fraction(scaled) / epsilon
-        square = calibrated_square(epsilon, plan.delta) * times**2
-        scaled = square_epsilon(square, plan.delta)
-    return two_figures_up(scaled) if scaled <= MAX_EPSILON else None
-
-
 def epsilon_needed(plan: MomentPart) -> float | None:
     """Return the loss, rounded up to two figures, at which the map says more than one constant.
 
     What plans, releases, tables of grids and their warnings name for this grid. None if 100 is not
     enough.
     """
-    # Of distributed pairs each plan tried would be a search of its own; predictions of other grids
-    # are those of Laplace noise.
+    miss, requested = plan.support.baseline_error, plan.requested_epsilon or Fraction(1)
     if not plan.occupancy.is_local or plan.delta:
-        requested = plan.requested_epsilon or Fraction(1)
-        return _scaled_to(plan, plan.support.baseline_error * UNDER, requested)
-    aim, begin = plan.support.baseline_error * UNDER, plan.requested_epsilon or Fraction(1)
-    if plan.facts is not None and plan.request.clipping_range != "bounds":
+        # Of distributed pairs each plan tried would be a search of its own, and under a δ too: the
+        # plan's own noise, scaled, is enough.
+        scaled = scaled_epsilon(prediction_of(plan), requested, miss * UNDER)
+        if plan.delta and math.isfinite(scaled):
+            # It falls with the root of the square of μ, which is not in proportion to ε.
+            times = Fraction(scaled) / requested
+            square = calibrated_square(requested, plan.delta) * times**2
+            scaled = square_epsilon(square, plan.delta)
+        return two_figures_up(scaled) if scaled <= LARGEST else None
+    if plan.facts is not None:
         predictor = ErrorPredictor(plan, plan.facts)
-        if predictor.is_fast:
-            # Both are enough; a plan under an interval takes too long to make a dozen of them.
-            searched = predictor.epsilon_needed(plan.support.baseline_error)
-            enough = (sufficient_epsilon(plan, aim), searched)
-            return min((one for one in enough if one is not None), default=None)
-    epsilon = epsilon_for_error(
-        lambda loss: predict_in_full(plan.problem.within(loss)), aim, begin, NEAR
+        if predictor.is_fast and plan.request.clipping_range != "bounds":
+            # A plan under an interval takes too long to make a dozen of them.
+            return predictor.epsilon_needed(miss)
+    return epsilon_for_error(
+        lambda loss: predict_in_full(plan.problem.within(loss)), miss * UNDER, requested
     )
-    return None if epsilon is None else two_figures_up(epsilon)
 
 
 def finest_useful(plan: MomentPart) -> GridAssessment | None:
@@ -209,12 +176,12 @@ class DeclaredAssessment:
     @property
     def predicted_error(self) -> float:
         """Expected error in open cells: of averages or medians, else of numbers of units."""
-        return self._errors()[0]
+        return self.plan.expected[0]
 
     @property
     def baseline_error(self) -> float:
         """Baseline error: of one constant, or a typical number of units."""
-        return self._errors()[1]
+        return self.plan.expected[1]
 
     @property
     def relative_error(self) -> float:
@@ -234,13 +201,6 @@ class DeclaredAssessment:
     def halved(self) -> bool:
         """Whether the error is below half of the baseline error."""
         return self.beats_constant and self.relative_error < 0.5
-
-    def _errors(self) -> tuple[float, float]:
-        of_map, counts = self.plan.prediction.map, self.plan.prediction.counts
-        if of_map is not None:
-            return of_map.error, of_map.baseline_error
-        assert counts is not None  # noqa: S101  one of both is predicted
-        return counts.count_error, counts.typical_count
 
 
 Assessment: TypeAlias = GridAssessment | DeclaredAssessment

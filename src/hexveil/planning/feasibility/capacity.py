@@ -39,7 +39,7 @@ from hexveil.planning.feasibility.grids import (
     on_each_grid,
 )
 from hexveil.planning.feasibility.prediction import UNDER, ErrorPredictor
-from hexveil.planning.moment_options import MomentOptions
+from hexveil.planning.options import PlanOptions
 from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments
 from hexveil.planning.request import Method, Objective, WithinEpsilon
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.planning.clipping_range.private_range import ClippingRangeMode
     from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.request import ClippingRangeMode
 
 Losses = Literal["all", "planned", "cheapest", "none"]
 """Grids for which losses that would do are searched: all, those that are not certainly too fine,
@@ -223,14 +223,16 @@ def capacity(  # noqa: PLR0913  a public door
     places = isinstance(facts.cells.grid, Cells)
     # For its refusals, before a plan is made: which resolutions there are depends on the plan.
     grids_to_try(facts, (resolutions or ()) if places else resolutions, timeslots, levels)
-    options = MomentOptions(
+    options = PlanOptions(
+        epsilon=epsilon,
+        baseline_error=baseline_error,
         mechanism=mechanism,
         method=method,
         objective=objective,
         clipping_range=clipping_range,
         range_share=range_share,
     )
-    result = plan_moments(facts, epsilon=epsilon, options=options, baseline_error=baseline_error)
+    result = plan_moments(facts, options)
     grids = (
         None
         if grid_options == (None, None, None)

@@ -33,8 +33,8 @@ from hexveil.theory import noise_floor
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from hexveil.mechanisms.looks.range_search import ErrorPrediction
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
     from hexveil.planning.moment_part import MomentPart
 
 
@@ -249,7 +249,7 @@ def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
+    >>> from hexveil.mechanisms.looks.range_search import ErrorPrediction
     >>> round(smoothed_error(ErrorPrediction(np.array([2.0]), np.zeros(1)), 3.0), 3)
     1.803
     """

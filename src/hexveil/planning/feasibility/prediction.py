@@ -1,7 +1,7 @@
 """Prediction of a request on other public metadata, and the ε it needs there.
 
 Means by the joint plan of least average error are predicted quickly
-(planning/clipping_range/fast_prediction.py); every other request is planned in full.
+(mechanisms/looks/range_search.py); every other request is planned in full.
 
 Bound. Planning errors are U (d/2 + b), d the share of a cell that is put at the middle and b the
 noise for bounds of width 1. The users' losses add up to Σ_g (1 - d_g)/b_g <= L ε, so that, by
@@ -11,10 +11,6 @@ misses less than a quarter of the span, a grid whose noise floor is above it nee
 Under an interval weights sum to one in each cell and nothing is put at the middle: the same with
 δ = 0, the interval's width for U, and what clipping costs by the prior taken off the error. Plans
 in several steps may go below that; what they would gain is left out of tables.
-
-ε for an error. With what is kept unchanged, noise is in proportion to 1/ε and the rest stays: a
-straight line in 1/ε, on or above the least error, which it touches. Where it crosses the wanted
-error is Newton's next step, and the error there is small enough.
 """
 
 from __future__ import annotations
@@ -30,10 +26,10 @@ import numpy as np
 
 from hexveil.accounting.error_model import span_in_quanta
 from hexveil.base.blas_threads import single_blas_thread
-from hexveil.base.work_share import SEARCH, part_of_work
-from hexveil.planning.clipping_range import fast_prediction
-from hexveil.planning.clipping_range.fast_prediction import ErrorPrediction
+from hexveil.mechanisms.looks import range_search
+from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
+from hexveil.planning.least_loss import SMALLEST, Look, least_epsilon
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil.planning.plan_rows import PlanningProblem
@@ -45,11 +41,6 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_part import MomentPart
 
-MIN_EPSILON, MAX_EPSILON = 1e-6, 100.0
-"""No loss beyond these is looked at."""
-MAX_NEWTON_STEPS, USUAL_NEWTON_STEPS = 12, 7
-EPSILON_TOLERANCE = 1.04
-"""Ratio of two losses at which the search for the one needed ends."""
 UNDER = 1.0 - 1e-9
 """At a loss that is named the error is this much below what is wanted."""
 
@@ -73,12 +64,9 @@ def predict_in_full(problem: PlanningProblem) -> ErrorPrediction:
 
 
 def epsilon_for_error(
-    at: Callable[[Fraction], ErrorPrediction],
-    error: float,
-    begin: Fraction,
-    near: float = EPSILON_TOLERANCE,
+    at: Callable[[Fraction], ErrorPrediction], error: float, begin: Fraction
 ) -> float | None:
-    """Return a loss at which the average error is at most `error`, near the least such.
+    """Return the least loss of two figures at which the average error is at most `error`.
 
     Parameters
     ----------
@@ -87,34 +75,19 @@ def epsilon_for_error(
     error : float
     begin : Fraction
         The loss that is looked at first.
-    near : float
-        Ratio of two losses at which the search ends.
 
     Returns
     -------
     float or None
         None if 100 is not enough.
     """
-    low, high, epsilon = MIN_EPSILON, np.inf, begin
-    for number in range(MAX_NEWTON_STEPS):
-        with part_of_work(SEARCH, min(number, USUAL_NEWTON_STEPS - 1), USUAL_NEWTON_STEPS):
-            here = at(epsilon)
-        loss = float(epsilon)
-        ratio = float(here.bias.mean())
-        crossing = (here.mean_error - ratio) * loss / (error - ratio) if ratio < error else np.inf
-        if here.mean_error <= error:
-            high = loss
-            tried = crossing >= loss / near or loss <= MIN_EPSILON
-        else:
-            low = loss
-            tried = loss >= MAX_EPSILON
-        if tried or high <= low * near:
-            break
-        # A step out of what is left to search comes of rounding: it is halved instead.
-        inside = low < crossing < high
-        step = crossing * (1.0 + 1e-6) if inside else math.sqrt(low * min(high, low * 64.0))
-        epsilon = Fraction(min(step, low * 8.0 if high == np.inf else high, MAX_EPSILON))
-    return high if high < np.inf else None
+
+    def look(epsilon: Fraction) -> Look:
+        here = at(epsilon)
+        return Look(here.mean_error <= error, scaled_epsilon(here, epsilon, error))
+
+    epsilon = least_epsilon(look, begin)
+    return None if epsilon is None else float(epsilon)
 
 
 def scaled_epsilon(prediction: ErrorPrediction, epsilon: Fraction, error: float) -> float:
@@ -125,20 +98,6 @@ def scaled_epsilon(prediction: ErrorPrediction, epsilon: Fraction, error: float)
     """
     noise, bias = float(prediction.noise.mean()), float(prediction.bias.mean())
     return float(epsilon) * noise / (error - bias) if bias < error else math.inf
-
-
-def two_figures_up(value: float) -> float:
-    """Return a number rounded up to two figures.
-
-    Examples
-    --------
-    >>> two_figures_up(2.31), two_figures_up(0.0041)
-    (2.4, 0.0041)
-    """
-    if value <= 0:
-        return 0.0
-    digits = 1 - math.floor(math.log10(value))
-    return round(math.ceil(value * 10.0**digits - 1e-9) / 10.0**digits, max(digits, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,14 +164,14 @@ class ErrorPredictor:
         occupancy, requested = self.facts.occupancy, self.plan.request
         match requested.resolve_range(occupancy, epsilon):
             case "private":
-                return fast_prediction.predict_with_range(
+                return range_search.predict_with_range(
                     occupancy, self.span, epsilon, requested.range_share
                 )
             case "per-cell":
-                return fast_prediction.predict_with_cell_ranges(
+                return range_search.predict_with_cell_ranges(
                     occupancy, self.span, epsilon, requested.range_share
                 )
-        return fast_prediction.predict_without_range(self._exposure, self.span, requested, epsilon)
+        return range_search.predict_without_range(self._exposure, self.span, requested, epsilon)
 
     @cached_property
     def _exposure(self) -> ClippingProblem:
@@ -266,8 +225,8 @@ class ErrorPredictor:
         """
         of_kinds = {
             "bounds": [(1.0, 0.0)],
-            "private": [(one.width, one.clipping_error) for one in fast_prediction.ALL_CANDIDATES],
-            "per-cell": [fast_prediction.CELL_RANGE_FLOOR],
+            "private": [(one.width, one.clipping_error) for one in range_search.ALL_CANDIDATES],
+            "per-cell": [range_search.CELL_RANGE_FLOOR],
         }
         chosen = [pair for kind in self._kinds_of_range for pair in of_kinds[kind]]
         return [(width, self.span * clipping_error) for width, clipping_error in chosen]
@@ -283,10 +242,9 @@ class ErrorPredictor:
         What every table, proposal and sentence names for a grid that was not planned itself. None
         if 100 is not enough.
         """
-        begin = Fraction(max(self.epsilon_lower_bound(error) * 1.5, MIN_EPSILON))
+        begin = Fraction(max(self.epsilon_lower_bound(error) * 1.5, SMALLEST))
         # Where the plan's loss was looked at, the search begins with what is known there.
         requested = self.plan.requested_epsilon
         if self.error_lower_bound(float(requested)) < self.baseline_error:
             begin = requested
-        epsilon = epsilon_for_error(self.predict, error * UNDER, begin)
-        return None if epsilon is None else two_figures_up(epsilon)
+        return epsilon_for_error(self.predict, error * UNDER, begin)

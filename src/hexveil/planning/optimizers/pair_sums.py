@@ -10,9 +10,9 @@ fetched.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -37,7 +37,10 @@ class PairLook(Protocol):
         """Return figures of each cell of a block of whole cells."""
 
     def of_pairs(self, *figures: Floats) -> Floats:
-        """Return a figure of each pair, given those of its cell."""
+        """Return a figure of each pair, given those of its cell: an entry per pair each."""
+
+
+PairLooks: TypeAlias = Callable[[Pairs, Floats], PairLook]
 
 
 class ShareSums(Protocol):
@@ -52,21 +55,13 @@ class ShareSums(Protocol):
     def per_user(self, per_cell: Floats, power: int = 1) -> Floats:
         """Return per user the sum over its cells of share^power times a figure of the cell."""
 
-    def look(
-        self,
-        make: Callable[..., PairLook],
-        cells: Sequence[Floats],
-        per_user: Floats,
-        times: Floats,
-    ) -> tuple[tuple[Floats, ...], Floats]:
+    def look(self, make: PairLooks, times: Floats) -> tuple[tuple[Floats, ...], Floats]:
         """Look at all pairs: the cells' figures, and per user the sum of pairs' figures times one.
 
         Parameters
         ----------
         make : callable
-            From `Pairs`, their shares, arrays of cells and one of users; of a module.
-        cells : sequence of ndarray of float, shape (n_cells,)
-        per_user : ndarray of float, shape (n_users,)
+            From `Pairs` and their shares; of a module, with the arrays that it takes by name.
         times : ndarray of float, shape (n_cells,)
             What the figure of a pair is multiplied with.
         """
@@ -142,20 +137,14 @@ class LocalShareSums:
         """Return per user the sum over its cells: see `ShareSums`."""
         return self._of(power).per_user(per_cell)
 
-    def look(
-        self,
-        make: Callable[..., PairLook],
-        cells: Sequence[Floats],
-        per_user: Floats,
-        times: Floats,
-    ) -> tuple[tuple[Floats, ...], Floats]:
+    def look(self, make: PairLooks, times: Floats) -> tuple[tuple[Floats, ...], Floats]:
         """Look at all pairs, block by block: see `ShareSums`."""
         figures = []
-        for rows, block in self._blocks:
-            run = slice(block.first, block.first + block.n_cells)
-            seen = make(block, self.share[rows], *(array[run] for array in cells), per_user)
+        for block in self._blocks:
+            seen = make(block, self.share[block.rows])
             figures.append(seen.of_cells())
-            self._figures.figure[rows] = seen.of_pairs(*figures[-1])
+            own = map(block.repeat, figures[-1])
+            self._figures.figure[block.rows] = seen.of_pairs(*own)
         columns = tuple(map(np.concatenate, zip(*figures, strict=True)))
         return columns, self._figures.per_user(times)
 
@@ -164,8 +153,7 @@ class LocalShareSums:
         return PairFigureSums(self.occupancy, np.empty_like(self.share))
 
     @cached_property
-    def _blocks(self) -> list[tuple[slice, Partition]]:
-        """Runs of cells: their rows, and their pairs."""
+    def _blocks(self) -> list[Partition]:
         return list(self.occupancy.blocks(BLOCK_PAIRS))
 
 
@@ -180,19 +168,16 @@ class MappedShareSums:
 
     def per_cell(self, per_user: Floats, power: int = 1) -> Floats:
         """Return per cell the sum over its users: see `ShareSums`."""
-        work = partial(contributions.sum_per_cell, power=power)
-        cells = (self.occupancy.records_per_cell,)
-        return self._remembered(
-            f"cells {power}", per_user, lambda: self.occupancy.map_cells(work, cells, (per_user,))
-        )
+        work = partial(contributions.sum_per_cell, figure=per_user, **self._shares(power))
+        return self._remembered(f"cells {power}", per_user, lambda: self.occupancy.map_cells(work))
 
     def per_user(self, per_cell: Floats, power: int = 1) -> Floats:
         """Return per user the sum over its cells: see `ShareSums`."""
-        work = partial(contributions.sum_per_user, power=power)
-        cells = self.occupancy.records_per_cell, per_cell
-        return self._remembered(
-            f"users {power}", per_cell, lambda: self.occupancy.map_users(work, cells)
-        )
+        work = partial(contributions.sum_per_user, figure=per_cell, **self._shares(power))
+        return self._remembered(f"users {power}", per_cell, lambda: self.occupancy.map_users(work))
+
+    def _shares(self, power: int) -> dict[str, Any]:
+        return {"total": self.occupancy.records_per_cell, "power": power}
 
     def _remembered(self, question: str, figure: Floats, ask: Callable[[], Floats]) -> Floats:
         # The hash, not the array: figures have an entry per user and would stay in memory.
@@ -204,20 +189,13 @@ class MappedShareSums:
             self._last[key] = np.asarray(ask(), dtype=np.float64)
         return self._last[key]
 
-    def look(
-        self,
-        make: Callable[..., PairLook],
-        cells: Sequence[Floats],
-        per_user: Floats,
-        times: Floats,
-    ) -> tuple[tuple[Floats, ...], Floats]:
+    def look(self, make: PairLooks, times: Floats) -> tuple[tuple[Floats, ...], Floats]:
         """Look at blocks of cells, then at blocks of users: see `ShareSums`."""
-        records = self.occupancy.records_per_cell
-        look_at_cells = partial(_look_at_cells, make=make)
-        columns = self.occupancy.map_cells(look_at_cells, (records, *cells), (per_user,))
-        work = partial(_look_at_users, make=make, n_figures=len(columns))
-        given = (records, times, *columns, *cells)
-        return columns, np.asarray(self.occupancy.map_users(work, given, (per_user,)))
+        occupancy = self.occupancy
+        look = partial(_look, make=make, records=occupancy.records_per_cell)
+        figures = occupancy.map_cells(partial(_look_at_cells, look=look))
+        work = partial(_look_at_users, look=look, times=times, figures=figures)
+        return figures, occupancy.map_users(work)
 
 
 def share_sums(occupancy: Occupancy) -> ShareSums:
@@ -227,22 +205,23 @@ def share_sums(occupancy: Occupancy) -> ShareSums:
     return MappedShareSums(occupancy)
 
 
-def _look_at_cells(
-    pairs: Pairs, records: Ints, *given: Floats, make: Callable[..., PairLook]
-) -> tuple[Floats, ...]:
-    return make(pairs, contributions.record_shares(pairs, records), *given).of_cells()
+def _look(pairs: Pairs, *, make: PairLooks, records: Ints) -> PairLook:
+    return make(pairs, contributions.record_shares(pairs, records))
+
+
+def _look_at_cells(pairs: Pairs, *, look: Callable[[Pairs], PairLook]) -> tuple[Floats, ...]:
+    return look(pairs).of_cells()
 
 
 def _look_at_users(
     pairs: Pairs,
-    records: Ints,
+    *,
+    look: Callable[[Pairs], PairLook],
     times: Floats,
-    *given: Floats,
-    make: Callable[..., PairLook],
-    n_figures: int,
+    figures: tuple[Floats, ...],
 ) -> Floats:
-    seen = make(pairs, contributions.record_shares(pairs, records), *given[n_figures:])
-    terms = seen.of_pairs(*given[:n_figures]) * times[pairs.cell]
+    of_cells = (figure[pairs.cell] for figure in figures)
+    terms = look(pairs).of_pairs(*of_cells) * times[pairs.cell]
     return contributions.sum_terms_per_user(pairs, terms)
 
 
@@ -256,8 +235,7 @@ def fetch_sample(occupancy: Occupancy) -> tuple[LocalOccupancy, Ints, float]:
     """
     # Rounded up, so that no more pairs than the limit come to the driver.
     every = -(-occupancy.n_pairs // FETCHED_PAIRS)
-    everybody = np.arange(occupancy.n_users)
-    cell, user, n = occupancy.map_users(partial(_fetched, every=every), users=(everybody,))
+    cell, user, n = occupancy.map_users(partial(_fetched, every=every))
     cells, number = np.unique(cell, return_inverse=True)
     users, who = np.unique(user, return_inverse=True)
     # Cells and users without fetched pairs are left out: empty cells have no shares.
@@ -265,11 +243,10 @@ def fetch_sample(occupancy: Occupancy) -> tuple[LocalOccupancy, Ints, float]:
     return sample, cells, users.size / occupancy.n_users
 
 
-def _fetched(pairs: Pairs, number: Ints, every: int) -> tuple[Ints, Ints, Ints]:
-    """Return the pairs of every so many users; these are numbered by their ids."""
-    user = number[pairs.user]
-    rows = np.flatnonzero(user % every == 0)
-    return pairs.cell[rows], user[rows], pairs.n[rows]
+def _fetched(pairs: Pairs, *, every: int) -> tuple[Ints, Ints, Ints]:
+    """Return the pairs of every so many users."""
+    rows = np.flatnonzero(pairs.user % every == 0)
+    return pairs.cell[rows], pairs.user[rows], pairs.n[rows]
 
 
 def to_all_cells(rate: Floats, cells: Ints, n_cells: int) -> Floats:

@@ -24,6 +24,7 @@ middle, not dropped.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP, round_up
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.model.occupancy import Occupancy, Partition
-from hexveil.model.pair_columns import Suppressed
+from hexveil.model.pair_columns import SuppressedPairs
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.optimizers.joint import quantize_noise_scales
 from hexveil.planning.plan_rows import full_factors
@@ -167,7 +168,9 @@ class _Exposures:
         """Return a lower bound on `max_relative_loss`; 0 if `exact` follows anyway."""
         if self._few is None:
             return max_relative_loss(self._occupancy, rank, users) if users > rank else 0.0
-        return _largest(threshold_shares(self._few, _thresholds(self._occupancy, rank, users)))
+        return _largest(
+            threshold_shares(self._few, threshold=_thresholds(self._occupancy, rank, users))
+        )
 
 
 def _pairs_of(occupancy: Occupancy, users: NDArray[np.int64]) -> Partition:
@@ -190,7 +193,8 @@ def max_relative_loss(occupancy: Occupancy, rank: int, users: int) -> float:
 
 
 def _totals(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.float64]:
-    return np.asarray(occupancy.map_users(threshold_shares, (_thresholds(occupancy, rank, users),)))
+    work = partial(threshold_shares, threshold=_thresholds(occupancy, rank, users))
+    return occupancy.map_users(work)
 
 
 def _thresholds(occupancy: Occupancy, rank: int, users: int) -> NDArray[np.int64]:
@@ -207,7 +211,7 @@ def allocate_independently(
     span: Floats,
     request: Request,
     cell_epsilon: Fraction,
-    suppressed: Suppressed | None = None,
+    suppressed: SuppressedPairs | None = None,
 ) -> PlanAllocation:
     """Return the rows of all cells at a cell loss of `cell_epsilon`.
 
@@ -217,7 +221,7 @@ def allocate_independently(
     span : ndarray of float, shape (n_cells,)
     request : Request
     cell_epsilon : Fraction
-    suppressed : ndarray of bool, shape (n_pairs,), or SuppressedPairs, optional
+    suppressed : SuppressedPairs, optional
         These pairs are put at the middle, and nothing else is clipped.
     """
     mean, variance = ("mean" in request.noised), ("variance" in request.noised)
@@ -227,7 +231,7 @@ def allocate_independently(
     if suppressed is None:
         capped = occupancy.kth_largest(_rank(request, part))
     else:
-        capped, untouched = occupancy.map_cells(unsuppressed_cells, pairs=(suppressed,))
+        capped, untouched = occupancy.map_cells(partial(unsuppressed_cells, suppressed=suppressed))
     total = occupancy.records_per_cell
     sensitivity, varied = capped / total, _varied(occupancy, capped, untouched)
     share = np.where(

@@ -17,18 +17,20 @@ import math
 from dataclasses import asdict, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hexveil.accounting.clip_user import Suppression, suppress_users
-from hexveil.accounting.contributions import contributes_wholly
+from hexveil.accounting.contributions import KeptRecords, contributes_wholly
 from hexveil.accounting.heavy_users import SuppressionSource
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.accounting.residual_cap import caps_of_remaining
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
 from hexveil.base.rational import ULP
+from hexveil.mechanisms.looks.bounds import ContributedSamples
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.plan_rows import PlanningProblem, full_factors
 from hexveil.planning.request import Request
@@ -75,8 +77,9 @@ def allocate_printed(source: SuppressionSource, span: float, request: Request) -
         )
     suppressed = suppression.suppressed
     caps, total = caps_of_remaining(occupancy, suppressed, span, cell_epsilon)
+    kept = KeptRecords(caps, full_factors(occupancy), np.zeros(caps.size), suppressed)
     moved = np.where(
-        occupancy.map_cells(contributes_wholly, (caps,), (), (suppressed,)),
+        occupancy.map_cells(partial(contributes_wholly, kept=kept)),
         variance_share(caps, total),
         variance_sensitivity_bound(caps / total),
     )
@@ -88,10 +91,10 @@ def allocate_printed(source: SuppressionSource, span: float, request: Request) -
         variance_cap=caps,
         # The variance of one contributed sample is 0: it is published so.
         variance_noise=np.where(moved > 0, np.nextafter(variance_noise, np.inf), 0.0),
-        contribution_factor=full_factors(occupancy),
+        contribution_factor=kept.factor,
         suppressed_pairs=suppressed,
         cell_epsilon=Fraction(cell_epsilon),
-        normaliser="contributions",
+        clipping=ContributedSamples(),
     )
 
 

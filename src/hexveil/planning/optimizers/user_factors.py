@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hexveil.accounting import contributions, privacy_loss
+from hexveil.accounting.contributions import KeptRecords
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.base.arrays import Floats
-from hexveil.model.occupancy import Occupancy
+from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.planning.optimizers.pair_sums import ShareSums, share_sums
 
 
@@ -108,9 +109,8 @@ class ClippingProblem:
         if self.span_quanta is None:
             return self.clipped_share(factor)
         occupancy = self.occupancy
-        clipped = occupancy.map_cells(
-            contributions.clipped_by_caps, (occupancy.largest_count, self.span_quanta), (factor,)
-        )
+        kept = KeptRecords(occupancy.largest_count, factor, self.span_quanta)
+        clipped = occupancy.map_cells(partial(contributions.clipped_by_caps, kept=kept))
         return np.asarray(
             # Whole quanta only take away; the maximum guards against rounding of the two sums.
             np.maximum(clipped / occupancy.records_per_cell, self.clipped_share(factor))
@@ -118,8 +118,14 @@ class ClippingProblem:
 
     def losses(self, rates: InverseScales, factor: Floats) -> Floats:
         """Return the loss of each user, not rounded; the plan itself rounds up."""
-        cells = self.occupancy.records_per_cell, rates.mean, rates.variance
-        return np.asarray(self.occupancy.map_users(privacy_loss.loss_at, cells, (factor,)))
+        return self.occupancy.map_users(self._at(privacy_loss.loss_at, rates, factor))
+
+    def _at(
+        self, work: Callable[..., Floats], rates: InverseScales, factor: Floats
+    ) -> Callable[[Pairs], Floats]:
+        """Return a function of pairs at these rates and factors."""
+        total = self.occupancy.records_per_cell
+        return partial(work, total=total, mean=rates.mean, variance=rates.variance, factor=factor)
 
     @cached_property
     def largest_share(self) -> Floats:
@@ -177,15 +183,14 @@ class ClippingProblem:
         # Only a majority user leaves the parabola, and only where a variance is published.
         if not (rates.variance[self._large[0]] > 0).any():
             return factor
-        cells = self.occupancy.records_per_cell, rates.mean, rates.variance
         halved = partial(privacy_loss.bisect_factors, loss=loss, lower_bound=least)
-        return np.asarray(self.occupancy.map_users(halved, cells, (factor,)))
+        return self.occupancy.map_users(self._at(halved, rates, factor))
 
     @cached_property
     def _large(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
         """Cells with a majority user, that user, and its share."""
         total = self.occupancy.records_per_cell
-        who, n = self.occupancy.map_cells(contributions.majority_user, (total,))
+        who, n = self.occupancy.map_cells(partial(contributions.majority_user, total=total))
         cell = np.flatnonzero(who >= 0)
         return cell, who[cell], n[cell] / total[cell]
 

@@ -28,7 +28,7 @@ from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
-from hexveil.planning.part import BookedStages
+from hexveil.planning.part import PlainPart
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
     predict,
@@ -53,13 +53,14 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
     from hexveil.planning.method_comparison import Comparison
+    from hexveil.planning.options import PlanOptions
 
 KINDS = ("moments", "distribution", USERS)
 """Kinds of statistics that have a weight in the division of ε."""
 
 
 @dataclass(frozen=True, eq=False)
-class PresencePart(BookedStages):
+class PresencePart(PlainPart):
     """Map with private presence, numbers of units, or both, of one value column.
 
     Attributes
@@ -77,10 +78,6 @@ class PresencePart(BookedStages):
     baseline_error: Number | None = None
     edition: str | None = None
     kind: ClassVar[str] = "presence"
-    reads_bins: ClassVar[bool] = False
-    searches_grids: ClassVar[bool] = False
-    missing_range: ClassVar[None] = None
-    targets: ClassVar[list[dict[str, Any]]] = []
     smoothing_trouble: ClassVar[str] = (
         'estimates under private presence are ("raw",): leave them out.'
     )
@@ -137,10 +134,6 @@ class PresencePart(BookedStages):
         """The sentence that refuses a map with nothing to say; None for a useful one."""
         return self.prediction.refusal
 
-    def advice(self, *, search: bool) -> str | None:  # noqa: ARG002  see Part
-        """Return the refusal: other grids are declared, and not looked for."""
-        return self.refusal
-
     @property
     def relative_error(self) -> float:
         """Predicted errors added up, each as a part of what it is compared with.
@@ -155,19 +148,19 @@ class PresencePart(BookedStages):
             error += of_map.share_error or 0.0
         return error
 
-    def goal(self) -> dict[str, str]:
-        """Return the declared request: see publishing/presence/request_identity.py."""
-        raise NotImplementedError
-
-    def check_release(self, *, has_squares: bool) -> None:
-        """Refuse nothing: whatever is declared can be measured."""
-
-    def refuse_undrawable(self) -> None:
-        """Refuse nothing: declared numbers have limits of their own."""
-
     def alternative(self, **changes: Any) -> PresencePart:  # noqa: ANN401  fields of a request
         """Return the part of the same request with some of its fields changed."""
-        return replace(self, request=replace(self.request, **changes))
+        return replace(self, request=with_changes(self.request, self.baseline_error, **changes))
+
+    @property
+    def expected(self) -> tuple[float, float, str]:
+        """Expected error, that of one number for all cells, and what they are of."""
+        of_map, counts = self.prediction.map, self.prediction.counts
+        if of_map is not None:
+            named = "averages" if of_map.share_error is None else "medians"
+            return of_map.error, of_map.baseline_error, named
+        assert counts is not None  # noqa: S101  one of both is predicted
+        return counts.count_error, counts.typical_count, "numbers of units"
 
     @property
     def statistic_errors(self) -> tuple[StatisticError, ...]:
@@ -224,18 +217,7 @@ class PresencePart(BookedStages):
         return None if gain is None else {"delta": float(gain.delta), "error": gain.error}
 
 
-def plan_presence(  # noqa: PLR0913  the arguments of a public door
-    facts: DeclaredFacts,
-    *,
-    epsilon: Number | None,
-    fleet: FleetDeclaration | int | None,
-    statistics: Sequence[str] | str | None = None,
-    user_cap: int | str | None = None,
-    baseline_error: Number | None = None,
-    edition: str | None = None,
-    delta: Number | None = None,
-    weights: Mapping[str, Number] | None = None,
-) -> PresencePart:
+def plan_presence(facts: DeclaredFacts, options: PlanOptions) -> PresencePart:
     """Return the plan of a release with private presence; see `hexveil.plan`.
 
     Raises
@@ -243,30 +225,21 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
     InputError
         On an argument that is missing or has no meaning here.
     """
-    if baseline_error is not None and statistics in ("users", ("users",), ["users"]):
-        raise InputError("baseline_error goes with averages, not with numbers of units alone.")
-    if epsilon is None:
-        raise InputError("epsilon is needed: the loss of any unit, present or not.")
-    if fleet is None:
-        raise InputError(
-            "fleet (in [privacy], or --set privacy.fleet) is needed: the number of units that may "
-            "be in the "
-            "records, as you would state it in public; a wrong one costs accuracy, not privacy."
-        )
+    fleet: Any = options.fleet
+    baseline_error: Any = options.baseline_error
     declared = fleet if isinstance(fleet, FleetDeclaration) else FleetDeclaration(fleet)
-    names = statistics_of(statistics)
-    importance = weights_of(weights, names)
-    if names == (USERS,) and user_cap is not None:
-        raise InputError("user_cap goes with averages, not with numbers of units alone.")
+    names = statistics_of(options.statistics)
+    importance = weights_of(options.weights, names)
+    assert options.epsilon is not None  # noqa: S101  targets were searched for
     moments, terms = parse_statistics([name for name in names if name != USERS] or [MEAN])
     request = PresenceRequest(
         facts.grid,
         facts.lattice,
         declared,
-        to_positive_fraction(epsilon, "epsilon"),
+        to_positive_fraction(options.epsilon, "epsilon"),
         # Without a cap of the caller's own the request decides.
-        None if user_cap is None else cap_of(user_cap),
-        to_delta(delta),
+        None if options.user_cap is None else cap_of(options.user_cap),
+        to_delta(options.delta),
         on_lattice(terms, facts.lattice),
         _bins(facts) if terms else None,
         bool(moments),
@@ -275,7 +248,7 @@ def plan_presence(  # noqa: PLR0913  the arguments of a public door
         request = replace(request, count_share=ALONE)
     elif USERS in names:
         request = divided(request, importance, baseline_error)
-    return PresencePart(facts, request, baseline_error, edition)
+    return PresencePart(facts, request, baseline_error, options.edition)
 
 
 def divided(
@@ -300,6 +273,18 @@ def divided(
     ]
     share = request.promise.divide(importance, errors)[1]
     return replace(request, count_share=share, weights=weights)
+
+
+def with_changes(
+    request: PresenceRequest,
+    baseline_error: Number | None,
+    **changes: Any,  # noqa: ANN401  fields
+) -> PresenceRequest:
+    """Return a request with some fields changed, its loss divided anew."""
+    changed = replace(request, **changes)
+    if not (request.has_map and request.count_share):
+        return changed
+    return divided(replace(changed, count_share=PURE), request.weights, baseline_error)
 
 
 def weights_of(weights: Mapping[str, Number] | None, names: tuple[str, ...]) -> dict[str, Fraction]:
@@ -445,9 +430,7 @@ def gain_of_delta(
         return None
     delta = usual_delta(request.fleet.units)
     try:
-        changed = replace(request, delta=delta)
-        if request.has_map and request.count_share:
-            changed = divided(replace(changed, count_share=PURE), request.weights, baseline_error)
+        changed = with_changes(request, baseline_error, delta=delta)
         both = [predict(one, baseline_error) for one in (request, changed)]
     except InputError:
         return None  # so small an epsilon leaves nothing to measure with

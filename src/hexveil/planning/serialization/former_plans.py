@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.model.statistic_terms import parse_statistics
 from hexveil.planning.distribution.distribution_components import score_metadata
-from hexveil.planning.moment_options import MomentOptions
+from hexveil.planning.options import PlanOptions
 from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.serialization.codec import (
     CODERS,
@@ -104,6 +104,9 @@ def unpack_decisions(
     header, arrays = unpack_bytes(encoded)
     arrays = {_RENAMED.get(name, name): array for name, array in arrays.items()}
     counts = like.occupancy.n_cells, like.occupancy.n_users
+    if "dropped" in arrays:
+        local, dropped = like.occupancy.local(), arrays.pop("dropped").astype(bool)
+        arrays |= {"cell": local.cell[dropped], "user": local.user[dropped]}
     asked = epsilon or str(like.request.epsilon)
     request = {} if like.request.epsilon is None else {"epsilon": asked}
     words = _plan_words(header, arrays, counts, prefix) | {"request": {"is": "Request"} | request}
@@ -137,8 +140,7 @@ def _distribution(encoded: bytes, like: DistributionPart, prefix: str) -> tuple[
         # Another processor may predict that bins are better.
         scored = plan_moments(
             score_metadata(like.facts),
-            epsilon=Fraction(score_epsilon),
-            options=MomentOptions(delta=like.delta or None),
+            PlanOptions(epsilon=Fraction(score_epsilon), delta=like.delta or None),
         )
     scores, score_arrays = _part(chunks[1], score_epsilon, scored, prefix + "scores.")
     if kind not in ("indicator", _RANKS, "bins"):
@@ -252,11 +254,11 @@ def _plan_words(
         return {"array": prefix + name}
 
     suppressed: Words | None = None
-    if "cell" in names:
+    marked = "" if "cell" in names else "dropped."
+    if marked[:-1] in names or not marked:
         sizes = dict(zip(("n_cells", "n_users"), counts, strict=True))
-        suppressed = {"is": "SuppressedPairs", "cell": array("cell"), "user": array("user")} | sizes
-    elif "dropped" in names:
-        suppressed = array("dropped")
+        columns = {name: array(marked + name) for name in ("cell", "user")}
+        suppressed = {"is": "SuppressedPairs"} | columns | sizes
     allocation: Words = {
         "is": "PlanAllocation",
         **{name: array(column) for name, column in _ROWS.items()},
@@ -264,7 +266,7 @@ def _plan_words(
         "lower_bound": old["lower_bound"],
         "bound_kind": old["certifies"],
         "clipping": _clipping_words(old, names, array),
-        **{name: old[name] for name in ("mechanism", "cell_epsilon", "normaliser") if name in old},
+        **{name: old[name] for name in ("mechanism", "cell_epsilon") if name in old},
     }
     bounds = {"lower": array("lower"), "upper": array("upper")}
     return {"is": "Plan", "allocation": allocation} | bounds
@@ -280,11 +282,11 @@ def _clipping_words(old: Words, names: Collection[str], array: Any) -> Words:  #
         predicted = {"predicted_error": array("predicted_error")}
         return {"is": "SavedStages", "stages": old["stages"], "choices": old["choices"]} | predicted
     if "cell_ranges" in old:
-        ranges = {"is": "CellRangePlan", "weight": weight} | old["cell_ranges"]
-        return {"is": "PerCellRange", "plan": ranges}
+        return {"is": "PerCellRange", "weight": weight, **old["cell_ranges"]}
     interval = old["interval"]
     if interval is None:
-        return {"is": "WithinBounds"}
+        printed = old.get("normaliser") == "contributions"
+        return {"is": "ContributedSamples" if printed else "WithinBounds"}
     renamed = {"stretch": "widening", "clipped": "clipping_error"}
     named = {renamed.get(name, name): word for name, word in interval.items()}
-    return {"is": "PrivateRange", "range": {"is": "PrivateClippingRange", "weight": weight} | named}
+    return {"is": "PrivateRange", "weight": weight} | named

@@ -17,24 +17,21 @@ from numpy.typing import NDArray
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, ThresholdMechanism, parse
+from hexveil.mechanisms.looks.bounds import ContributedSamples, WithinBounds
+from hexveil.mechanisms.looks.cell_ranges import PerCellRange
+from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
+from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.model import cells, column_facts, public_metadata, statistic_terms
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
 from hexveil.planning import allocation, request
 from hexveil.planning.cell_mechanisms import CellMechanisms, OtherStagesError, SavedStages
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.cell_ranges import (
-    CellRangeOutputs,
-    CellRangePlan,
-    PerCellRange,
-)
-from hexveil.planning.clipping_range.one_range import PrivateRange
-from hexveil.planning.clipping_range.private_range import ClippingRangeMode, PrivateClippingRange
 from hexveil.planning.distribution import distribution_components
 from hexveil.planning.distribution.distribution_components import PricedCells
 from hexveil.planning.distribution.distribution_plan import DistributionPart
 from hexveil.planning.moment_part import MomentPart
 from hexveil.planning.plan import Plan
+from hexveil.planning.request import ClippingRangeMode
 from hexveil.planning.serialization import former_plans
 from hexveil.planning.serialization.codec import (
     CODERS,
@@ -58,9 +55,8 @@ KINDS: dict[str, type[Any]] = {kind.saved_as: kind for kind in (MomentPart, Dist
 """What is saved as a whole, by name: the part of one value column, or the plan of several."""
 _CLASSES = (
     *KINDS.values(), request.Request, allocation.PlanAllocation,
-    WithinBounds, PrivateRange, PerCellRange, SavedStages,
-    PrivateClippingRange, CellRangePlan, CellRangeOutputs, FactoredWeights, ListedWeights,
-    SuppressedPairs,
+    WithinBounds, ContributedSamples, PrivateRange, PerCellRange, SavedStages,
+    CellRangeOutputs, FactoredWeights, ListedWeights, SuppressedPairs,
     distribution_components.IndicatorPlan, distribution_components.RankPlan,
     distribution_components.BinPlan, PricedCells, public_metadata.PublicMetadata,
     public_metadata.ValueLattice, cells.Cells, cells.CellTable, cells.Labels,
@@ -70,8 +66,8 @@ _CLASSES = (
 _ALIASES = {
     "Floats": Floats, "Ints": Ints, "Bools": Bools, "NDArray": NDArray,
     "Weights": FactoredWeights | ListedWeights,
-    "Suppressed": Bools | SuppressedPairs, "Term": statistic_terms.Term,
-    "ClippingKind": WithinBounds | PrivateRange | PerCellRange | SavedStages,
+    "Term": statistic_terms.Term,
+    "ClippingKind": WithinBounds | ContributedSamples | PrivateRange | PerCellRange | SavedStages,
     "Estimator": statistic_terms.Estimator, "ClippingRangeMode": ClippingRangeMode,
     "Part": SavedPart, "ErrorModel": Any,
     "DistributionComponent": distribution_components.DistributionComponent,

@@ -262,9 +262,9 @@ def _load(path: Path, source: Source) -> Any:  # noqa: ANN401  a part, or a plan
     words = read_words(path)
     # Of any other kind the codec says what is wrong.
     stated = kind_of(words) if kind_of(words) in KINDS else TABLED
-    needed = _SOURCES[stated]
-    if not isinstance(source, needed[0]):
-        raise InputError(f"the plan in {path} {needed[1]}: hv.Plan.load(folder, dataset).")
+    needed, words_of_needed = _SOURCES.get(stated, _COUNTED)
+    if not isinstance(source, needed):
+        raise InputError(f"the plan in {path} {words_of_needed}: hv.Plan.load(folder, dataset).")
     has_tables = stated == TABLED
     tables = {name: plan_tables.read_table(path / name) for name in TABLES} if has_tables else {}
     # Numbers can be beyond all doubles: losses are infinite then, and refused.
@@ -290,18 +290,18 @@ def _load(path: Path, source: Source) -> Any:  # noqa: ANN401  a part, or a plan
         return saved
 
 
+_COUNTED = (
+    PublicMetadata,
+    "has quantiles, shares or histograms; load it with the records, read as for it",
+)
 _SOURCES: dict[str, tuple[Any, str]] = {
     TABLED: ((Occupancy, PublicMetadata, NoneType), "is loaded with its records or alone"),
-    DistributionPart.saved_as: (
-        PublicMetadata,
-        "has quantiles, shares or histograms; load it with the records, read as for it",
-    ),
     Plan.saved_as: (
         ColumnFacts,
         "is of several value columns; load it with the records, read as for it",
     ),
 }
-"""What each kind is loaded with."""
+"""What each kind is loaded with; others with `_COUNTED`."""
 
 
 def _part(path: Path, word: Words, facts: PublicMetadata | ColumnFacts, place: Place) -> Any:  # noqa: ANN401

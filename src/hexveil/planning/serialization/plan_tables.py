@@ -27,6 +27,7 @@ WORDS = "plan.json"
 TABLES = ("cells.parquet", "users.parquet", "pairs.parquet")
 CELLS, USERS, PAIRS = TABLES
 PER_USER = ("contribution_factor", "factor")
+SUPPRESSED = "allocation.suppressed_pairs"
 PER_PAIR = ("suppressed_pairs", "weight", "cell", "user")
 """Fields with arrays that have an entry for each user, and for each pair; others are of cells."""
 LABEL = "label_"
@@ -41,7 +42,7 @@ DISTRIBUTED = "distributed"
 def tables_of(plan: MomentPart, arrays: Arrays) -> Tables:
     """Return the tables of the folder by file name: figures first, then the exact arrays."""
     tables = {CELLS: plan.table, USERS: plan.users, PAIRS: _pairs_table(plan)}
-    for name, array in arrays.items():
+    for name, array in _of_all_pairs(plan, arrays).items():
         field = name.rpartition(".")[2]
         file = USERS if field in PER_USER else PAIRS if field in PER_PAIR else CELLS
         if name not in tables[file].column_names:
@@ -57,11 +58,18 @@ def _pairs_table(plan: MomentPart) -> pa.Table:
     if plan.occupancy.is_local:
         local = plan.occupancy.local()
         return pa.table({"cell": local.cell, "user": local.user, "n": local.n})
-    suppressed, none = plan.allocation.suppressed_pairs, np.zeros(0, dtype=np.int64)
-    cell, user = none, none
-    if isinstance(suppressed, SuppressedPairs):
-        cell, user = suppressed.cell, suppressed.user
-    return pa.table({"cell": cell, "user": user, "n": 0 * cell})
+    gone = plan.allocation.suppressed_pairs or SuppressedPairs.nothing(plan.occupancy)
+    return pa.table({"cell": gone.cell, "user": gone.user, "n": 0 * gone.cell})
+
+
+def _of_all_pairs(plan: MomentPart, arrays: Arrays) -> Arrays:
+    """Return the arrays with suppressed pairs marked, where the table has all pairs."""
+    gone = plan.allocation.suppressed_pairs
+    if gone is None or not plan.occupancy.is_local:
+        return arrays
+    listed = {f"{SUPPRESSED}.{name}" for name in ("cell", "user")}
+    others = {name: array for name, array in arrays.items() if name not in listed}
+    return others | {SUPPRESSED: gone.of(plan.occupancy.local())}
 
 
 def digest(words: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> str:
@@ -109,6 +117,9 @@ class TableArrays(dict[str, Any]):
         for table in reversed(self.tables.values()):
             if name in table.column_names:
                 return numbers(table, name)
+            marked, _, column = name.rpartition(".")
+            if marked in table.column_names:  # of all pairs: which are suppressed
+                return np.asarray(numbers(table, column)[numbers(table, marked).astype(bool)])
         raise InputError(f"its tables have no column {name}.")
 
 

@@ -13,7 +13,7 @@ from hexveil.model.cells import DAY, slot_seconds
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.catalogue.coverage import Coverage, find_coverage
 from hexveil.publishing.catalogue.folder_files import DataFile, listed_files
-from hexveil.records.unambiguous_names import NOT_DECLARED
+from hexveil.records.sources.versions import NOT_DECLARED
 from hexveil.report.manifest_view import common_unit, format_heading, spoken_value
 from hexveil.report.templates import render_sentence
 

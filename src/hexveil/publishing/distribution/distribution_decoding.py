@@ -198,15 +198,14 @@ def decode_mean(
     effects : sequence of RandomEffect
         Groups of cells that resemble each other.
     """
-    released = with_outputs(plan, allocation, outputs)
-    noisy = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
-    posterior = estimate_outputs(released, allocation, outputs, noisy, effects)
+    posterior = estimate_outputs(allocation, outputs, effects)
     if posterior is not None:
         return CellEstimates(
             posterior.estimate, posterior.low, posterior.high, posterior.expected_error
         )
-    model = released.error_models["mean"]
-    raw = np.clip(noisy["mean"], plan.lower, plan.upper)
+    model = with_outputs(plan, allocation, outputs).error_models["mean"]
+    (mean,) = allocation.decode(outputs)
+    raw = np.clip(mean.estimate[0], plan.lower, plan.upper)
     low = np.maximum(raw - model.bound95, plan.lower)
     high = np.minimum(raw + model.bound95, plan.upper)
     return CellEstimates(raw, low, high, model.error)

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.planning.cell_mechanisms import CellMechanisms
-from hexveil.planning.clipping_range.bounds import WithinBounds
 from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.estimates.table import deviation_of
 from hexveil.report.accuracy_text import GRADES, describe_assumption
@@ -47,11 +45,12 @@ def _statement(
     plan: MomentPart, table: Table, name: str, posterior: PosteriorEstimates | None
 ) -> dict[str, Any]:
     modelled = posterior if name == "mean" else None
-    basis = _basis(plan, modelled)
+    basis = plan.allocation.clipping.basis if modelled is None else "posterior"
     between = between_cells(table, name, modelled, plan.request.law)
-    in_range = not isinstance(plan.allocation.clipping, (WithinBounds, CellMechanisms))
     # A root is graded as its square, which may be compared with the map though it is not published.
-    by_map = in_range and (between is not None or (name == "sd" and plan.occupancy.n_cells > 1))
+    by_map = bool(plan.allocation.clipping.strategy) and (
+        between is not None or (name == "sd" and plan.occupancy.n_cells > 1)
+    )
     error = typical_error(table, name)
     return {
         "statistic": name,
@@ -78,12 +77,6 @@ def count_grades(table: Table, name: str) -> dict[str, int]:
     """Return how many cells of a statistic have each grade."""
     grades = table[f"{name}_quality"].to_pylist()
     return {key: grades.count(grade) for key, grade in GRADES.items()}
-
-
-def _basis(plan: MomentPart, posterior: PosteriorEstimates | None) -> str:
-    if posterior is not None:
-        return "posterior"
-    return "worst case" if isinstance(plan.allocation.clipping, WithinBounds) else "prediction"
 
 
 def between_cells(

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.planning.release_allocation import with_outputs
 from hexveil.publishing.estimates.accuracy import accuracy_statement
-from hexveil.publishing.estimates.cut_off import find_cut_off
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
     best_estimates,
-    estimate_outputs,
+    estimate_view,
 )
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
 from hexveil.publishing.estimates.table import build_table
@@ -70,13 +69,10 @@ def decode_moments(
     # Ranges and strategy that private stages released replace those that planning predicted.
     released = with_outputs(plan, allocation, outputs)
     values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
-    posterior = moment_posterior(released, allocation, outputs, facts)
+    clipping = released.allocation.clipping
+    posterior = moment_posterior(allocation, outputs, facts)
     # Ranges of single cells borrow from the whole map already.
-    is_improved = (
-        posterior is not None
-        and facts.occupancy.n_cells > 1
-        and (released.allocation.clipping.mode != "per-cell")
-    )
+    is_improved = posterior is not None and facts.occupancy.n_cells > 1 and not clipping.borrows
     smoothed = {}
     if smoothing or is_improved:
         noisy = values if smoothing else {"mean": values["mean"]}
@@ -85,12 +81,12 @@ def decode_moments(
         posterior = best_estimates(posterior, smoothed["mean"])
     if not smoothing:
         smoothed = {}
-    cut_off = find_cut_off(released, allocation.numbers(outputs))
+    cut_off = clipping.cut_off(released, allocation.numbers(outputs))
     if posterior is not None:
         cut_off["mean"] = posterior.cut_off
         if smoothed:
             smoothed["mean"] = adopt_intervals(
-                smoothed["mean"], posterior, released.allocation.clipping
+                smoothed["mean"], posterior, borrowed=clipping.borrows
             )
     table = build_table(released, facts, values, smoothed, cut_off, posterior)
     # Counted in the table, so that manifest and table cannot differ.
@@ -99,13 +95,10 @@ def decode_moments(
 
 
 def moment_posterior(
-    released: MomentPart,
     allocation: Any,  # noqa: ANN401  as in `decode_moments`
     outputs: Outputs,
     facts: PublicMetadata,
 ) -> PosteriorEstimates | None:
     """Return the estimates of means before clipping; None where there are none."""
-    values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
-    ranged = released.allocation.clipping.mode != "bounds"
-    effects = groupings_of(facts.cells) if ranged else ()
-    return estimate_outputs(released, allocation, outputs, values, effects)
+    view = allocation.view(outputs)
+    return None if view is None else estimate_view(view, groupings_of(facts.cells))

@@ -13,7 +13,7 @@ deviations. A cell is
 - caution, where it is at most `CAUTION_DEVIATIONS`: it explains about a fifth or more;
 - noise, where it is wider: the interval tells little beyond the map's average;
 - cut off, whatever its interval, where the number lies at an end of its range
-  (publishing/estimates/cut_off.py), unless the 95% bound of its noise alone is wider than caution.
+  (`posterior_estimates`), unless the 95% bound of its noise alone is wider than caution.
 
 A map of one cell has no deviation between cells, and is graded against the bounds.
 

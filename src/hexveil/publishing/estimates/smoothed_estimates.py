@@ -6,8 +6,8 @@ numbers always give the same estimates.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +15,6 @@ import numpy as np
 from hexveil import smoothing
 from hexveil.accounting import contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
-from hexveil.planning.clipping_range.one_range import PrivateRange
-from hexveil.planning.clipping_range.private_range import (
-    PRIOR_SD,
-    PrivateClippingRange,
-    half_width_sd,
-    user_mean_prior,
-)
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing.shrinkage import OWN_DEVIATION
@@ -34,11 +27,7 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_part import MomentPart
-    from hexveil.smoothing import ClippingRange, RandomEffect, Smoothed
-
-
-SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
-"""Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
+    from hexveil.smoothing import RandomEffect, Smoothed
 
 
 def smooth_release(
@@ -68,8 +57,8 @@ def effective_users(occupancy: Occupancy) -> Floats:
     >>> effective_users(LocalOccupancy.from_dense([[1, 8], [1, 1], [1, 1]])).round(2)
     array([3.  , 1.52])
     """
-    return np.asarray(
-        occupancy.map_cells(contributions.effective_users, (occupancy.records_per_cell,))
+    return occupancy.map_cells(
+        partial(contributions.effective_users, total=occupancy.records_per_cell)
     )
 
 
@@ -104,7 +93,7 @@ def smoothing_statement(
                 left_out=estimate.left_out,
                 widened=estimate.widened,
                 posterior=posterior and name == "mean",
-                cell_ranges=plan.allocation.clipping.mode == "per-cell",
+                cell_ranges=plan.allocation.clipping.borrows,
                 gaussian=bool(plan.delta),
             ),
             "deviations": dict(estimate.deviations),
@@ -126,9 +115,9 @@ def _smooth_statistic(
     plan: MomentPart, name: str, noisy: Floats, groupings: tuple[RandomEffect, ...], size: Floats
 ) -> Smoothed:
     error, mean = plan.error_models[name], name == "mean"
-    typical_bias, clipping_range = (
-        _expected_bias(plan, error) if isinstance(error, WeightedMeanErrorModel) else (None, None)
-    )
+    typical_bias, clipping_range = None, None
+    if isinstance(error, WeightedMeanErrorModel):
+        typical_bias, clipping_range = plan.allocation.clipping.smoothing_bias(plan, error)
     estimate = smoothing.smooth(
         noisy,
         error.scale,
@@ -149,43 +138,3 @@ def _smooth_statistic(
         low=np.where(exact, noisy, estimate.low),
         high=np.where(exact, noisy, estimate.high),
     )
-
-
-def _expected_bias(
-    plan: MomentPart, error: WeightedMeanErrorModel
-) -> tuple[Floats, ClippingRange | None]:
-    """Return the standard deviation of the bias under a private range, and the range itself."""
-    bias_sd = SD_PER_MEAN_ABS * error.unit * error.expected_bias
-    if error.name != "mean":
-        return bias_sd, None
-    match plan.allocation.clipping:
-        case PrivateRange(interval) if interval.ends:
-            return _range_bias(plan, error, interval, interval.ends)
-    return bias_sd, None
-
-
-def _range_bias(
-    plan: MomentPart,
-    error: WeightedMeanErrorModel,
-    interval: PrivateClippingRange,
-    ends: tuple[int, int],
-) -> tuple[Floats, ClippingRange | None]:
-    """Return bias and range of means that were clipped to a single released range."""
-    quantile, widening = interval.quantiles[0], interval.widening
-    half_width = half_width_sd(quantile, widening)
-    width, span = error.unit[0], float(plan.span[0])
-    # The expected bias has both; that of clipping is modelled by the range, so it is taken out.
-    weights = SD_PER_MEAN_ABS * np.sqrt(
-        np.maximum(error.expected_bias**2 - interval.clipping_error**2, 0.0)
-    )
-    # Nothing was clipped: users' averages are as wide as the prior says, not as the bounds.
-    if ends == (0, interval.span_quanta):
-        return weights * min(width, 2.0 * half_width * PRIOR_SD * span), None
-    low, high = interval.ends_in_units(float(plan.lower[0]), span)
-    clipping_range = smoothing.ClippingRange(
-        low if ends[0] > 0 else -math.inf,
-        high if ends[1] != interval.span_quanta else math.inf,
-        width * user_mean_prior(half_width).within_cell_sd,
-    )
-    skewness = smoothing.skewness_bias(float(quantile), float(widening))
-    return width * np.hypot(weights, skewness), clipping_range

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.pooled_law import PooledLaw, sure_part
-from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanLaw, UserMeanSpread
+from hexveil.mechanisms.pooled_law import MeanView, PooledLaw, sure_part
+from hexveil.smoothing.user_mean_law import ClippedLook, UserMeanLaw
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.publishing.estimates.cut_off import CutOff
+    from hexveil.mechanisms.estimates import CutOff
 
 
 ENDS = 49
@@ -77,22 +77,6 @@ class PosteriorEstimates(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class PooledView(ReadOnlyArrays):
-    """The released law of all user means, and each cell's part in it.
-
-    Attributes
-    ----------
-    law : PooledLaw
-        In value units.
-    shares : ndarray of float, shape (n_cells,)
-        Part of the votes that each cell has; they sum to 1. Public.
-    """
-
-    law: PooledLaw
-    shares: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class _Side:
     """One side of all cells: what the estimate moves by, and deviation and most of the surplus."""
 
@@ -102,12 +86,7 @@ class _Side:
 
 
 def add_surplus(
-    estimates: PosteriorEstimates,
-    last: ClippedLook,
-    design: CellDesign,
-    spread: UserMeanSpread,
-    pooled: PooledView,
-    bounds: tuple[float, float],
+    estimates: PosteriorEstimates, last: ClippedLook, view: MeanView, pooled: PooledLaw
 ) -> PosteriorEstimates:
     """Return estimates and intervals with what lies beyond the ranges of cells.
 
@@ -116,13 +95,12 @@ def add_surplus(
     estimates : PosteriorEstimates
     last : ClippedLook
         The last number of each cell, and its range.
-    design : CellDesign
-    spread : UserMeanSpread
-    pooled : PooledView
-    bounds : pair of float
-        Bounds of the values.
+    view : MeanView
+    pooled : PooledLaw
+        The released law of all user means.
     """
-    above, below = _sides(estimates.estimate, last, design, spread, pooled, bounds)
+    bounds = view.bounds
+    above, below = _sides(estimates.estimate, last, view, pooled)
     surplus = above.shift - below.shift
     estimate = np.clip(estimates.estimate + surplus, *bounds)
     reach_up, reach_down = (
@@ -144,53 +122,42 @@ def add_surplus(
 
 
 def _sides(
-    means: Floats,
-    last: ClippedLook,
-    design: CellDesign,
-    spread: UserMeanSpread,
-    pooled: PooledView,
-    bounds: tuple[float, float],
+    means: Floats, last: ClippedLook, view: MeanView, pooled: PooledLaw
 ) -> tuple[_Side, _Side]:
     """Return the surplus above and below the range of each cell."""
+    bounds, shares = view.bounds, view.shares
     ends = np.linspace(*bounds, ENDS)
-    fitted_above, fitted_below = _fitted_excess(means, design, spread, pooled.shares, bounds, ends)
+    fitted_above, fitted_below = _fitted_excess(means, view, ends)
     width = last.upper - last.lower
     place = np.clip((last.noisy - last.lower) / width, 0.0, 1.0)
     variance = (1.0 if last.is_gaussian else 2.0) * (last.scale / width) ** 2
     sides = []
     for excess, end, fitted, is_cut, near in (
-        (pooled.law.above(last.upper), last.upper, fitted_above, last.upper < bounds[1], place),
-        (pooled.law.below(last.lower), last.lower, fitted_below, last.lower > bounds[0], 1 - place),
+        (pooled.above(last.upper), last.upper, fitted_above, last.upper < bounds[1], place),
+        (pooled.below(last.lower), last.lower, fitted_below, last.lower > bounds[0], 1 - place),
     ):
         beyond = excess.where(is_cut)
         average = np.maximum(beyond.mean - np.interp(end, ends, fitted), 0.0)
-        surplus = average * _parts(near, variance, pooled.shares)
+        surplus = average * _parts(near, variance, shares)
         part = surplus / np.maximum(beyond.mean, TINY)
         deviation = np.sqrt(
-            design.weight_squares * beyond.square * part + surplus**2 + beyond.error**2
+            view.design.weight_squares * beyond.square * part + surplus**2 + beyond.error**2
         )
         shift = surplus * sure_part(surplus, beyond.error)
         sides.append(_Side(shift, deviation, surplus + beyond.error))
     return sides[0], sides[1]
 
 
-def _fitted_excess(
-    means: Floats,
-    design: CellDesign,
-    spread: UserMeanSpread,
-    shares: Floats,
-    bounds: tuple[float, float],
-    ends: Floats,
-) -> tuple[Floats, Floats]:
+def _fitted_excess(means: Floats, view: MeanView, ends: Floats) -> tuple[Floats, Floats]:
     """Return the average excess of the laws fitted to cells, above and below each end."""
-    law = UserMeanLaw.of(design, spread, bounds)
+    law = UserMeanLaw.of(view.design, view.spread, view.bounds)
     modes = law.modes(means[:, None])
     whole = law.mean(modes)
-    bottom, top = bounds
+    bottom, top = view.bounds
     unit = (top - bottom) * TINY
     above = [whole - law.clipped(modes, bottom, max(end, bottom + unit)).mean for end in ends]
     below = [law.clipped(modes, min(end, top - unit), top).mean - whole for end in ends]
-    averages = ([float(np.sum(shares * one[:, 0])) for one in side] for side in (above, below))
+    averages = ([float(np.sum(view.shares * one[:, 0])) for one in side] for side in (above, below))
     first, second = map(np.array, averages)
     return first, second
 

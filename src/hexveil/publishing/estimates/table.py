@@ -13,9 +13,6 @@ import pyarrow as pa
 
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.errors import InputError
-from hexveil.planning.cell_mechanisms import CellMechanisms
-from hexveil.planning.clipping_range.bounds import WithinBounds
-from hexveil.planning.clipping_range.cell_ranges import PerCellRange
 from hexveil.publishing.estimates.quality_grades import (
     deviation_between_cells,
     grade,
@@ -31,11 +28,11 @@ if TYPE_CHECKING:
 
     from hexveil.accounting.error_model import ErrorModel
     from hexveil.base.arrays import Bools, Floats
+    from hexveil.mechanisms.estimates import CutOff
     from hexveil.model.cells import CellTable
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_part import MomentPart
-    from hexveil.publishing.estimates.cut_off import CutOff
     from hexveil.publishing.estimates.surplus import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 
@@ -71,9 +68,9 @@ def build_table(
     def describe(name: str) -> tuple[str, str]:
         text = describe_column(
             name,
-            _strategy(plan),
+            plan.allocation.clipping.strategy,
             smoothed=bool(smoothed),
-            staged=isinstance(plan.allocation.clipping, CellMechanisms),
+            staged=plan.allocation.clipping.has_stages,
             posterior=posterior is not None,
             gaussian=bool(plan.delta),
         )
@@ -125,7 +122,8 @@ def _statistic_columns(
         by_statistic[name] |= _smooth(estimate)
         if name == "variance" and "sd" in by_statistic:
             by_statistic["sd"] |= {key: np.sqrt(ends) for key, ends in _smooth(estimate).items()}
-    loud = _grade_against_map(plan, by_statistic, posterior) if _strategy(plan) else {}
+    ranged = bool(plan.allocation.clipping.strategy)
+    loud = _grade_against_map(plan, by_statistic, posterior) if ranged else {}
     for name, cells_cut in cut_off.items():
         graded = cells_cut, loud[name]
         by_statistic[name] |= _widen_cut_off(by_statistic[name], *graded, _ends(plan, name))
@@ -133,16 +131,6 @@ def _statistic_columns(
             ends = np.zeros_like(plan.span), plan.span * RANGE["sd"]
             by_statistic["sd"] |= _widen_cut_off(by_statistic["sd"], *graded, ends)
     return by_statistic
-
-
-def _strategy(plan: MomentPart) -> str:
-    """Return the strategy of a private clipping range, as in the manifest; "" without a range."""
-    match plan.allocation.clipping:
-        case WithinBounds() | CellMechanisms():
-            return ""
-        case PerCellRange():
-            return "cell_ranges"
-    return "single_stage"
 
 
 def check_labels(facts: PublicMetadata) -> None:

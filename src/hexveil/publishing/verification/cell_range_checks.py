@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.promise import PARTS, Pure
-from hexveil.mechanisms.cell_ranges.first_range import describe, usual_range
-from hexveil.mechanisms.cell_ranges.pooled_spread import BINS, all_edges, inner_edges
 from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
 from hexveil.mechanisms.estimates import widened
+from hexveil.mechanisms.looks.first_range import describe, usual_range
+from hexveil.mechanisms.looks.pooled_means import BINS, all_edges, inner_edges
 from hexveil.mechanisms.pooled_law import PooledLaw
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.mechanisms.clipped.clipped_variance import STEPS
-from hexveil.mechanisms.weighted.weighted_variance import SHOWN
+from hexveil.mechanisms.looks.clipped_variance import STEPS
+from hexveil.mechanisms.looks.weighted_variance import SHOWN
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
 from hexveil.publishing.verification.guarantee_checks import check_delta, check_spent
 from hexveil.publishing.verification.recomputed_losses import (

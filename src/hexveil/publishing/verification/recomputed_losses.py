@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-9
 LATTICE_LOSS = 2.0**-30
 """Loss of each unit in each cell by a variance's lattice
-(mechanisms/clipped/clipped_variance.py)."""
+(mechanisms/looks/clipped_variance.py)."""
 CHOICES = ("clipping_range", "within_spread")
 """Steps of private choices, which every unit is charged; so is the pooled histogram."""
 WEIGHT_LATTICE = 1e-3

@@ -2,36 +2,41 @@
 
 Records that a rule leaves out go through the same grouping, one group per reason, so that one
 scan gives the sums and the public counts.
+
+PRIVATE. Counts and sums per (cell, privacy unit), before cells are selected.
+
+Four relations of a session have them: all cells and all units, numbered in the order of their keys
+with what they have, the pairs by these numbers, and pairs by bin. The engine makes them by grouping
+(`aggregation.create_pairs`), or they are registered as they are found beside it (`fast_path`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hexveil.base.arrow_numbers import to_numpy
+from hexveil.base.arrow_numbers import to_numpy, to_table
 from hexveil.model.cells import DAY, Cells, CellTable, Labels
 from hexveil.model.occupancy import LocalOccupancy, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, sort_numbers
 from hexveil.model.public_metadata import FineBins, Unit
-from hexveil.records.bin_number import bin_number
 from hexveil.records.dataset import Sums
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import ValidatedRecords
+from hexveil.records.feasible_sums import bin_number
 from hexveil.records.select import Select
 from hexveil.records.units import Units, first_days
 
-PAIRS, ALL_CELLS, SELECTED_CELLS = "pairs", "all_cells", "selected_cells"
-NUMBERED_PAIRS = "numbered_pairs"
-"""Pairs of the selected cells, by numbers of cells and units."""
-"""Temporary tables: counts and sums per (cell, privacy unit), all cells, those that are used."""
-PAIR_BINS = "pair_bins"
-NUMBERED_BINS = "numbered_bins"
-"""Temporary table: counts and sums per pair and fine bin of the value, where these are needed."""
+ALL_CELLS, UNITS, PAIRS, PAIR_BINS = "all_cells", "units", "pairs", "pair_bins"
+"""Relations of all pairs: see `hexveil.records.duckdb.aggregation`."""
+SELECTED_CELLS, NUMBERED_PAIRS, NUMBERED_BINS = "selected_cells", "numbered_pairs", "numbered_bins"
+"""Relations of the cells that are used, and of their pairs by numbers of cells and units."""
+_KEYED, _CELLS = "keyed_pairs", "numbered_cells"
 FINE_BIN = "fine_bin"
 """Column of the number of a fine bin."""
 TOTAL, SQUARES = "total", "total_sq"
@@ -90,66 +95,101 @@ def slot(wall: str, grid: Cells) -> str:
     return f"({start}) % {DAY}" if grid.slot == "pooled" else f"{start} - {DAY}"
 
 
-def create_pairs(
-    session: Session,
-    query: str,
-    grouping: GroupKeys,
-    *,
-    squares: bool,
-    bins: FineBins | None = None,
-) -> None:
-    """Create the table of pairs of validated records: keys, n, sum and perhaps sum of squares.
+def grouped(query: str, keys: GroupKeys, *, squares: bool, edges: Sequence[int] = ()) -> str:
+    """Return the query of counts and sums of validated records; rejects are counted by reason.
 
-    Records that are left out have no cell, and the reason in place of the user: as wide a key as
-    is needed and no wider, since this table is the largest thing in memory. With bins, the table
-    of pairs and bins is created first, in the same pass, and pairs are added up from it.
+    Parameters
+    ----------
+    query : str
+        Of validated records.
+    keys : GroupKeys
+        Null for records that are left out: a row for each reason, and no user or place of theirs.
+    squares : bool
+        Whether sums of squares are made, which have 128 bits, as sums do.
+    edges : sequence of int
+        Of fine bins, of which a row then is one, too.
     """
-    keys = ", ".join(grouping.all)
-    columns = _null_if_rejected(grouping.all)
-    # The reason takes the place of the user, which a rejected record does not need.
-    columns["user_id"] = (
-        "CASE WHEN reject_reason = 0 THEN user_id ELSE CAST(reject_reason AS VARCHAR) END"
+    columns = "".join(
+        f"CASE WHEN reject_reason = 0 THEN {expression} END AS {name}, "
+        for name, expression in keys.all.items()
     )
-    select_list = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
-    # No square can overflow where any is asked for, nor can a sum of them: it has 128 bits.
+    if edges:
+        columns += f"{bin_number('quanta', edges)} AS {FINE_BIN}, "
+    names = ", ".join(("reject_reason", *keys.all, *[FINE_BIN] * bool(edges)))
     squared = f", sum(CAST(quanta AS BIGINT) * quanta) AS {SQUARES}" if squares else ""
-    records = (
-        f"(SELECT {select_list}, CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
-        f"FROM ({query}))"
+    return (
+        f"SELECT {names}, count(*) AS n, sum(quanta) AS {TOTAL}{squared} FROM (SELECT "
+        f"reject_reason, {columns}CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
+        f"FROM ({query})) "
+        f"GROUP BY {names}"
     )
-    sums = f"count(*) AS n, sum(quanta) AS {TOTAL}{squared}"
-    if bins is None:
-        session.run(
-            f"CREATE OR REPLACE TEMP TABLE {PAIRS} AS SELECT {keys}, {sums} FROM {records} "
-            f"GROUP BY {keys}"
-        )
-        return
-    session.run(
-        f"CREATE OR REPLACE TEMP TABLE {PAIR_BINS} AS SELECT {keys}, "
-        f"{bin_number('quanta', bins.edges.tolist())} AS fine_bin, {sums} FROM {records} "
-        f"GROUP BY {keys}, fine_bin"
-    )
-    create_sums(session, PAIRS, grouping.all, PAIR_BINS, (TOTAL, SQUARES) if squares else (TOTAL,))
 
 
-def create_sums(
-    session: Session, table: str, keys: Iterable[str], rows: str, sums: Sequence[str]
+def create_pairs(
+    session: Session, query: str, keys: GroupKeys, *, squares: bool, bins: FineBins | None = None
+) -> dict[int, int]:
+    """Create the relations of the pairs of validated records; return records per reason."""
+    edges = [] if bins is None else bins.edges.tolist()
+    # If not even one square fits, no sum of squares will: it is not computed at all.
+    statement = grouped(query, keys, squares=squares, edges=edges)
+    session.run(f"CREATE OR REPLACE TEMP TABLE {_KEYED} AS {statement}")
+    rows = session.rows(f"SELECT reject_reason, sum(n)::BIGINT FROM {_KEYED} GROUP BY ALL")
+    sums = (TOTAL, SQUARES) if squares else (TOTAL,)
+    kept = f"{_KEYED} WHERE reject_reason = 0"
+    number_pairs(session, kept, keys, sums, by_bin=bins is not None)
+    session.forget(_KEYED)
+    return {int(str(reason)): int(str(n)) for reason, n in rows}
+
+
+def number_pairs(
+    session: Session, rows: str, grouping: GroupKeys, sums: Sequence[str], *, by_bin: bool
 ) -> None:
-    """Create a table of counts and sums by keys from rows of counts and sums."""
-    names, summed = ", ".join(keys), "".join(f", sum({name}) AS {name}" for name in sums)
+    """Create the relations of pairs from rows of counts and sums, which may share their keys.
+
+    Parameters
+    ----------
+    session : Session
+    rows : str
+        What stands after FROM; columns are named as keys.
+    grouping : GroupKeys
+    sums : sequence of str
+        Names of the sums.
+    by_bin : bool
+        Whether rows are of one fine bin each.
+    """
+    forget_pairs(session)
+    cells, units = ", ".join(grouping.cell), ", ".join(grouping.unit)
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {names}, "
-        f"CAST(sum(n) AS BIGINT) AS n{summed} FROM {rows} GROUP BY {names}"
+        f"CREATE OR REPLACE TEMP TABLE {_CELLS} AS SELECT {cells}, row_number() OVER (ORDER BY "
+        f"{cells}) - 1 AS place FROM (SELECT DISTINCT {cells} FROM {rows})"
     )
+    number_units(session, f"SELECT DISTINCT {units} FROM {rows}", grouping)
+    summed = "CAST(sum(n) AS BIGINT) AS n" + "".join(f", sum({name}) AS {name}" for name in sums)
+    numbered = f"(SELECT * FROM {rows}) JOIN {_CELLS} USING ({cells}) JOIN {UNITS} USING ({units})"
+    keys = "CAST(place AS INTEGER) AS place, CAST(unit AS INTEGER) AS unit"
+    for table, name in ((PAIR_BINS, f", {FINE_BIN}"), (PAIRS, ""))[not by_bin :]:
+        session.run(
+            f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {keys}{name}, {summed} "
+            f"FROM {numbered} GROUP BY place, unit{name}"
+        )
+        # Pairs add up from their bins.
+        numbered = table
+    session.run(
+        f"CREATE OR REPLACE TEMP TABLE {ALL_CELLS} AS SELECT * FROM {_CELLS} JOIN (SELECT place, "
+        f"count(*) AS users, CAST(sum(n) AS BIGINT) AS records FROM {PAIRS} GROUP BY place) "
+        "USING (place)"
+    )
+
+
+def forget_pairs(session: Session) -> None:
+    """Remove the relations of pairs."""
+    for name in (ALL_CELLS, UNITS, PAIRS, PAIR_BINS):
+        session.forget(name)
 
 
 def count_raw(session: Session, source: ValidatedRecords) -> int:
     """Return the number of records before any check."""
     return int(str(session.rows(f"SELECT count(*) FROM ({source.raw})")[0][0]))
-
-
-def _null_if_rejected(columns: dict[str, str]) -> dict[str, str]:
-    return {name: f"CASE WHEN reject_reason = 0 THEN {e} END" for name, e in columns.items()}
 
 
 def select_cells(session: Session, grouping: GroupKeys, select: Select) -> tuple[int, int, int]:
@@ -203,14 +243,9 @@ def number_units(session: Session, query: str, grouping: GroupKeys) -> None:
     """Create the table of units from a query of distinct units, numbered in their order."""
     names = ", ".join(grouping.unit)
     session.run(
-        f"CREATE OR REPLACE TEMP TABLE units AS SELECT *, row_number() OVER (ORDER BY {names}) - 1 "
-        f"AS unit FROM ({query})"
+        f"CREATE OR REPLACE TEMP TABLE {UNITS} AS SELECT *, row_number() OVER (ORDER BY {names}) "
+        f"- 1 AS unit FROM ({query})"
     )
-
-
-def numbered_units(session: Session) -> pa.Table:
-    """Return the keys of the units that `number_units` numbered, in order. PRIVATE."""
-    return session.arrow("SELECT * EXCLUDE (unit) FROM units ORDER BY unit")
 
 
 def to_units(table: pa.Table, unit: Unit) -> Units:
@@ -286,3 +321,112 @@ def _pair_keys(table: pa.Table, like: pa.Table | None = None) -> NDArray[np.int6
     reach = int(to_numpy((table if like is None else like)["unit"]).max(initial=0)) + 1
     cell, unit = (to_numpy(table[name]).astype(np.int64) for name in ("cell", "unit"))
     return np.asarray(cell * reach + unit)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairStore:
+    """PRIVATE. All pairs of a reading.
+
+    Attributes
+    ----------
+    session : Session
+        With the relations `ALL_CELLS`, `UNITS`, `PAIRS` and perhaps `PAIR_BINS`.
+    keys : GroupKeys
+        Of cells and units.
+    left_out : mapping of int to int
+        Records per reject reason (0: kept), repeats not counted.
+    columns : mapping of str to ndarray, or None
+        `place`, `unit` and the counts and sums of pairs in the order of their cells, then of their
+        units, where they are in memory beside the engine. Where sums of as many values, or of their
+        squares, could overflow, these may have: they are refused, or not used.
+    """
+
+    session: Session
+    keys: GroupKeys
+    left_out: Mapping[int, int]
+    columns: Mapping[str, NDArray[Any]] | None = None
+
+    def count_single_records(self) -> tuple[int, int]:
+        """Return the number of users, and of those with a single record; in any cell."""
+        users, single = self.session.rows(
+            # By user, whatever the unit: a vehicle with one record on each of many days is no
+            # single record.
+            "SELECT count(*), count(*) FILTER (WHERE n = 1) FROM (SELECT sum(n) AS n FROM (SELECT "
+            f"unit, sum(n) AS n FROM {PAIRS} GROUP BY unit) JOIN {UNITS} USING (unit) "
+            "GROUP BY user_id)"
+        )[0]
+        return int(str(users)), int(str(single))
+
+    def largest_count(self) -> int:
+        """Return the largest number of records of a pair, in any cell."""
+        return int(str(self.session.rows(f"SELECT max(n) FROM {PAIRS}")[0][0]))
+
+    def fetch_pairs(self, sums: Sequence[str]) -> pa.Table:
+        """Return cell, unit, n and the named sums of each pair in the selected cells.
+
+        Units without a selected cell are numbered too.
+        """
+        if self.columns is None:
+            return self.session.arrow(self._numbered(PAIRS, sums))
+        names, place = ("n", *sums, "unit"), self.columns["place"]
+        chosen = to_numpy(self.session.arrow(f"{self._chosen} ORDER BY cell")["place"])
+        n_cells = int(place[-1]) + 1
+        number = np.full(n_cells, -1, dtype=np.int32)
+        number[chosen] = np.arange(chosen.size, dtype=np.int32)
+        columns = {"cell": number[place]} | {name: self.columns[name] for name in names}
+        if chosen.size < n_cells:
+            is_kept = columns["cell"] >= 0
+            columns = {name: column[is_kept] for name, column in columns.items()}
+        return to_table(columns)
+
+    def number_pairs(self, sums: Sequence[str]) -> None:
+        """Create the relation of fetched pairs, for the engine to put in order."""
+        if self.columns is not None:
+            self.session.register(NUMBERED_PAIRS, self.fetch_pairs(sums))
+            return
+        query = self._numbered(PAIRS, sums)
+        self.session.run(f"CREATE OR REPLACE TEMP TABLE {NUMBERED_PAIRS} AS {query}")
+        # The other pairs are used up.
+        self.session.forget(PAIRS)
+
+    def forget_numbers(self) -> None:
+        """Remove the relation of fetched pairs."""
+        self.session.forget(NUMBERED_PAIRS)
+
+    def number_bins(self) -> None:
+        """Create the relation of the pairs' counts by bin; those of all cells are used up."""
+        query = self._numbered(PAIR_BINS, ("fine_bin",))
+        self.session.run(f"CREATE OR REPLACE TEMP TABLE {NUMBERED_BINS} AS {query}")
+        self.session.forget(PAIR_BINS)
+
+    def fetch_units(self) -> pa.Table:
+        """Return the keys of all units, in the order of their ids' bytes, then days."""
+        return self.session.arrow(f"SELECT * EXCLUDE (unit) FROM {UNITS} ORDER BY unit")
+
+    def fetch_bins(self, pairs: pa.Table) -> PairBins:
+        """Return the counts by bin of the rows that `fetch_pairs` returned."""
+        return bins_of_rows(self.session.arrow(self._numbered(PAIR_BINS, ("fine_bin",))), pairs)
+
+    def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
+        """Copy columns of the pairs to a target of SQL's COPY; by bin a row is of one fine bin."""
+        cells = f"SELECT place, {', '.join(self.keys.cell)} FROM {ALL_CELLS}"
+        self.session.run(
+            f"COPY (SELECT {columns} FROM {PAIR_BINS if by_bin else PAIRS} JOIN ({cells}) "
+            f"USING (place) JOIN {UNITS} USING (unit)) {target}"
+        )
+
+    @property
+    def _chosen(self) -> str:
+        """The query of the selected cells: their place among all, and their number."""
+        names = ", ".join(self.keys.cell)
+        return f"SELECT place, cell FROM {ALL_CELLS} JOIN {SELECTED_CELLS} USING ({names})"
+
+    def _numbered(self, pairs: str, columns: Sequence[str]) -> str:
+        """Return the query of the rows in the selected cells, by their numbers."""
+        # Sums have 128 bits in the engine. Only those that fit 64 are asked for, so that no cast
+        # fails.
+        others = "".join(f", CAST({name} AS BIGINT) AS {name}" for name in columns)
+        return (
+            f"SELECT CAST(cell AS INTEGER) AS cell, unit, n{others} FROM {pairs} "
+            f"JOIN ({self._chosen}) USING (place)"
+        )

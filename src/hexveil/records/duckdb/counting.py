@@ -1,22 +1,50 @@
-"""One pass over a relation of records: pairs, and the number of records each rule rejected."""
+"""One pass over a relation of records: pairs, and the number of records each rule rejected.
+
+Several records of one user and time (repeats): one place of them counts, with its average.
+
+Rule. The N records of a user and time that passed all other rules are put in the order of their
+places. The record of rank md5(user, time) mod N, counted from 0, is drawn; its place counts, once,
+with the average of all records of that user, time and place: whole quanta after clamping, rounded
+to the nearest, a half up or down as the next bit of the hash says, (md5 div N) mod 2. Records of
+the other places do not count.
+
+1. *No value decides who is counted, where and how often.* The ranks of a place are an interval
+   that numbers of records and the order of places determine; the drawn rank, and the bit, follow
+   from user, time and N. Values take part in neither. Whether a record is among the N is decided
+   before: by its user, time, place and whether its value is usable, all public under `"values"`.
+2. *No other unit decides.* User, time, N and places are of one user and one instant, so of one
+   unit (a user, or its day or week). Adding or removing the records of others changes nothing.
+3. *A change of one unit's values changes its own sums alone*, and in each as one record does: an
+   average of numbers in 0..span is in 0..span, and so it is after rounding, which is monotone and
+   leaves whole numbers as they are. Sensitivities, which count records, hold as they are.
+4. *No order of additions, and no engine.* The sum S of n whole numbers is exact in any order, and
+   rounding is one whole division, (2 S + n - bit) div 2n: of all fractions of n the bit moves only
+   halves.
+5. *No direction is favoured.* The hash draws each of the N records with the same probability (up to
+   N / 2^60), so that the place and its average are those of a record drawn at random: the rule
+   biases no average of a cell. The smallest place and value would.
+
+`records.sql` writes the same rule for warehouses; the tests compare both with plain Python, and
+enumerate all small instances.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hexveil.base.arrow_numbers import to_table
 from hexveil.base.work_share import QUERY, READING, steps_of_work
-from hexveil.records.duckdb import aggregation, fast_path, record_repeats
-from hexveil.records.duckdb.pair_store import PairStore, PairTable
+from hexveil.records.duckdb import aggregation, fast_path
+from hexveil.records.duckdb.aggregation import PairStore
+from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords, validate_records
 from hexveil.records.feasible_sums import squares_fit
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hexveil.records.duckdb.relation import Relation
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.read_request import ReadRequest, Rules
+from hexveil.records.read_request import ReadRequest, Rules
 
 
 @dataclass(frozen=True)
@@ -35,6 +63,11 @@ class PairCounts:
     pairs: PairStore
     left_out: dict[int, int]
     repeats: int
+
+    def with_malformed(self, n: int) -> PairCounts:
+        """Return the counts with malformed lines, which are known only once they were scanned."""
+        malformed = {UNPARSABLE: self.left_out.get(UNPARSABLE, 0) + n}
+        return replace(self, left_out=self.left_out | malformed)
 
 
 @dataclass(frozen=True)
@@ -63,10 +96,7 @@ def count_source(session: Session, relation: Relation, request: ReadRequest) -> 
         records, rules = validate_records(session, relation, request, parse=True), request.rules
     keys = aggregation.group_keys(session, rules.cells, rules.privacy_unit, records.places)
     counts = count_records(session, records, keys, request)
-    # Malformed lines are known only once they were scanned.
-    malformed = counts.left_out.get(UNPARSABLE, 0) + relation.skipped()
-    left_out = counts.left_out | {UNPARSABLE: malformed}
-    return CountResult(request, records, replace(counts, left_out=left_out))
+    return CountResult(request, records, counts.with_malformed(relation.skipped()))
 
 
 def check_offsets(session: Session, records: ValidatedRecords, request: ReadRequest) -> ReadRequest:
@@ -92,18 +122,19 @@ def count_records(
     if request.drops_repeats:
         # Before counting: a record that a vehicle sent twice must not weigh twice, nor use up its
         # cap.
-        query, repeats = record_repeats.deduplicate(session, records, n_records)
+        query, repeats = deduplicate(session, records, n_records)
     rules = request.rules
     records = replace(records, query=query)
-    pairs: PairStore | None = fast_path.pack(session, records, keys, rules, n_records)
+    pairs = fast_path.pack(session, records, keys, rules, n_records)
     if pairs is None:
-        # If not even one square fits, no sum of squares will: it is not computed at all.
+        squares = squares_fit(1, rules.scale)
         with steps_of_work(READING, 0.5, 0.95, QUERY):
-            aggregation.create_pairs(
-                session, query, keys, squares=squares_fit(1, rules.scale), bins=rules.bins
+            left_out = aggregation.create_pairs(
+                session, query, keys, squares=squares, bins=rules.bins
             )
-        pairs = PairTable(session, keys)
-    return _pair_counts(pairs, repeats)
+        pairs = PairStore(session, keys, left_out)
+    kept = {0: pairs.left_out.get(0, 0) + repeats}
+    return PairCounts(pairs, {**pairs.left_out, **kept}, repeats)
 
 
 def add_up(
@@ -131,15 +162,138 @@ def add_up(
     found = fast_path.add_up(session, rows, keys, rules, sums, left_out)
     if found is not None:
         return found
-    if rules.bins is not None:
-        binned = (*keys.all, aggregation.FINE_BIN)
-        aggregation.create_sums(session, aggregation.PAIR_BINS, binned, rows, sums)
-        rows = aggregation.PAIR_BINS
-    aggregation.create_sums(session, aggregation.PAIRS, keys.all, rows, sums)
-    return PairTable(session, keys)
+    by_bin = rules.bins is not None
+    aggregation.number_pairs(session, rows, keys, sums, by_bin=by_bin)
+    return PairStore(session, keys, left_out)
 
 
-def _pair_counts(pairs: PairStore, repeats: int) -> PairCounts:
-    left_out = pairs.reject_counts()
-    left_out[0] = left_out.get(0, 0) + repeats
-    return PairCounts(pairs, left_out, repeats)
+MAX_PASSES = 8
+"""Times that records are read at most to find repeats: some hashes are sorted after others."""
+DRAWN_DIGITS = 15
+"""Hexadecimal digits of the hash that draws: as many as fit into 64 bits with a sign."""
+
+
+def deduplicate(
+    session: Session, source: ValidatedRecords, n_records: int | None = None
+) -> tuple[str, int]:
+    """Drop repeats of a user and time; return the query of the rest and the number dropped.
+
+    Few records usually share their user and time with another. These are found by a hash first,
+    before any rule; a collision, or a twin that a rule leaves out, only suspects a record
+    needlessly. Suspects are then resolved exactly.
+
+    Parameters
+    ----------
+    session : Session
+    source : ValidatedRecords
+    n_records : int, optional
+        Records before any check, if they were counted.
+    """
+    # The usual case: nothing is repeated, and the records are grouped as they are.
+    if not _create_suspects(session, source, n_records):
+        return source.query, 0
+    # Kept records alone have a hash, so that one that a rule rejects cannot displace one that
+    # counts.
+    shared = f"SELECT * FROM ({_hashed(source)}) SEMI JOIN suspects USING (record_hash)"
+    session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_drawn(source, shared)}")
+    dropped = session.rows("SELECT coalesce(CAST(sum(n_records - 1) AS BIGINT), 0) FROM resolved")
+    return deduplicated_query(source), int(str(dropped[0][0]))
+
+
+def deduplicated_query(
+    source: ValidatedRecords, restriction: str = "", extra_columns: Sequence[str] = ()
+) -> str:
+    """Return the query of records without repeats, once the repeats are known.
+
+    Parameters
+    ----------
+    source : ValidatedRecords
+    restriction : str
+        Joins and a condition, which choose among records before anything else is done with them.
+    extra_columns : sequence of str
+        Columns that the joins add.
+    """
+    wall = ["local_s"] * source.local
+    columns = ", ".join(
+        ("reject_reason", "user_id", "time_us", *wall, *source.places, "quanta", *extra_columns)
+    )
+    # A null hash, of a record that is left out, is never in the other table: it passes.
+    unrepeated = (
+        f"SELECT * FROM ({_hashed(source, restriction)}) ANTI JOIN suspects USING (record_hash)"
+    )
+    return (
+        f"SELECT {columns} FROM ({unrepeated}) UNION ALL "
+        f"SELECT {columns} FROM resolved {restriction}"
+    )
+
+
+def _hashed(source: ValidatedRecords, restriction: str = "") -> str:
+    return (
+        "SELECT *, CASE WHEN reject_reason = 0 THEN hash(user_id, time_us) END AS record_hash "
+        f"FROM ({source.query}) {restriction}"
+    )
+
+
+def _create_suspects(session: Session, source: ValidatedRecords, n_records: int | None) -> bool:
+    """Create the table of hashes that more than one record has; return whether there are any.
+
+    They are sorted in memory where that is possible, those of one remainder after those of
+    another if they are too many at once, and grouped by the engine where not.
+    """
+    hashes = (
+        f"SELECT hash(user_id, time_us) AS record_hash FROM ({source.raw}) "
+        "WHERE user_id IS NOT NULL AND time_us IS NOT NULL"
+    )
+    repeated = _repeated_hashes(session, source, hashes, n_records)
+    create = "CREATE OR REPLACE TEMP TABLE suspects AS"
+    if repeated is None:
+        session.run(
+            f"{create} SELECT record_hash FROM ({hashes}) GROUP BY record_hash HAVING count(*) > 1"
+        )
+        return bool(session.rows("SELECT 1 FROM suspects LIMIT 1"))
+    if not repeated.size:
+        return False
+    session.register("repeated_hashes", to_table({"record_hash": repeated}))
+    session.run(f"{create} SELECT record_hash FROM repeated_hashes")
+    session.forget("repeated_hashes")
+    return True
+
+
+def _repeated_hashes(
+    session: Session, source: ValidatedRecords, hashes: str, n_records: int | None
+) -> NDArray[np.uint64] | None:
+    """Return the hashes that a query has more than once; None if they are too many to sort."""
+    n_passes = 1
+    if source.columnar:
+        records = aggregation.count_raw(session, source) if n_records is None else n_records
+        # Remainders are not quite as frequent as each other.
+        n_passes = -(-records * 21 // (20 * session.sortable)) or 1
+    if n_passes > MAX_PASSES:
+        return None
+    repeated = []
+    for remainder in range(n_passes):
+        restriction = "" if n_passes == 1 else f" WHERE record_hash % {n_passes} = {remainder}"
+        of_pass = session.repeated(
+            f"SELECT record_hash FROM ({hashes}){restriction}", session.sortable
+        )
+        if of_pass is None:
+            return None
+        repeated.append(of_pass)
+    return np.concatenate(repeated)
+
+
+def _drawn(source: ValidatedRecords, query: str) -> str:
+    """Return the query of one record per (user, time), with the number of repeats `n_records`."""
+    # Any value: the wall clock follows from the instant, which all repeats share.
+    wall = ("any_value(local_s) AS local_s, ", "local_s, ") if source.local else ("", "")
+    of_user, places = "PARTITION BY user_id, time_us", ", ".join(source.places)
+    drawn = f"CAST('0x' || md5(user_id || ' ' || time_us)[:{DRAWN_DIGITS}] AS BIGINT)"
+    return (
+        f"SELECT CAST(0 AS TINYINT) AS reject_reason, user_id, time_us, {wall[1]}{places}, "
+        "CAST((2 * total + n - drawn // n_records % 2) // (2 * n) AS BIGINT) AS quanta, n_records "
+        f"FROM (SELECT *, {drawn} AS drawn, sum(n) OVER ({of_user}) AS n_records, "
+        f"sum(n) OVER ({of_user} ORDER BY {places} ROWS UNBOUNDED PRECEDING) AS upto FROM ("
+        f"SELECT user_id, time_us, {wall[0]}{places}, count(*) AS n, sum(quanta) AS total "
+        f"FROM ({query}) GROUP BY user_id, time_us, {places})"
+        f") WHERE drawn % n_records BETWEEN upto - n AND upto - 1"
+    )

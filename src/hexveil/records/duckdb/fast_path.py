@@ -15,34 +15,39 @@ up in the same way: their rows have counts and sums in place of a value.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Ints
 from hexveil.base.arrow_numbers import to_arrow, to_numpy, to_table
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING, tell_share
 from hexveil.model.cells import Cells
-from hexveil.model.pair_bins import PairBins
-from hexveil.records.duckdb.aggregation import FINE_BIN, SQUARES, TOTAL, GroupKeys
+from hexveil.records.duckdb.aggregation import (
+    ALL_CELLS,
+    FINE_BIN,
+    PAIR_BINS,
+    PAIRS,
+    SQUARES,
+    TOTAL,
+    UNITS,
+    GroupKeys,
+    PairStore,
+    forget_pairs,
+)
 from hexveil.records.duckdb.hexagon_table import HexagonTable
-from hexveil.records.duckdb.sorted_pairs import SortedPairs
+from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.validation import ValidatedRecords
 from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.read_request import Rules
 from hexveil.records.utc_offsets import END_OF_TIMES
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Ints
-    from hexveil.records.duckdb.session import Session
-    from hexveil.records.duckdb.validation import ValidatedRecords
-    from hexveil.records.read_request import Rules
-
-    Numbers = NDArray[np.uint64]
+Numbers = NDArray[np.uint64]
 
 MIN_RECORDS = 100_000
 """Records below which the engine's own grouping is as quick."""
@@ -54,7 +59,7 @@ BYTES_OF_PAIR = 48
 """Memory of a pair while those of several parts are added up."""
 PAIRS_ALWAYS_HELD = 2 * 10**9
 """Bytes of pairs that are kept, however small the memory."""
-RANGED = ("slot", "day", "week", "unit")
+RANGED = ("slot", "day", "week", "kept_unit")
 """Keys that are whole numbers near each other; the others are texts, and numbered."""
 _BLOCK = 1 << 15
 """Numbers of which something is made at once: they stay in a processor's own memory."""
@@ -177,7 +182,7 @@ def pack(
     keys: GroupKeys,
     rules: Rules,
     n_records: int | None,
-) -> SortedPairs | None:
+) -> PairStore | None:
     """Return the pairs of validated records; None if the engine should group them.
 
     Parameters
@@ -215,7 +220,7 @@ def add_up(
     rules: Rules,
     sums: Sequence[str],
     left_out: Mapping[int, int],
-) -> SortedPairs | None:
+) -> PairStore | None:
     """Return the sum of rows of pairs, or of pairs and bins: see `counting.add_up`."""
     if int(str(session.rows(f"SELECT count(*) FROM {rows}")[0][0])) < MIN_RECORDS:
         return None
@@ -380,17 +385,24 @@ def _decoded(
     names: Numbers | None,
     rules: Rules,
     left_out: Mapping[int, int],
-) -> SortedPairs:
+) -> PairStore:
     """Return the pairs of numbers, which are used up."""
-    key, sums, bins = summed.key, summed.sums, None
+    forget_pairs(session)
+    key, sums = summed.key, summed.sums
+    unit_of_row, units = _ranked(
+        key >> np.uint64(_bin_bits(None if rules.bins is None else rules.bins.edges)),
+        layout.unit_bits,
+    )
     if rules.bins is not None:
-        bits = _bin_bits(rules.bins.edges)
+        bits = _bin_bits(None if rules.bins is None else rules.bins.edges)
         fine_bin, key = (key & _mask(bits)).view(np.int64), key >> np.uint64(bits)
         starts = _run_starts(key)
-        pair = np.repeat(np.arange(starts.size), np.diff(starts, append=key.size))
-        bins, key = PairBins(pair, fine_bin, sums["n"]), key[starts]
+        of_cell = _run_starts(key >> np.uint64(layout.unit_bits))
+        place = np.repeat(np.arange(of_cell.size), np.diff(of_cell, append=key.size))
+        rows = {"place": place, "unit": unit_of_row, FINE_BIN: fine_bin} | sums
+        session.register(PAIR_BINS, to_table(rows))
+        unit_of_row, key = unit_of_row[starts], key[starts]
         sums = {name: np.add.reduceat(column, starts) for name, column in sums.items()}
-    unit, units = _ranked(key, layout.unit_bits)
     key >>= np.uint64(layout.unit_bits)
     starts = _run_starts(key)
     cells, hexagon = _columns(layout.cell, key[starts])
@@ -398,9 +410,14 @@ def _decoded(
         cells["hexagon"] = names[hexagon]
     cells["users"] = np.diff(starts, append=key.size)
     cells["records"] = np.add.reduceat(sums["n"], starts)
+    cells["place"] = np.arange(starts.size)
+    session.register(ALL_CELLS, to_table(cells))
     columns, _ = _columns(layout.unit, units)
-    tables = to_table(cells), to_table(columns)
-    return SortedPairs(session, keys, *tables, unit, sums, left_out, bins)
+    session.register(UNITS, to_table(columns | {"unit": np.arange(units.size)}))
+    place = np.repeat(np.arange(starts.size, dtype=np.int32), cells["users"])
+    pairs = {"place": place, "unit": unit_of_row} | sums
+    session.register(PAIRS, to_table(pairs))
+    return PairStore(session, keys, left_out, pairs)
 
 
 def _columns(fields: Mapping[str, _Field], key: Numbers) -> tuple[dict[str, Any], Numbers]:

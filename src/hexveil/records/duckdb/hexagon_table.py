@@ -19,21 +19,17 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base import hexagons
+from hexveil.base.arrays import Floats
 from hexveil.base.arrow_numbers import to_arrow, to_numpy
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-
-    Codes = NDArray[np.int32]
-    Names = NDArray[np.uint64]
+Codes = NDArray[np.int32]
+Names = NDArray[np.uint64]
 
 RESOLUTIONS = range(6, 13)
 """Where edges are short enough to be nearly straight, and long beside what is rounded."""

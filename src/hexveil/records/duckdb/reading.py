@@ -26,11 +26,12 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import REPEATS, PublicMetadata
+from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
 from hexveil.records.dataset import Dataset, Sums
 from hexveil.records.duckdb import aggregation, refusals
-from hexveil.records.duckdb.caching.cached_reading import count_cached
+from hexveil.records.duckdb.aggregation import PairStore
+from hexveil.records.duckdb.cached_reading import count_cached
 from hexveil.records.duckdb.counting import CountResult, add_up, check_offsets, count_source
-from hexveil.records.duckdb.pair_store import PairStore
 from hexveil.records.duckdb.regrid import DuckDBRegridder
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
@@ -46,7 +47,6 @@ from hexveil.records.duckdb.validation import (
     scan_once,
 )
 from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
-from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest, Rules
 from hexveil.records.select import refuse_no_cell, selection_counts
@@ -158,7 +158,6 @@ def _select_pairs(
     squares: bool = True,
 ) -> _Chosen:
     """Select cells and fetch their pairs; on disk if memory may not hold those of the records."""
-    stored.create_cells()
     everything, enough, _ = aggregation.select_cells(session, stored.keys, rules.select)
     refuse_no_cell(everything, enough, rules.select.min_users)
     cells = aggregation.cell_table(session, rules.cells, stored.keys)
@@ -227,7 +226,6 @@ def _declared_pairs(
     """Return cell, unit, records and sum of the pairs on the declared grid; None without any."""
     keys = ", ".join(stored.keys.cell)
     session.register(DECLARED_CELLS, declared_table(facts.cells))
-    stored.create_cells()
     # Both stores number the selected cells from 0, in the order of this table.
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {aggregation.SELECTED_CELLS} AS SELECT {keys}, {NUMBER}, "

@@ -11,15 +11,19 @@ meanwhile.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import COUNTING, QUERY, share_of_work
 from hexveil.model.cells import Cells, CellTable, Labels
-from hexveil.records.duckdb import aggregation, record_repeats
-from hexveil.records.duckdb.counting import add_up
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import PublicMetadata, Unit
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.aggregation import PairStore
+from hexveil.records.duckdb.counting import add_up, deduplicate
 from hexveil.records.duckdb.expressions import local_second
 from hexveil.records.duckdb.refusals import pairs_exceed
 from hexveil.records.duckdb.session import Session
@@ -29,19 +33,12 @@ from hexveil.records.duckdb.validation import validate_records
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest, memory_size
 from hexveil.records.select import selection_counts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.records.duckdb.pair_store import PairStore
-    from hexveil.records.sources.source_files import Files, MemoryTable
+from hexveil.records.sources.source_files import Files, MemoryTable
 
 KEEPING_SHARE = 0.8
 """Share of the first grid's counting that reading the records again takes, about."""
 _KEPT = "kept_records"
-_UNIT = {"unit": "unit"}
+_UNIT = {"kept_unit": "kept_unit"}
 """Key of a kept record's unit: its number in the order of ids, then days."""
 FINE = "fine_counts"
 LEAST_ENGINE = 10**9
@@ -105,7 +102,7 @@ class DuckDBRegridder:
         relation.load_files()
         source = validate_records(session, relation, request, parse=drop)
         if drop:
-            query, _ = record_repeats.deduplicate(session, source)
+            query, _ = deduplicate(session, source)
             source = replace(source, query=query)
         places = [*source.places, *["time_us"] * source.timed, *["local_s"] * source.local]
         session.run(
@@ -116,11 +113,11 @@ class DuckDBRegridder:
         keys = ", ".join(f"{expression} AS {name}" for name, expression in unit.items())
         session.run(
             f"CREATE OR REPLACE TEMP TABLE kept_units AS SELECT *, CAST(row_number() OVER (ORDER "
-            f"BY {', '.join(unit)}) - 1 AS INTEGER) AS unit "
+            f"BY {', '.join(unit)}) - 1 AS INTEGER) AS kept_unit "
             f"FROM (SELECT DISTINCT {keys} FROM {_KEPT})"
         )
         session.run(
-            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT unit, {', '.join(places)} FROM "
+            f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS SELECT kept_unit, {', '.join(places)} FROM "
             f"(SELECT {keys}, {', '.join(places)} FROM {_KEPT}) JOIN kept_units "
             f"USING ({', '.join(unit)})"
         )
@@ -205,7 +202,7 @@ def _counts_on(
     rules = replace(request.rules, cells=grid, terms=())
     pairs = add_up(session, f"(SELECT {columns}, n FROM {FINE})", keys, rules, (), {})
     counts = _selected_counts(session, request, own, grid, pairs)
-    session.run(f"DROP TABLE IF EXISTS {aggregation.PAIRS}")
+    session.forget(aggregation.PAIRS)
     return counts
 
 
@@ -217,7 +214,6 @@ def _selected_counts(
     pairs: PairStore,
 ) -> GridCounts | None:
     """Return the counts of pairs in the selected cells; None without one."""
-    pairs.create_cells()
     everything, _, used = aggregation.select_cells(session, pairs.keys, request.rules.select)
     if not used:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from duckdb.sqltypes import DuckDBPyType
 
@@ -34,9 +34,8 @@ from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import Files, safe_path
 from hexveil.records.sources.vocabulary import is_envelope
 
-if TYPE_CHECKING:
-    Columns = Mapping[str, str]
-    """Type of each column, by name."""
+Columns = Mapping[str, str]
+"""Type of each column, by name."""
 
 T = TypeVar("T")
 
@@ -73,9 +72,8 @@ class Relation:
         The files of delimited text, whose malformed lines are missing from the rows.
     select_files : function, or None
         The SELECT of the rows of some of the files, by their paths; None for a table.
-    pack_file : function, or None
-        How a file is packed for a task of Spark that opens it (see `unpack_file`), where Spark's
-        own reader fails on types of the files; None elsewhere.
+    pack_files : function, or None
+        How Parquet files are packed for a task of Spark that opens them (see `unpack_files`).
     respelled : frozenset of str
         Columns of text that hold numbers in some of the files, which the engine writes in its own
         way: no ids can be read from them.
@@ -94,7 +92,7 @@ class Relation:
     documents: bool = False
     text: TextSource | None = None
     select_files: Callable[[Sequence[str]], str] | None = None
-    pack_file: Callable[[str], str] | None = None
+    pack_files: Callable[[Sequence[str]], str] | None = None
     respelled: frozenset[str] = frozenset()
     configured: Collection[str] = ()
     one_schema: bool = False

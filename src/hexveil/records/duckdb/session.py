@@ -109,8 +109,9 @@ class Session:
         self._streams.append(stream)
 
     def forget(self, name: str) -> None:
-        """Remove the name of a table in memory, which frees it."""
+        """Remove a table, in memory or of the engine, which frees it."""
         self._translate_errors(lambda: self._connection.unregister(name))
+        self.run(f"DROP TABLE IF EXISTS {name}")
 
     def hexagon(self, lat: str, lon: str, resolution: int) -> str:
         """Return the expression of the hexagon of a place; both must be null or in range."""

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hexveil.base import scratch as scratch_folder
 from hexveil.base.arrays import Ints
@@ -22,16 +21,14 @@ from hexveil.base.arrow_numbers import to_numpy
 from hexveil.base.column_file import ColumnFile
 from hexveil.base.errors import HexveilError
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
-from hexveil.model.occupancy import Arrays, Partition, WholeGroup, sorted_by_cell
-from hexveil.model.pair_bins import PairBins
+from hexveil.model.occupancy import Pairs, Partition, T, WholeGroup, sorted_by_cell
+from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.records.dataset import DistributedSums, check_sums
-from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS
-from hexveil.records.duckdb.pair_store import PairStore
+from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS, PairStore
 from hexveil.records.duckdb.session import Session
 from hexveil.records.read_request import Rules
 
 Columns = Sequence[Ints]
-Answers = Iterator[tuple[NDArray[Any], ...]]
 
 BLOCK_PAIRS = 2**20
 """Pairs of a block: some tens of megabytes while it is looked at."""
@@ -72,7 +69,7 @@ class PairFile:
         for number in range(self.first.size - 1):
             begin, end = self.first[number : number + 2].tolist()
             other, n = self.file.read(number)
-            whole = np.repeat(np.arange(end - begin), self.sizes[begin:end])
+            whole = np.repeat(np.arange(begin, end), self.sizes[begin:end])
             if self.whole == "cells":
                 yield Partition("cells", begin, whole, other, n, end - begin, self.n_others)
             else:
@@ -104,32 +101,26 @@ class FileStore:
     def __repr__(self) -> str:
         return "FileStore(private)"
 
-    def map(self, whole: WholeGroup, work: Callable[..., Any], *arrays: Arrays) -> Answers:
+    def map(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterator[T]:
         """Yield the answers of all blocks of a kind, in order."""
-        return (block.map(work, *arrays) for block in self._pairs[whole].blocks())
+        return map(work, self._pairs[whole].blocks())
 
-    def map_sums(self, work: Callable[..., Any], *arrays: Arrays) -> Answers:
+    def map_sums(self, work: Callable[[Pairs, PairSums], T]) -> Iterator[T]:
         """Yield the answers of all blocks of cells with their sums. PRIVATE."""
         assert self._sums is not None  # noqa: S101  not asked of counts alone
         for number, block in enumerate(self._pairs["cells"].blocks()):
-            total, squares = (*self._sums.read(number), None)[:2]
-            yield block.map(_beside(work, total, squares), *arrays)
+            yield work(block, PairSums(*self._sums.read(number)))
 
-    def map_bins(self, whole: WholeGroup, work: Callable[..., Any], *arrays: Arrays) -> Answers:
+    def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> Iterator[T]:
         """Yield the answers of all blocks of a kind with their counts by bin. PRIVATE."""
         for number, block in enumerate(self._pairs[whole].blocks()):
-            bins = PairBins(*self._bins[whole].read(number))
-            yield block.map(_beside(work, bins), *arrays)
+            yield work(block, PairBins(*self._bins[whole].read(number)))
 
     def close(self) -> None:
         """Remove the files of sums and of counts by bin."""
         for file in (self._sums, *self._bins.values()):
             if file is not None:
                 file.close()
-
-
-def _beside(work: Callable[..., Any], *private: Any) -> Callable[..., Any]:  # noqa: ANN401
-    return lambda pairs, *given: work(pairs, *private, *given)
 
 
 class SpilledPairs(NamedTuple):
@@ -325,11 +316,11 @@ def write_bins(
         cell, user, fine_bin, count = columns
         if pairs.whole == "users":
             bins = PairBins.of_rows(user - block.first, fine_bin, count)
-            n = np.bincount(block.user, block.n).astype(np.int64)
+            n = np.bincount(block.own_user, block.n).astype(np.int64)
         else:
             is_new = np.ones(cell.size, dtype=bool)
             is_new[1:] = (np.diff(cell) != 0) | (np.diff(user) != 0)
-            numbers = (cell[is_new] - block.first, user[is_new])
+            numbers = (cell[is_new], user[is_new])
             if not all(map(np.array_equal, numbers, (block.cell, block.user))):
                 raise HexveilError("counts by bin and occupancy do not belong together.")
             bins, n = PairBins(np.cumsum(is_new) - 1, fine_bin, count), block.n

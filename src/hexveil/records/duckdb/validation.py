@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.duckdb.canonical_ids import canonical_id
 from hexveil.records.duckdb.expressions import (
     Instant,
     JsonFields,
+    canonical_id,
     from_wall,
     identifier,
     local_second,

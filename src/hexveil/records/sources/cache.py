@@ -23,8 +23,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from hexveil.base import atomic_files, private_folder
+from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.scratch import prepare
 from hexveil.records.sources.sealed_files import digest_of, hash_terms, read_sealed, seal
 from hexveil.records.sources.source_files import (
     Files,
@@ -246,7 +247,7 @@ class CacheFolder:
             something else.
         """
         target = Path(os.path.realpath(folder))
-        private_folder.prepare(target, option="cache", content="sums of single users", note=_NOTE)
+        prepare(target, option="cache", content="sums of single users", note=_NOTE)
         atomic_files.remove_stale(target)
         return cls(folder)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hexveil.base.errors import InputError
-from hexveil.records.unambiguous_names import join_pairs
+from hexveil.records.sources.versions import join_pairs
 
 FileColumns = Literal["same", "common"]
 

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError
 from hexveil.model.occupancy import Partition, WholeGroup
-from hexveil.model.pair_bins import PairBins
+from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.bin_number import bins_of_lists
 from hexveil.records.dataset import check_sums
+from hexveil.records.feasible_sums import bins_of_lists
 
 if TYPE_CHECKING:
     from hexveil.records.spark.tasks import Batches, Work
 
-    Given = tuple[Callable[..., Any], Sequence[NDArray[Any]], Sequence[NDArray[Any]]]
+    Question = Callable[..., Any]
 
 Beside = Literal["nothing", "sums", "bins"]
 """What a question is about beside counts of pairs."""
@@ -146,7 +146,7 @@ def _checked_bins(
 
 
 def map_task(
-    whole: WholeGroup, others: int, load_query: Callable[[], Given], beside: Beside
+    whole: WholeGroup, others: int, load_query: Callable[[], Question], beside: Beside
 ) -> Any:  # noqa: ANN401
     """Return the work of a task that maps a function over its blocks.
 
@@ -157,7 +157,7 @@ def map_task(
     others : int
         Users in all of the map, if cells are whole; else its cells.
     load_query : callable
-        Returns the question's function and its arrays of all cells and users, on the executor.
+        Returns the question's function, with the arrays that it takes, on the executor.
     beside : "nothing", "sums" or "bins"
         What the question is about beside counts of pairs. PRIVATE, if it is about anything: what is
         found is as private as the work.
@@ -175,12 +175,12 @@ def map_task(
 def _answers(
     whole: WholeGroup,
     others: int,
-    load_query: Callable[[], Given],
+    load_query: Callable[[], Question],
     beside: Beside,
     batches: Batches,
 ) -> Iterator[tuple[int, bytes, tuple[NDArray[Any], ...]]]:
     """Yield the number and the digest of each block, and the answer to the question."""
-    work, cells, users = load_query()
+    work = load_query()
     for number, offset, packed in join_pieces(batches):
         # Of sums too, even if only counts are asked: an answer must come from the first reading.
         digest = hashlib.blake2b(packed, digest_size=16).digest()
@@ -188,7 +188,8 @@ def _answers(
         arrays = from_bytes(packed, len(_PAIR_COLUMNS) if beside == "nothing" else None)
         pairs, private = arrays[: len(_PAIR_COLUMNS)], arrays[len(_PAIR_COLUMNS) :]
         block = _partition(whole, offset, pairs, others)
-        yield number, digest, block.map(_with_private(work, private, beside), cells, users)
+        found = work(block, *_private(private, beside))
+        yield number, digest, found if isinstance(found, tuple) else (found,)
 
 
 def guarded(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
@@ -207,26 +208,23 @@ def guarded(work: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
     return run
 
 
-def _with_private(
-    work: Callable[..., Any], private: Sequence[NDArray[Any]], beside: Beside
-) -> Callable[..., Any]:
-    """Return the work with a block's sums, or counts by bin, behind its pairs. PRIVATE."""
+def _private(columns: Sequence[NDArray[Any]], beside: Beside) -> tuple[PairSums | PairBins, ...]:
+    """Return a block's sums, or counts by bin, if it is asked about them. PRIVATE."""
     if beside == "nothing":
-        return work
+        return ()
     if beside == "bins":
-        bins = PairBins(*(column.astype(np.int64) for column in private[-_BIN_COLUMNS:]))
-        return lambda pairs, *task_input: work(pairs, bins, *task_input)
+        return (PairBins(*(column.astype(np.int64) for column in columns[-_BIN_COLUMNS:])),)
     # Sums, perhaps sums of squares, perhaps counts by bin.
-    total, *more = private
-    squares = more[0] if len(more) % _BIN_COLUMNS else None
-    return lambda pairs, *task_input: work(pairs, total, squares, *task_input)
+    return (PairSums(*columns[: 1 + bool((len(columns) - 1) % _BIN_COLUMNS)]),)
 
 
 def _partition(
     whole: WholeGroup, offset: int, columns: Sequence[NDArray[Any]], others: int
 ) -> Partition:
     cell, user, n = (column.astype(np.int64) for column in columns)
-    size = int((cell if whole == "cells" else user)[-1]) + 1
+    numbers = cell if whole == "cells" else user
+    size = int(numbers[-1]) + 1
+    numbers += offset
     n_cells, n_users = (size, others) if whole == "cells" else (others, size)
     return Partition(whole, offset, cell, user, n, n_cells, n_users)
 

@@ -13,13 +13,13 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
 from hexveil.base.errors import InputError, StorageError
-from hexveil.records.bin_number import COUNT_BITS
 from hexveil.records.duckdb import aggregation, refusals
+from hexveil.records.duckdb.aggregation import PairStore
 from hexveil.records.duckdb.counting import check_offsets
 from hexveil.records.duckdb.reading import refuse_overflow, rule_counts
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import REASONS
-from hexveil.records.feasible_sums import squares_fit
+from hexveil.records.feasible_sums import COUNT_BITS, squares_fit
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.select import refuse_no_cell
 from hexveil.records.sources.cache import CACHE_CHANGED
@@ -27,7 +27,7 @@ from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remo
 from hexveil.records.spark import tasks
 from hexveil.records.spark.blocks import BINS
 from hexveil.records.spark.distributed_dataset import CountedRecords
-from hexveil.records.spark.frames import broadcast_table, collect, map_batches
+from hexveil.records.spark.session import broadcast_table, collect, map_batches
 from hexveil.records.spark.source_rows import TaskRecords, open_records
 from hexveil.records.units import Units, refuse_single_records, warn_of_similar_ids
 
@@ -342,7 +342,8 @@ def _number_units(
     """Make the table of units in the order of their ids' bytes, then days; return them."""
     session.register("units_of_tasks", collect(of_units.select(*grouping.unit)))
     aggregation.number_units(session, "SELECT * FROM units_of_tasks", grouping)
-    units = aggregation.to_units(aggregation.numbered_units(session), request.rules.privacy_unit)
+    table = PairStore(session, grouping, {}).fetch_units()
+    units = aggregation.to_units(table, request.rules.privacy_unit)
     warn_of_similar_ids(units.users, request.columns.user)
     return units
 

@@ -21,20 +21,22 @@ from pyspark.storagelevel import StorageLevel
 from hexveil.base.errors import StorageError
 from hexveil.model.cells import CellTable
 from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_numbers
-from hexveil.model.occupancy import Arrays, Occupancy, WholeGroup
+from hexveil.model.occupancy import Occupancy, Pairs, T, WholeGroup
+from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.dataset import Dataset, DistributedSums
 from hexveil.records.duckdb.reading import public_metadata
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.spark import blocks
-from hexveil.records.spark.frames import (
+from hexveil.records.spark.session import (
     checkpoint,
     collect,
     from_arrow,
     map_batches,
+    sent_to_tasks,
     stored,
+    translate_errors,
 )
-from hexveil.records.spark.session import sent_to_tasks, translate_errors
 from hexveil.records.units import Units
 
 BLOCK_PAIRS = 2**19
@@ -56,7 +58,7 @@ class CountedRecords:
     pairs : DataFrame
         A row per pair, in no order, made of these: `cell` INT and `unit` INT from 0, `n` BIGINT,
         `total` BIGINT, and `total_sq` BIGINT where sums of squares fit; with fine bins also
-        `bins`, lists of whole numbers (`hexveil.records.bin_number`). The same records give the
+        `bins`, lists of whole numbers (`hexveil.records.feasible_sums`). The same records give the
         same rows, whatever their partitions.
     pairs_per_cell : ndarray of int64, shape (n_cells,)
     cells : CellTable
@@ -168,34 +170,31 @@ class BlockStore:
     def __repr__(self) -> str:
         return "BlockStore(private)"
 
-    def map(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterator[tuple[NDArray[Any], ...]]:
+    def map(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterator[T]:
         """Return the answers of all blocks of a kind; see `DistributedOccupancy`."""
-        return self._map_blocks(whole, (work, tuple(cells), tuple(users)), "nothing")
+        return self._answers(whole, work, "nothing")
 
-    def map_sums(
-        self, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterator[tuple[NDArray[Any], ...]]:
+    def map_sums(self, work: Callable[[Pairs, PairSums], T]) -> Iterator[T]:
         """Return the answers of blocks of cells with their sums: `SumsPartitionStore`. PRIVATE."""
-        return self._map_blocks("cells", (work, tuple(cells), tuple(users)), "sums")
+        return self._answers("cells", work, "sums")
 
-    def map_bins(
-        self, whole: WholeGroup, work: Callable[..., Any], cells: Arrays, users: Arrays
-    ) -> Iterator[tuple[NDArray[Any], ...]]:
+    def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> Iterator[T]:
         """Return the answers of blocks with their counts by bin: `SumsPartitionStore`. PRIVATE."""
-        return self._map_blocks(whole, (work, tuple(cells), tuple(users)), "bins")
+        return self._answers(whole, work, "bins")
 
-    def _map_blocks(
-        self, whole: WholeGroup, question: blocks.Given, beside: blocks.Beside
-    ) -> Iterator[tuple[NDArray[Any], ...]]:
+    def _answers(
+        self, whole: WholeGroup, work: Callable[..., T], beside: blocks.Beside
+    ) -> Iterator[T]:
         table = self._tables[whole]
-        with sent_to_tasks(table, question) as load_query:
-            work = blocks.map_task(whole, self._others[whole], load_query, beside)
-            rows = collect(map_batches(table, work, blocks.MAPPED)).sort_by("block")
+        with sent_to_tasks(table, work) as load_query:
+            task = blocks.map_task(whole, self._others[whole], load_query, beside)
+            rows = collect(map_batches(table, task, blocks.MAPPED)).sort_by("block")
         numbers = rows["block"].to_pylist()
         self._check(whole, dict(zip(numbers, rows["digest"].to_pylist(), strict=True)))
-        return (tuple(blocks.from_bytes(mapped)) for mapped in rows["found"].to_pylist())
+        found: Iterator[Any] = (
+            tuple(blocks.from_bytes(mapped)) for mapped in rows["found"].to_pylist()
+        )
+        return found
 
     def _check(self, whole: WholeGroup, digests: dict[int, bytes]) -> None:
         """Refuse blocks that changed since they were first mapped over."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +22,11 @@ from hexveil.base.arrays import Ints
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
-from hexveil.records.bin_number import bins_of_lists
+from hexveil.records.column_datasets import PrivateDataset, ReadingCounts
+from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.reading import NUMBER, declared_table, rule_counts
 from hexveil.records.duckdb.session import Session
-from hexveil.records.private_presence.private_dataset import PrivateDataset, ReadingCounts
+from hexveil.records.feasible_sums import bins_of_lists
 from hexveil.records.progress import show_progress
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
@@ -41,15 +41,11 @@ from hexveil.records.spark.blocks import (
     to_bytes,
     to_pieces,
 )
-from hexveil.records.spark.caching.cached_counting import count_cached
+from hexveil.records.spark.cached_counting import count_cached
 from hexveil.records.spark.counting import count_all, persisted, reason_counts
-from hexveil.records.spark.frames import collect, from_arrow, map_batches, stored
-from hexveil.records.spark.session import sent_to_tasks
+from hexveil.records.spark.session import collect, from_arrow, map_batches, sent_to_tasks, stored
 
-if TYPE_CHECKING:
-    from hexveil.records.duckdb import aggregation
-
-    Batches = Iterator[pa.RecordBatch]
+Batches = Iterator[pa.RecordBatch]
 
 BLOCK_PAIRS = 2**19
 """Pairs of a block, about: some tens of megabytes, which Java holds for each task."""

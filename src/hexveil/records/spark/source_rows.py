@@ -2,13 +2,20 @@
 
 Columns are found, and everything about a source is refused, on the driver by the code of the
 DuckDB engine: it is shown an empty table with the columns of a frame, or the files themselves.
+
+Local files are opened by tasks, just as the driver opens them; Parquet at addresses by Spark's own
+reader.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
@@ -20,16 +27,16 @@ from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remote
-from hexveil.records.spark.caching.file_rows import ColumnRows, FileRows, ScanRows
-from hexveil.records.spark.frames import (
+from hexveil.records.spark.session import (
     collect,
     from_arrow,
+    n_cores,
+    n_partitions,
     select_columns,
+    task_memory,
     to_stream_rows,
     with_arrow_types,
 )
-from hexveil.records.spark.parquet import PATH, local_parquet, remote_parquet
-from hexveil.records.spark.session import n_cores, n_partitions, task_memory
 from hexveil.records.spark.tasks import RECORDS, Feed, TaskInput
 
 
@@ -50,10 +57,6 @@ class TaskRecords:
         for a session that does not say.
     relation : Relation
         The columns.
-    by_file : FileRows or None
-        Rows of single files, where there is a cache.
-    files : Relation or None
-        The files as the driver reads them itself; None where it does not.
     """
 
     rows: DataFrame
@@ -61,8 +64,6 @@ class TaskRecords:
     records: ValidatedRecords
     n_tasks: int | None
     relation: Relation
-    by_file: FileRows | None = None
-    files: Relation | None = None
 
     def __repr__(self) -> str:
         return f"TaskRecords(feed={self.task_input.feed!r}, private)"
@@ -87,88 +88,118 @@ def open_records(
         records = validate_records(session, relation, request)
         streams = to_stream_rows(spark, source.data)
         return TaskRecords(streams, TaskInput("tables", memory), records, n_cores(spark), relation)
-    files = _open_local(session, source, request) if isinstance(source, Files) else None
-    if isinstance(source, Files) and files is not None and _is_for_tasks(source, files):
-        return _open_files(spark, session, source, files, request, memory)
-    frame = _frame(spark, session, source, files, request)
+    if isinstance(source, Files):
+        return _open_files(spark, session, source, request, memory)
+    frame = source.data if isinstance(source, Frame) else remote_parquet(spark, source)
     frame = with_arrow_types(frame)
-    columns = frame if request.cache is None else frame.drop(PATH)
     # Nothing runs: Spark's optimizer puts an empty relation in place of what makes the columns.
-    empty = collect(columns.where(F.lit(False)))  # noqa: FBT003  a column of it
+    empty = collect(frame.where(F.lit(False)))  # noqa: FBT003  a column of it
     relation = open_source(session, MemoryTable(empty), request.column_names, request.format)
     records = validate_records(session, relation, request)
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
     used = [name for name in empty.column_names if identifier(name) in records.query]
     rows = select_columns(frame, used)
     task_input = TaskInput("columns", memory)
-    if isinstance(source, Frame):
-        return TaskRecords(rows, task_input, records, None, relation)
-    by_file = None if request.cache is None else ColumnRows(frame, tuple(used))
-    return TaskRecords(rows, task_input, records, n_partitions(rows), relation, by_file, files)
+    n_tasks = None if isinstance(source, Frame) else n_partitions(rows)
+    return TaskRecords(rows, task_input, records, n_tasks, relation)
 
 
-def _open_local(session: Session, source: Files, request: ReadRequest) -> Relation:
-    """Return local files as the driver reads them."""
+def _open_files(
+    spark: SparkSession, session: Session, source: Files, request: ReadRequest, memory: str
+) -> TaskRecords:
+    """Return local files, one for each task, which opens it just as the driver does."""
     if source.kind == "gtfs-realtime":
         # Executors would need the bindings, and snapshots are small: one machine reads a month.
         raise InputError(
             "source: Spark reads no GTFS-Realtime feeds; leave engine out, so that DuckDB does."
         )
-    return open_source(session, source, request.column_names, request.format)
-
-
-def _is_for_tasks(source: Files, files: Relation) -> bool:
-    """Return whether tasks open the files themselves, since Spark's own reader cannot."""
-    return source.kind != "parquet" or files.pack_file is not None
-
-
-def _frame(
-    spark: SparkSession,
-    session: Session,
-    source: Files | Frame | Remote,
-    files: Relation | None,
-    request: ReadRequest,
-) -> DataFrame:
-    """Return the records as a frame."""
-    if isinstance(source, Frame):
-        frame: DataFrame = source.data
-        return frame
-    by_file = request.cache is not None
-    if isinstance(source, Remote):
-        return remote_parquet(spark, source, by_file=by_file)
-    assert files is not None  # noqa: S101  local files were opened
-    return local_parquet(spark, source, files, session, by_file=by_file)
-
-
-def _open_files(
-    spark: SparkSession,
-    session: Session,
-    source: Files,
-    relation: Relation,
-    request: ReadRequest,
-    memory: str,
-) -> TaskRecords:
-    """Return files, one for each task, which opens it just as the driver does."""
-    if relation.documents and request.cache is None:
+    relation = open_source(session, source, request.column_names, request.format)
+    if request.cache is None:
         relation.load_files()
     session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {relation.query}")
-    records = validate_records(
-        session, replace(relation, query=f"SELECT * FROM {RECORDS}"), request
-    )
-    scans = [_scan(relation, path) for path in source.paths]
-    rows = from_arrow(spark, pa.table({"scan": pa.array(scans, pa.string())}))
-    rows = rows.repartition(len(scans))
-    feeds: dict[str, Feed] = {"csv": "text", "parquet": "parquet"}
-    task_input = TaskInput(feeds.get(source.kind, "files"), memory)
-    by_file = ScanRows(rows, dict(zip(source.paths, scans, strict=True)))
-    return TaskRecords(rows, task_input, records, len(scans), relation, by_file, relation)
+    viewed = replace(relation, query=f"SELECT * FROM {RECORDS}")
+    records = validate_records(session, viewed, request)
+    scans = [scan_of(relation, [path]) for path in source.paths]
+    rows = from_arrow(spark, pa.table({"scan": pa.array([scan for _, scan in scans], pa.string())}))
+    task_input = TaskInput(scans[0][0], memory)
+    return TaskRecords(rows.repartition(len(scans)), task_input, records, len(scans), relation)
 
 
-def _scan(relation: Relation, path: str) -> str:
-    """Return the query of a file of documents, or how one of text or Parquet is read."""
+def scan_of(relation: Relation, paths: Sequence[str]) -> tuple[Feed, str]:
+    """Return how tasks read files, and the query of documents, or how text or Parquet is read."""
     if relation.text is not None:
-        return relation.text.stream([path]).pack()
-    if relation.pack_file is not None:
-        return relation.pack_file(path)
+        return "text", relation.text.stream(paths).pack()
+    if relation.pack_files is not None:
+        return "parquet", relation.pack_files(paths)
     assert relation.select_files is not None  # noqa: S101  every relation of files has parts
-    return relation.select_files([path])
+    return "files", relation.select_files(paths)
+
+
+TEXT_FORMATS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+
+
+def local_address(path: str) -> str:
+    """Return a local path as Spark finds it."""
+    # Without a scheme Spark looks in its default file system, which on a cluster is not this disk.
+    return f"file:{_literally(str(Path(path).absolute()))}"
+
+
+def remote_parquet(spark: SparkSession, source: Remote) -> DataFrame:
+    """Return files that Spark finds by their addresses."""
+    for path in source.paths:
+        if path.lower().removesuffix(".gz").removesuffix(".zst").endswith(TEXT_FORMATS):
+            raise InputError(
+                f"source: {path!r} is text at a remote address; load it with Spark, all columns as "
+                "text, and pass the DataFrame."
+            )
+        if _exists(spark, f"{path.rstrip('/')}/_delta_log"):
+            raise InputError(
+                f"source: {path!r} is a Delta table; pass "
+                f'spark.read.format("delta").load({path!r}) instead.'
+            )
+    return _read(spark, source.paths, source.label)
+
+
+def _read(spark: SparkSession, paths: Sequence[str], label: str) -> DataFrame:
+    # CORRECTED: dates as they are written, whatever the session sets, never shifted to another
+    # calendar.
+    reader = spark.read.option("mergeSchema", "true").option("datetimeRebaseMode", "CORRECTED")
+    try:
+        frame = reader.parquet(*paths)
+        # A client of Spark Connect looks for the files only when it is asked for their columns.
+        _ = frame.schema
+    except (PySparkException, Py4JError) as error:
+        failure = refused_parquet(str(error), label)
+    else:
+        return frame
+    raise failure
+
+
+def refused_parquet(text: str, label: str) -> InputError:
+    """Return the message on files that Spark does not read, by the words of its error."""
+    if "NANOS" in text:
+        return InputError(
+            f"source: {label!r} has times in nanoseconds, which Spark does not read; write them in "
+            'microseconds, or read with engine="duckdb".'
+        )
+    if "PATH_NOT_FOUND" in text:
+        return InputError(f"source: there is no file {label!r}; check the path.")
+    return InputError(
+        f"source: {label!r} cannot be read by Spark as Parquet; check the path, the rights to it, "
+        "and that all files have the same columns."
+    )
+
+
+def _literally(path: str) -> str:
+    """Return a path in which no letter is a pattern to Hadoop."""
+    return "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in path)
+
+
+def _exists(spark: SparkSession, path: str) -> bool:
+    """Return whether a file or folder exists; False for a scheme that Spark does not know."""
+    try:
+        # Nothing is read: Spark finds the files of a path before it says what columns they have.
+        _ = spark.read.format("binaryFile").load(path).schema
+    except (PySparkException, Py4JError):
+        return False
+    return True

@@ -25,10 +25,10 @@ import pyarrow.compute as pc
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import Unit
-from hexveil.records.bin_number import bin_number
-from hexveil.records.duckdb import aggregation, record_repeats
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.counting import deduplicate
 from hexveil.records.duckdb.formats.delimited_text import TextStream
-from hexveil.records.duckdb.formats.parquet_files import unpack_file
+from hexveil.records.duckdb.formats.parquet_files import unpack_files
 from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import UNPARSABLE, ValidatedRecords
@@ -91,7 +91,7 @@ class TaskGrouping:
         return aggregation.group_keys(session, self.grid, self.unit, self.places)
 
 
-class _Session(Session):
+class TaskSession(Session):
     """PRIVATE. A connection of one thread, which shares its process's lookup of hexagons."""
 
     def __init__(self, memory: str) -> None:
@@ -121,25 +121,16 @@ def select_counts(
     A sum beyond 64 bits is null: its records are then too many for sums, or for squares, at all.
     With edges a row is of one fine bin, too.
     """
-    # Null keys for rejected records: a row for each reason, and no user or place of theirs.
-    key_columns = "".join(
-        f"CASE WHEN reject_reason = 0 THEN CAST({expression} AS "
-        f"{'VARCHAR' if is_text(name) else 'BIGINT'}) END AS {name}, "
-        for name, expression in keys.all.items()
+    columns = ", ".join(
+        f"CAST({name} AS {'VARCHAR' if is_text(name) else 'BIGINT'}) AS {name}"
+        for name in (*keys.all, *[aggregation.FINE_BIN] * bool(edges))
     )
-    squared = (
-        ", TRY_CAST(sum(CAST(quanta AS BIGINT) * quanta) AS BIGINT) AS total_sq" if squares else ""
-    )
-    names = ", ".join((*keys.all, *[aggregation.FINE_BIN] * bool(edges)))
-    if edges:
-        key_columns += f"CAST({bin_number('quanta', edges)} AS BIGINT) AS {aggregation.FINE_BIN}, "
+    sums = (aggregation.TOTAL, *[aggregation.SQUARES] * squares)
+    summed = ", ".join(f"TRY_CAST({name} AS BIGINT) AS {name}" for name in sums)
     return (
-        f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason, {names}, "
-        "CAST(count(*) AS BIGINT) AS n, "
-        f"TRY_CAST(sum(quanta) AS BIGINT) AS total{squared}, CAST(NULL AS VARCHAR) AS note FROM ("
-        f"SELECT reject_reason, {key_columns}CASE WHEN reject_reason = 0 THEN quanta END AS quanta "
-        f"FROM ({query})) "
-        f"GROUP BY reject_reason, {names}"
+        f"SELECT CAST(reject_reason AS INTEGER) AS reject_reason, {columns}, n, {summed}, "
+        "CAST(NULL AS VARCHAR) AS note FROM "
+        f"({aggregation.grouped(query, keys, squares=squares, edges=edges)})"
     )
 
 
@@ -218,12 +209,12 @@ def deduplicate_task(
 
     def work(batches: Batches) -> Batches:
         rejects: list[pa.RecordBatch] = []
-        with _Session(memory) as session:
-            if not _register(session, _split_off_rejects(batches, rejects)):
+        with TaskSession(memory) as session:
+            if not register(session, _split_off_rejects(batches, rejects)):
                 return
             # A stream of batches can be read once, and repeats are looked for twice.
             session.run(f"CREATE TEMP TABLE {_GOT} AS SELECT {column_list} FROM {RECORDS}")
-            query, repeats = record_repeats.deduplicate(session, source)
+            query, repeats = deduplicate(session, source)
             if grouping is not None:
                 keys = grouping.keys(session)
                 query = select_counts(query, keys, squares=grouping.squares, edges=grouping.edges)
@@ -256,40 +247,44 @@ def _run_query(
     batches: Batches,
 ) -> Batches:
     """Yield the result of a query on a task's records, with the columns of `schema` if given."""
-    with _Session(task_input.memory) as session:
+    with TaskSession(task_input.memory) as session:
         query, malformed = statement(session), 0
-        for stream in _feed(session, task_input, batches):
+        for count_malformed in _feed(session, task_input, batches):
             for batch in session.stream(query):
                 yield batch if schema is None else _conform(batch, schema)
-            malformed += 0 if stream is None else sum(stream.found.malformed.values())
+            malformed += count_malformed()
         yield from _reject_rows(schema or _REASONS, {UNPARSABLE: malformed})
 
 
 _REASONS = pa.schema([("reject_reason", pa.int32()), ("n", pa.int64()), ("note", pa.string())])
 
 
-def _feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[TextStream | None]:
+def _feed(session: Session, task_input: TaskInput, batches: Batches) -> Iterator[Callable[[], int]]:
     """Make the task's records available to the session, one input after another.
 
-    Of delimited text the stream is yielded, which counts malformed lines.
+    Yields how to learn the number of malformed lines once they are scanned.
     """
-    if task_input.feed in ("files", "text", "parquet"):
-        for batch in batches:
-            for scan in batch["scan"].to_pylist():
-                if task_input.feed == "text":
-                    stream = TextStream.unpack(scan, session.memory)
-                    session.register_stream(RECORDS, stream)
-                    yield stream
-                else:
-                    is_packed = task_input.feed == "parquet"
-                    query = unpack_file(session, scan) if is_packed else scan
-                    session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {query}")
-                    yield None
-    elif _register(session, batches if task_input.feed == "columns" else _unpack_tables(batches)):
-        yield None
+    if task_input.feed in ("columns", "tables"):
+        if register(session, batches if task_input.feed == "columns" else _unpack_tables(batches)):
+            yield lambda: 0
+        return
+    for batch in batches:
+        for scan in batch["scan"].to_pylist():
+            yield open_scan(session, task_input.feed, scan)
 
 
-def _register(session: Session, batches: Batches) -> bool:
+def open_scan(session: Session, feed: Feed, scan: str) -> Callable[[], int]:
+    """Make the records of a scan available to the session; see `_feed`."""
+    if feed == "text":
+        stream = TextStream.unpack(scan, session.memory)
+        session.register_stream(RECORDS, stream)
+        return lambda: sum(stream.found.malformed.values())
+    query = unpack_files(session, scan) if feed == "parquet" else scan
+    session.run(f"CREATE OR REPLACE TEMP VIEW {RECORDS} AS {query}")
+    return lambda: 0
+
+
+def register(session: Session, batches: Batches) -> bool:
     """Register batches as the session's records; return whether there are any.
 
     Spark's batches may differ in notes on their types; all are given as the first one has them.
@@ -337,10 +332,15 @@ def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def _reject_rows(schema: pa.Schema, counts: Mapping[int, int]) -> Batches:
     """Yield rows of reasons and how many records each covers."""
+    yield from reject_table(schema, counts).to_batches()
+
+
+def reject_table(schema: pa.Schema, counts: Mapping[int, int]) -> pa.Table:
+    """Return a row for each reason that covers records, without keys."""
     rows = {reason: n for reason, n in counts.items() if n}
-    if rows:
-        columns = [pa.array(list(values)) for values in (rows.keys(), rows.values())]
-        yield _conform(pa.RecordBatch.from_arrays(columns, names=["reject_reason", "n"]), schema)
+    columns = [pa.array(list(values)) for values in (rows.keys(), rows.values())]
+    batch = pa.RecordBatch.from_arrays(columns, names=["reject_reason", "n"])
+    return pa.Table.from_batches([_conform(batch, schema)] if rows else [], schema)
 
 
 def catch_errors(work: Work, schema: pa.Schema, batches: Batches) -> Batches:

@@ -3,7 +3,7 @@
 By the rules of reading (docs/reference/python.md), as in `records.duckdb.validation`: unusable
 records, then drop_values, hours, dates and box leave; values are clamped, rounded to the quantum
 half away from zero, and clamped again; of several with the same user and time one place counts,
-with its average (`records.duckdb.record_repeats` has the rule and the proof).
+with its average (`records.duckdb.counting` has the rule and the proof).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from pathlib import PurePath
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, Labels, OneCell
-from hexveil.records.bin_number import bin_number
-from hexveil.records.feasible_sums import decimal_format, squares_fit
+from hexveil.records.feasible_sums import bin_number, decimal_format, squares_fit
 from hexveil.records.read_request import ReadRequest, Rules
 from hexveil.records.sql.dialects import Dialect, dialect_named
 from hexveil.records.sums_table import check_labels

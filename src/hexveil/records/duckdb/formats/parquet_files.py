@@ -79,14 +79,22 @@ def open_parquet(
 
     kinds = {name: str(kind) for name, kind in session.types(query).items()}
 
-    def pack_file(path: str) -> str:
-        return json.dumps([path, select_files([path], {}), kinds, timed.get(path, {})])
+    def pack_files(paths: Sequence[str]) -> str:
+        packed = []
+        for path in paths:
+            # Tasks have a folder of their own; a folder above it that is named key=value is none of
+            # the source.
+            named = any("=" in folder for folder in Path.cwd().parts)
+            absolute = path if named else str(Path(path).absolute())
+            scan = select_files([path], {path: absolute})
+            packed.append((absolute, scan, kinds, timed.get(path, {})))
+        return json.dumps(packed)
 
     return Relation(
         query,
         typed,
         select_files=select_files,
-        pack_file=pack_file if timed or declared.is_foreign else None,
+        pack_files=pack_files,
         respelled=_respelled(typed, file_schemas),
         one_schema=one_schema,
     )
@@ -111,7 +119,6 @@ class _DeclaredColumns:
 
     columns: Sequence[dict[str, str]]
     timed: Mapping[str, dict[int, tuple[int, int]]]
-    is_foreign: bool
 
 
 def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredColumns:
@@ -119,7 +126,6 @@ def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredCo
     first_schema: pq.ParquetSchema | None = None
     columns: list[dict[str, str]] = []
     timed: dict[str, dict[int, tuple[int, int]]] = {}
-    is_foreign = False
     for path in source.paths:
         read = _parquet_schema(path, first_schema)
         if read is None:
@@ -134,15 +140,23 @@ def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredCo
         if fields is None:
             columns.append(columns[0])
             continue
-        is_foreign |= any(map(_is_foreign, _logical_types(schema)))
         check_names(partial(safe_path, path, source.paths), fields.names)
         columns.append({f.name: str(f.type) for f in fields})
-    return _DeclaredColumns(columns, timed, is_foreign)
+    return _DeclaredColumns(columns, timed)
 
 
-def unpack_file(session: Session, packed: str) -> str:
-    """Return the query of a file that `Relation.pack_file` packed, in the types of all files."""
-    path, query, kinds, timed = json.loads(packed)
+def unpack_files(session: Session, packed: str) -> str:
+    """Return the query of files that `Relation.pack_files` packed, in the types of all files."""
+    return " UNION ALL ".join(_unpacked(session, *file) for file in json.loads(packed))
+
+
+def _unpacked(
+    session: Session,
+    path: str,
+    query: str,
+    kinds: Mapping[str, str],
+    timed: Mapping[str, tuple[int, int]],
+) -> str:
     ends = {int(i): (first, last) for i, (first, last) in timed.items()}
     copies = _near_copies(session, {path: ends}) if ends else {}
     query = query.replace(file_list([path]), file_list([copies.get(path, path)]))
@@ -175,11 +189,6 @@ def _logical_types(schema: pq.ParquetSchema) -> Iterator[tuple[str, str]]:
     for i in range(len(schema)):
         stated = json.loads(schema.column(i).logical_type.to_json())
         yield stated["Type"], stated.get("timeUnit", "")
-
-
-def _is_foreign(stated: tuple[str, str]) -> bool:
-    """Return whether Spark's reader refuses files with a column of a type, used or not."""
-    return stated[0] == "Time" or stated == ("Timestamp", "nanoseconds")
 
 
 def _near_copies(

@@ -1,1 +1,0 @@
-"""Mechanisms of one cell on pairs that stay elsewhere: planned and measured block by block."""

@@ -1,1 +1,0 @@
-"""Weighted means with a clipping range per cell, chosen from noisy numbers of the cells."""

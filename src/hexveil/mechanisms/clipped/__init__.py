@@ -1,1 +1,0 @@
-"""Means and variances of users clipped by caps and factors: one stage."""

@@ -1,0 +1,315 @@
+"""Values clipped to the public bounds alone: caps and factors, or whole contributions.
+
+Of a (cell, user) pair with m records f min(m, t) are kept; the rest is put at the middle of the
+bounds. In CLIP-USER as printed users are kept or left out instead, and sums are divided by
+contributing samples. A release has one stage, in which every cell's mean and variance is noised
+(proofs: `clipped_mean`, `clipped_variance`). A cell without noise publishes a constant and its
+values are not read; without any noised cell there is no stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from hexveil.accounting.contributions import (
+    KeptRecords,
+    contributed_totals,
+    contributes_wholly,
+    lost_shares,
+)
+from hexveil.accounting.error_model import (
+    ErrorModel,
+    RenormalisedErrorModel,
+    constant_error,
+    has_single_record,
+)
+from hexveil.accounting.moves import PairMoves, StatisticMoves
+from hexveil.accounting.noise_law import NoiseLaw
+from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
+from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import (
+    DONE,
+    Decoded,
+    EstimateGrid,
+    NoisyTotals,
+    Outputs,
+    PrivateSums,
+)
+from hexveil.mechanisms.looks import clipped_mean
+from hexveil.mechanisms.looks.clipped_mean import (
+    CELLS,
+    GRAIN,
+    CellLattice,
+    ClippedMean,
+    RenormalisedMean,
+)
+from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
+from hexveil.mechanisms.looks.kinds import ClippingKind, Planned, StatedLosses, lattice_of
+from hexveil.mechanisms.sensitivity_report import MappedMoves
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.request import Request
+
+ClippedStatistic: TypeAlias = ClippedMean | ClippedVariance
+"""One statistic of every cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedStages(ReadOnlyArrays):
+    """The one stage of clipped means and variances.
+
+    Attributes
+    ----------
+    statistics : tuple of ClippedMean or ClippedVariance
+    report : MappedMoves
+        How far each user can move their integers.
+    law : NoiseLaw
+    booked : ndarray of float, shape (n_users,)
+    """
+
+    statistics: tuple[ClippedStatistic, ...]
+    report: MappedMoves
+    law: NoiseLaw
+    booked: Floats
+
+    def losses(self) -> Floats:
+        """Return each user's privacy loss, rounded up: booked."""
+        return self.booked
+
+    @cached_property
+    def stage(self) -> NoisyTotals:
+        """Integers of all noised cells, one statistic after the other, in one draw."""
+        noised = [one for one in self.statistics if one.noised_cells.size]
+        scales = np.concatenate([one.scales for one in self.statistics])
+
+        def total(sums: PrivateSums) -> Ints:
+            return np.concatenate([statistic.measure(sums) for statistic in noised], axis=1)
+
+        return NoisyTotals(CELLS, scales.size, self.law, self.report, total, scales=scales)
+
+    def next_stage(self, earlier: Outputs) -> NoisyTotals | None:
+        """Return the only stage, and none if no cell is noised."""
+        # Where every cell is a constant there is nothing to draw, and no value is read.
+        return DONE if len(earlier) or not self.stage.entries else self.stage
+
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+        """Refuse variances without sums of squares, or that leave 64 bits."""
+        for statistic in self.statistics:
+            statistic.check(scale.span_quanta, epsilon, has_squares=has_squares)
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
+        """Return where published numbers can lie, by statistic."""
+        return {statistic.name: statistic.grid() for statistic in self.statistics}
+
+    def view(self, outputs: Outputs) -> None:
+        """Return nothing: means within the bounds have no posterior."""
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return each statistic's integer of every cell: noisy, or constant."""
+        sizes = [statistic.noised_cells.size for statistic in self.statistics]
+        row = outputs[CELLS][0] if CELLS in outputs else np.zeros(0, dtype=np.int64)
+        numbers = {}
+        columns = np.split(row, np.cumsum(sizes)[:-1])
+        for statistic, noisy in zip(self.statistics, columns, strict=True):
+            filled = statistic.constants.copy()
+            filled[statistic.noised_cells] = noisy
+            numbers[statistic.name] = filled
+        return numbers
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the published statistics."""
+        numbers = self.numbers(outputs)
+        return tuple(
+            Decoded(one.name, one.estimates(numbers[one.name])[None], one.grid(), one.error)
+            for one in self.statistics
+        )
+
+
+@dataclass(frozen=True)
+class WithinBounds(ClippingKind):
+    """Values are clipped to the public bounds alone."""
+
+    mode: ClassVar[Literal["bounds"]] = "bounds"
+    basis: ClassVar[str] = "worst case"
+
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+        """Return the error model of the means."""
+        span, noise = problem.span, rows.mean_noise(problem)
+        share, constant = (
+            rows.clipped_share(problem, "mean"),
+            constant_error("mean", problem.occupancy),
+        )
+        return ErrorModel("mean", span, noise, share, constant, law=problem.request.law)
+
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+        """Return the error model of the variances."""
+        unit, noise, occupancy = problem.span**2, rows.variance_noise, problem.occupancy
+        share, constant = (
+            rows.clipped_share(problem, "variance"),
+            constant_error("variance", occupancy),
+        )
+        return ErrorModel("variance", unit, noise, share, constant, law=problem.request.law)
+
+    def losses(
+        self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None = None
+    ) -> StatedLosses:
+        """Return the losses of the plan."""
+        statistics = []
+        if "mean" in problem.request.noised:
+            statistics.append(_mean_moves(problem, rows))
+        if "variance" in problem.request.noised:
+            given = rows.divisors(problem), rows.kept(problem, "variance"), rows.variance_noise
+            statistics.append(variance_moves(*given, self.unclipped(problem, rows, variance)))
+        moves = PairMoves(problem.occupancy, tuple(statistics))
+        return StatedLosses(moves, self.shared(problem.request.delta), rows.cell_epsilon)
+
+    def stages(self, plan: Planned, scale: ValueLattice) -> BoundedStages:
+        """Return the one stage of the plan on the lattice of the records."""
+        _check_rows(plan)
+        lattice, rows, models = lattice_of(plan, scale), plan.allocation, plan.error_models
+        statistics: list[ClippedStatistic] = []
+        if "mean" in models:
+            mean = self.mean(plan, lattice)
+            # 64-bit overflow would wrap around silently, and with it the sensitivity.
+            mean.check(scale.span_quanta, float(plan.requested_epsilon), has_squares=False)
+            statistics.append(mean)
+        if "variance" in models:
+            variance = ClippedVariance(
+                plan.problem.occupancy,
+                lattice,
+                rows.variance_noise,
+                rows.kept(plan.problem, "variance"),
+                models["variance"],
+                rows.divisors(plan.problem),
+                self.unclipped(plan.problem, rows, models["variance"]),
+            )
+            statistics.append(variance)
+        # The meter adds the losses up again from the integers of these very statistics.
+        moves = tuple(statistic.moves for statistic in statistics)
+        report = MappedMoves(PairMoves(plan.problem.occupancy, moves))
+        return BoundedStages(tuple(statistics), report, plan.request.law, plan.booked_losses)
+
+    def mean(self, plan: Planned, lattice: CellLattice) -> ClippedMean:
+        """Return the means of a plan."""
+        rows, problem = plan.allocation, plan.problem
+        # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
+        noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
+        kept, error = rows.kept(problem, "mean"), plan.error_models["mean"]
+        return ClippedMean(problem.occupancy, lattice, noise, kept, error)
+
+    def unclipped(
+        self, problem: PlanningProblem, rows: PlanRows, variance: ErrorModel | None
+    ) -> Bools:
+        """Return the cells whose users contribute all of their samples, or none as left out."""
+        known = (
+            rows.clipped_share(problem, "variance") if variance is None else variance.clipped_share
+        )
+        return np.equal(known, 0.0)
+
+
+@dataclass(frozen=True)
+class ContributedSamples(WithinBounds):
+    """CLIP-USER as printed: sums are divided by what contributes, of users who are not left out."""
+
+    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+        """Refuse contributions that are none, or not whole."""
+        cap = rows.contribution_cap
+        kept = KeptRecords(cap, rows.contribution_factor, np.zeros(cap.size), rows.suppressed_pairs)
+        filled = occupancy.map_cells(partial(contributed_totals, kept=kept)) > 0
+        whole = np.array_equal(cap, rows.variance_cap) and (rows.contribution_factor == 1).all()
+        if not (filled.all() and whole):
+            raise InputError("it has a cell to which nothing contributes, or parts of records do.")
+
+    def known(self, statistic: str, occupancy: Occupancy) -> Bools:
+        """Return cells of one record, which is kept for both statistics; its variance is known."""
+        return has_single_record(occupancy) & (statistic == "variance")
+
+    def divisors(self, problem: PlanningProblem, rows: PlanRows) -> Ints:
+        """Return the samples that contribute to each cell."""
+        work = partial(contributed_totals, kept=rows.kept(problem))
+        return np.asarray(problem.occupancy.map_cells(work))
+
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+        """Return the error model of the means."""
+        moved = _lost(problem, rows)
+        return _renormalised("mean", problem.span, rows.mean_noise(problem), moved)
+
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+        """Return the error model of the variances."""
+        records = problem.occupancy.records_per_cell
+        max_bias = np.where(
+            self.unclipped(problem, rows, None),
+            variance_share(records - rows.divisors(problem), records),
+            variance_sensitivity_bound(_lost(problem, rows)),
+        )
+        return _renormalised("variance", problem.span**2, rows.variance_noise, max_bias)
+
+    def mean(self, plan: Planned, lattice: CellLattice) -> RenormalisedMean:
+        """Return the means of a plan."""
+        rows, problem = plan.allocation, plan.problem
+        noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
+        given = lattice, noise, rows.kept(problem), plan.error_models["mean"]
+        return RenormalisedMean(problem.occupancy, *given, contributed=rows.divisors(problem))
+
+    def unclipped(
+        self,
+        problem: PlanningProblem,
+        rows: PlanRows,
+        variance: ErrorModel | None,  # noqa: ARG002  as within bounds
+    ) -> Bools:
+        """Return the cells whose users contribute all of their samples, or none."""
+        work = partial(contributes_wholly, kept=rows.kept(problem))
+        return np.asarray(problem.occupancy.map_cells(work))
+
+    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
+        """Return the samples that contribute."""
+        return {"divisor": plan.allocation.divisors(plan.problem).tolist()}
+
+
+def _lost(problem: PlanningProblem, rows: PlanRows) -> Floats:
+    """Return the share of each cell that those who are left out can move."""
+    work = partial(
+        lost_shares, total=problem.occupancy.records_per_cell, contributed=rows.divisors(problem)
+    )
+    return problem.occupancy.map_cells(partial(work, kept=rows.kept(problem)))
+
+
+def _renormalised(
+    statistic: str, unit: Floats, noise: Floats, max_bias: Floats
+) -> RenormalisedErrorModel:
+    """Return the error model of a statistic of contributing samples."""
+    nothing = np.zeros(noise.size)
+    return RenormalisedErrorModel(statistic, unit, noise, nothing, nothing, max_bias=max_bias)
+
+
+def _mean_moves(problem: PlanningProblem, rows: PlanRows) -> StatisticMoves:
+    """Return how far each pair moves its cell's mean."""
+    kept, noise = rows.kept(problem, "mean"), rows.noise_scale_records
+    if problem.facts is None:
+        return clipped_mean.unrounded_mean_moves(kept, noise)
+    width = np.maximum(kept.span_quanta, 1.0).astype(np.int64)
+    return clipped_mean.mean_moves(width, kept, clipped_mean.laplace_scales(width, noise))
+
+
+def _check_rows(plan: Planned) -> None:
+    """Refuse rows under which the loss that the plan states would not hold."""
+    noise, caps = plan.allocation.noise_scale_records, plan.allocation.contribution_cap
+    # A stranger may have built the plan: its stated loss holds only if its arrays are sane.
+    if not (np.isfinite(noise) & np.where(caps > 0, noise > 0, noise >= 0)).all():
+        raise InputError("the plan has a cell that keeps records without noise; plan again.")
+    if (caps < 0).any() or (plan.allocation.variance_cap < 0).any():
+        raise InputError("the plan has a cell that keeps fewer than no records; plan again.")
+    # Exact in doubles, so that kept records are exact integers in units of 2^-30.
+    parts = plan.allocation.contribution_factor * GRAIN
+    if not ((parts >= 0) & (parts <= GRAIN) & (parts == np.floor(parts))).all():
+        raise InputError(
+            "the plan has a factor that is not a multiple of 2^-30 from 0 to 1; plan again."
+        )

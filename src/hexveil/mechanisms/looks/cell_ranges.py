@@ -1,0 +1,421 @@
+"""ClippingKind ranges of single cells: shares of ε for each stage, weights and noise.
+
+One range for the whole map cuts off cells that differ much from the others. Here a histogram of all
+user means gives the range of a first look at every cell, at the share `FIRST_SHARE` of what is left
+of ε; then every cell keeps that range, or is measured anew in a range of its own at the rest.
+A user's loss by a cell does not depend on the cell's range: noise is in proportion to its width.
+So weights and noise are planned before any value is read (mechanisms/looks/ for the proof).
+
+The histogram has the noise 2/ε' votes in each bin, W the votes of all users, at most one each. Its
+share of ε rises as votes fall, between bounds: the tails that it shows are added to estimates, so
+that its noise counts there too.
+
+What is assumed (costs accuracy, never privacy): user means as in
+mechanisms/looks/one_range.py; a range reaches `HALF_WIDTH` deviations either way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, ErrorModel, WeightedMeanErrorModel
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.accounting.promise import PARTS, Promise, choices_worth, of_amount
+from hexveil.base.arrays import Floats
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.mechanisms.contract import Outputs
+from hexveil.mechanisms.estimates import to_value_units
+from hexveil.mechanisms.looks.cell_stages import (
+    CellRangeOutputs,
+    CellRangeStages,
+    PosteriorRangeSelection,
+)
+from hexveil.mechanisms.looks.first_range import HALF_WIDTH
+from hexveil.mechanisms.looks.gaussian_looks import GaussianCellStages
+from hexveil.mechanisms.looks.kinds import (
+    ClippingKind,
+    Planned,
+    PrivateStep,
+    Shown,
+    StatedLosses,
+    check_weights,
+    lattice_of,
+    misfit,
+    weighted_losses,
+)
+from hexveil.mechanisms.looks.pair_votes import WeightedVotes
+from hexveil.mechanisms.looks.pooled_means import SPREAD_QUANTILE, distance_vote_ratio
+from hexveil.mechanisms.looks.user_weights import (
+    ITERATIONS,
+    MIN_RANK_PRECISION,
+    PRIOR_SD,
+    expected_bias,
+    expected_clipping_error,
+    find_user_weights,
+    max_bias,
+    user_mean_prior,
+)
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_columns import Weights
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.allocation import PlanAllocation, weighted_rows
+from hexveil.planning.calibration import fit_noise
+from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.request import Request
+from hexveil.smoothing.user_mean_law import CellDesign
+
+FIRST_SHARE = Fraction(3, 10)
+"""Share of the cells' loss for the first look."""
+MIN_HISTOGRAM_SHARE, USUAL_SHARE, MAX_HISTOGRAM_SHARE = (
+    Fraction(1, 50),
+    Fraction(8, 100),
+    Fraction(1, 5),
+)
+"""Shares of ε for the histogram: at least, until it is precise, and at most."""
+FEW_VOTES, MANY_VOTES = 160, 480
+"""Votes times epsilon of the histogram below which it is rough, and above which it is precise."""
+MIN_SPREAD_SHARE, MAX_SPREAD_SHARE = Fraction(15, 1000), Fraction(8, 100)
+"""Shares of ε for the spread; it is not measured where it would cost more."""
+MAX_SPREAD_SHARES = {LAPLACE: MAX_SPREAD_SHARE, GAUSSIAN: Fraction(1, 20)}
+"""Largest share of the promise for it."""
+CELLS_EXPECTED = {LAPLACE: 0.9, GAUSSIAN: 0.85}
+"""Share of the promise that is expected to be left to the cells."""
+HISTOGRAM_WEIGHTS = 2
+"""A user who changes takes its votes from some bins, and gives them to others."""
+
+
+def expected_width(half_width_sd: float) -> float:
+    """Return the width of a range by the prior, as a part of the span.
+
+    Examples
+    --------
+    >>> expected_width(1.6)
+    0.4
+    """
+    return 2.0 * half_width_sd * PRIOR_SD
+
+
+def total_votes(weight: Weights) -> Fraction:
+    """Return W: the votes of all users, at most one each."""
+    return Fraction(int(WeightedVotes(weight).user_votes.sum()), PARTS)
+
+
+def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:
+    """Return the share of ε that the pooled histogram takes.
+
+    Parameters
+    ----------
+    votes : Fraction
+        W, the votes of all users.
+    epsilon : Fraction
+
+    Examples
+    --------
+    >>> fleets = map(Fraction, (300, 1000, 4000, 20_000))
+    >>> [float(histogram_share(votes, Fraction(1))) for votes in fleets]
+    [0.2, 0.16, 0.08, 0.024]
+    """
+    rough, precise = (n / (votes * epsilon) for n in (FEW_VOTES, MANY_VOTES))
+    share = max(rough, min(precise, USUAL_SHARE), MIN_HISTOGRAM_SHARE)
+    return _thousandths_up(min(share, MAX_HISTOGRAM_SHARE))
+
+
+def spread_share(votes: Fraction, epsilon: Fraction) -> Fraction:
+    """Return the share of ε that the spread within cells takes; 0 where it is not measured.
+
+    Parameters
+    ----------
+    votes : Fraction
+        Votes of all distances, relative to what a user moves.
+    epsilon : Fraction
+
+    Examples
+    --------
+    >>> spread_share(Fraction(2000), Fraction(1)), spread_share(Fraction(300), Fraction(1))
+    (Fraction(27, 1000), Fraction(0, 1))
+    """
+    if not votes:
+        return Fraction(0)
+    needed = MIN_RANK_PRECISION / ((1 - SPREAD_QUANTILE) * votes * epsilon)
+    # One choice, not two: half of what a pair of quantiles needs.
+    share = _thousandths_up(needed / 2)
+    return Fraction(0) if share > MAX_SPREAD_SHARE else max(share, MIN_SPREAD_SHARE)
+
+
+def _thousandths_up(share: Fraction) -> Fraction:
+    # A share is printed and booked as a short exact number.
+    return Fraction(math.ceil(share * 1000), 1000)
+
+
+def plan_cell_ranges(
+    occupancy: Occupancy,
+    promise: Promise,
+    epsilon: Fraction,
+    share: Fraction | None,
+    iterations: int = ITERATIONS,
+) -> tuple[PerCellRange, Floats]:
+    """Return the decisions, and each cell's noise for a range of width 1.
+
+    Parameters
+    ----------
+    occupancy : Occupancy
+    promise : Pure or Squares
+        The most that a user may lose, in all.
+    epsilon : Fraction
+        The promise as it was asked for.
+    share : Fraction or None
+        Part of it for the pooled histogram; default by the votes.
+    iterations : int
+        Of the search for weights; fewer of them are good enough for a prediction.
+
+    Raises
+    ------
+    InputError
+        If the share leaves nothing for the cells.
+    """
+    # What is left for the cells follows from the weights' votes; some less changes weights little.
+    law, delta = promise.law, promise.delta
+    expected = CELLS_EXPECTED[law] * float(promise.amount)
+    prior = user_mean_prior(HALF_WIDTH)
+    weights = find_user_weights(occupancy, expected, prior, iterations, law=law)
+    if share is None:
+        # Gaussian votes as precise as those of a pure plan of this ε, if they do not cost too much.
+        wanted = epsilon * histogram_share(total_votes(weights.weight), epsilon)
+        most = promise.part(MAX_HISTOGRAM_SHARE).amount
+        pooled = min(promise.laplace_amount(wanted, HISTOGRAM_WEIGHTS), most)
+    else:
+        pooled = promise.part(share).amount
+    inside = epsilon * spread_share(distance_vote_ratio(weights.weight), epsilon)
+    # A pure loss that is too small for a choice finds ranges by luck: no more than a part.
+    inside = min(inside, promise.part(MAX_SPREAD_SHARES[law]).choices(1))
+    plan = PerCellRange(pooled, inside, FIRST_SHARE, weights.weight)
+    left = promise.amount - plan.shared(delta).amount
+    if left <= 0:
+        raise InputError(
+            f"range_share {decimal_text(share or Fraction(0))} leaves nothing for the cells: the "
+            f"spread of user means within cells takes {decimal_text(inside / epsilon)} of epsilon."
+        )
+    return plan, weights.noise * (expected / float(left)) ** (1.0 / law.power)
+
+
+@dataclass(frozen=True, eq=False)
+class PerCellRange(ClippingKind):
+    """User means are clipped to ranges of their cells, which depend on a first look.
+
+    The noise of each cell, if all that the cells may cost is spent on one number, is that of the
+    allocation's rows.
+
+    Attributes
+    ----------
+    histogram_loss : Fraction
+        Loss of every user by the pooled histogram; under a δ as a square of μ.
+    spread_epsilon : Fraction
+        Loss of every user by the spread within cells; 0 where it is not measured.
+    first_share : Fraction
+        Share of the cells' loss that the first look of a cell costs.
+    weight : Weights
+        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
+    outputs : CellRangeOutputs or None
+        After a release.
+    """
+
+    histogram_loss: Fraction
+    spread_epsilon: Fraction
+    first_share: Fraction
+    weight: Weights
+    outputs: CellRangeOutputs | None = None
+    mode: ClassVar[Literal["per-cell"]] = "per-cell"
+    strategy: ClassVar[str] = "cell_ranges"
+    borrows: ClassVar[bool] = True
+
+    def check(self) -> None:
+        """Refuse numbers that no plan has: a stranger may have written them."""
+        shares = self.spread_epsilon >= 0 and 0 < self.first_share < 1
+        if self.histogram_loss <= 0 or not shares or self.outputs is not None:
+            raise InputError("its ranges have shares of epsilon, or outputs, that no plan has.")
+
+    def released(self) -> CellRangeOutputs:
+        """Return the outputs.
+
+        Raises
+        ------
+        InputError
+            Before a release.
+        """
+        if self.outputs is None:
+            raise InputError("the ranges of cells are chosen by a release, not before.")
+        return self.outputs
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether its weights are those of these cells and users."""
+        return self.weight.fits(occupancy)
+
+    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
+        """Refuse weights, noise or statistics that no such plan has."""
+        check_weights(self.weight, rows)
+        if request.noised != ("mean",):
+            raise misfit()
+
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+        """Return the error model of the means."""
+        return self.mean_model(problem.span, rows.mean_noise(problem), problem.request.law)
+
+    def mean_model(self, span: Floats, noise: Floats, law: NoiseLaw = LAPLACE) -> ErrorModel:
+        """Return the error model of means with this noise in a range of width 1.
+
+        Before a release all cells are taken to keep the range of the first look, of the width that
+        the prior says. Worst-case bias and bound are about user means clipped to the cell's own
+        range.
+        """
+        width, last = np.full(noise.size, expected_width(HALF_WIDTH)), noise
+        if self.outputs is not None:
+            # A cell that is measured anew has the rest of the loss, or of the square of μ.
+            rest, width = float(1 - self.first_share), self.outputs.width
+            last = np.where(self.outputs.moved, noise / rest ** (1.0 / law.power), noise)
+        by_weights = expected_bias(self.weight, user_mean_prior(HALF_WIDTH))
+        return WeightedMeanErrorModel(
+            "mean",
+            span * width,
+            last,
+            np.zeros_like(noise),
+            np.full(noise.size, MAX_CONSTANT_ERROR["mean"]),
+            max_bias=max_bias(self.weight),
+            expected_bias=np.hypot(by_weights, expected_clipping_error(HALF_WIDTH)),
+            law=law,
+        )
+
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
+        """Refuse variances."""
+        raise InputError('clipping_range "per-cell" publishes the mean alone.')
+
+    def shared(self, delta: Fraction) -> Promise:
+        """Return the loss of every user of the map: whoever is in it may move the histogram."""
+        spread = choices_worth(self.spread_epsilon, delta, 1)
+        return of_amount(self.histogram_loss + spread.amount, delta)
+
+    def losses(
+        self,
+        problem: PlanningProblem,
+        rows: PlanRows,
+        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
+    ) -> StatedLosses:
+        """Return the losses of the plan."""
+        noise, shared = rows.mean_noise(problem), self.shared(problem.request.delta)
+        return weighted_losses(problem.occupancy, self.weight, (noise,), shared)
+
+    def stages(self, plan: Planned, scale: ValueLattice) -> CellRangeStages:
+        """Return histogram, spread and looks at cells, on the lattice of the records."""
+        lattice, steps, delta = lattice_of(plan, scale), scale.span_quanta, plan.request.delta
+        lower, noise = float(lattice.lower_value[0]), plan.mean_noise
+        selection = PosteriorRangeSelection(
+            CellDesign.of(self.weight),
+            noise,
+            float(self.first_share),
+            (lower, lower + lattice.quantum * steps),
+            is_gaussian=bool(delta),
+        )
+
+        def errors(released: CellRangeOutputs) -> ErrorModel:
+            return replace(self, outputs=released).mean_error(plan.problem, plan.allocation)
+
+        stages = (GaussianCellStages if delta else CellRangeStages)(
+            of_amount(self.histogram_loss, delta),
+            self.spread_epsilon,
+            self.first_share,
+            WeightedMean(plan.problem.occupancy, self.weight, noise),
+            lattice,
+            steps,
+            selection,
+            errors,
+            plan.booked_losses,
+        )
+        stages.check()
+        return stages
+
+    def with_outputs(self, stages: Any, outputs: Outputs) -> PerCellRange:  # noqa: ANN401  its own
+        """Return the same with the ranges that a release chose."""
+        return replace(self, outputs=stages.released(outputs))
+
+    # ---- what a release states ----
+
+    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+        """Return the pooled histogram, the spread within cells, the first look and the cells.
+
+        A cell that keeps its range spends what is listed for both of its steps on one number.
+        """
+        outputs, span = self.released(), float(plan.span[0])
+        first, delta, lower = outputs.pooled, plan.request.delta, float(plan.lower[0])
+
+        def in_units(quanta: int) -> float:
+            return to_value_units(quanta, outputs.span_quanta, lower, span)
+
+        pooled = {
+            # Votes of units: a whole number of 2^-20 of a unit's, exact as a double.
+            "votes": [votes / PARTS for votes in outputs.votes],
+            "total": outputs.total / PARTS,
+            "centre": in_units(first.centre),
+            "below": span * first.below / outputs.span_quanta,
+            "above": span * first.above / outputs.span_quanta,
+        }
+        left = total - self.shared(delta).amount
+        look = left * self.first_share
+        ends = {"lower": in_units(first.lower), "upper": in_units(first.upper)}
+        made = [
+            PrivateStep("pooled_histogram", self.histogram_loss, pooled),
+            PrivateStep("first_look", look, ends),
+            PrivateStep("cells", left - look, {"moved": int(np.count_nonzero(outputs.moved))}),
+        ]
+        if outputs.spread is not None:
+            within = {
+                "epsilon": self.spread_epsilon,
+                "quantile": decimal_text(SPREAD_QUANTILE),
+                "spread": span * outputs.spread / outputs.span_quanta,
+            }
+            cost = choices_worth(self.spread_epsilon, delta, 1).amount
+            made.insert(1, PrivateStep("within_spread", cost, within))
+        return made
+
+    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:
+        """Return the clipping range of each cell's last number, in value units."""
+        outputs = self.released()
+        bounds = float(plan.lower[0]), float(plan.span[0])
+        low, high = (
+            [to_value_units(end, outputs.span_quanta, *bounds) for end in ends.tolist()]
+            for ends in (outputs.lower, outputs.upper)
+        )
+        cells = zip(low, high, outputs.moved.tolist(), strict=True)
+        stated = [{"lower": one, "upper": other, "moved": own} for one, other, own in cells]
+        return {"clipping_range": stated}
+
+    def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
+        """Return the price of the stages before the cells, and the inputs of each cell's range."""
+        spread = (
+            " The spread of users' averages within cells is estimated at "
+            f"{price(self.spread_epsilon)}."
+            if self.spread_epsilon
+            else ""
+        )
+        return (
+            "one for each cell. A histogram of all users' averages is released at "
+            f"{part(self.histogram_loss)}; it gives the range of a first noisy look at every "
+            "cell, and shows what ranges cut off. A cell then keeps that range, or is measured "
+            "anew in a range around what was seen, with the "
+            f"{float(1 - self.first_share):.0%} of its loss that are left: nobody loses more by "
+            f"either.{spread}"
+        )
+
+
+def allocate_cell_ranges(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
+    """Return weights and noise of cells with ranges of their own."""
+    request = problem.request
+    assert request.epsilon is not None  # noqa: S101  targets are met at an epsilon that is tried
+    share = request.range_share
+    plan, noise = plan_cell_ranges(problem.occupancy, promise, request.epsilon, share)
+    return fit_noise(problem, promise, weighted_rows(problem.occupancy, plan, noise))

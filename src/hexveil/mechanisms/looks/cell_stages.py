@@ -1,0 +1,434 @@
+"""Weighted means with a clipping range per cell, and the proof of their loss.
+
+Let W be whole weights, C the weighted sum of a cell's user means clipped to a range of R quanta
+(`weighted_mean`), ΣW the cell's sum of weights, r its noise for a range of
+width 1, f the share of first looks; all numbers in quanta above the lower bound of the records.
+
+1. "histogram": votes of all user means in bins of equal width (`pooled_means`), and
+   the first range and the spread of user means that follow from its noisy votes (`first_range`).
+2. "spread": a quantile of the distances between two user means of a cell; may be left out.
+3. "first look": of every cell y1 and y, a gradual release (`gradual_release`) of C in a range that
+   follows from 1, with scales B = R ΣW r and B1 = B / f. From y1 of all cells and the outputs
+   before, it is decided which cells keep the range and which move, and to which ranges. The row
+   has y1 and the decisions, and y of the cells that keep it.
+4. "cells": of the cells that move, C in a range of R' quanta with noise of scale R' ΣW r / (1 - f).
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds; users and
+counts stay. Sensitivity: W R of a pair's cell, W R' in another range, exactly. Votes of 1 and 2:
+`pooled_means`, mechanisms/private_quantile.py.
+Loss: fix a transcript, that is all rows. Given the rows before it, the row of 3 has the probability
+
+    Π over kept cells of P(y | C) P(η = y1 - y)  ·  Π over moved cells of P(y1 | C),
+
+because which cells move is a function of the transcript. A user with W in a cell changes a factor
+of the first kind by at most W R / B = W / (r ΣW), and of the second by at most W R / B1 =
+f W / (r ΣW). Row 4 adds (1 - f) W / (r ΣW) for the latter. So a cell costs W / (r ΣW) whether it
+moves or not, in whatever range; with the losses of 1 and 2, which are charged to all users, that is
+the booked sum, in every transcript. Scales are rounded up. The meter counts W R / B for every cell
+before the first look is drawn, and at row 4 what exceeds the part that moved cells left over.
+
+Order and storage. The finer y of a cell that moves must never be stored, and drawing it again
+later, given y1, needs a law that no vetted sampler has. So the decision is made between the draw
+and the row, inside one draw of the journal: a crash before the row is stored loses the stage, which
+no journal draws again, and a crash afterwards finds y1, decisions and the kept y together. All that
+the decision needs is therefore public before: the spread within cells is measured without the
+centres of cells.
+Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, partial
+
+import numpy as np
+
+from hexveil.accounting.error_model import ErrorModel
+from hexveil.accounting.promise import Promise
+from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.errors import InputError
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import DONE, Decoded, EstimateGrid, Outputs, Stage
+from hexveil.mechanisms.looks.cell_looks import (
+    FIRST_LOOK,
+    FirstLooks,
+    FirstLookStage,
+    RangeDecision,
+    second_look,
+    second_scales,
+)
+from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
+from hexveil.mechanisms.looks.first_range import FirstRange, choose_first_range
+from hexveil.mechanisms.looks.pooled_means import (
+    HISTOGRAM,
+    N_DECIDED,
+    SPREAD,
+    PooledChoice,
+    PooledMeans,
+    cell_shares,
+    spread_points,
+    within_cell_deviation,
+    within_cell_spread,
+)
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean, check_room
+from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.smoothing.clipped_posterior import fit
+from hexveil.smoothing.range_selection import SelectedRanges, select_ranges
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
+
+# ---- injected by the planner ----
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorRangeSelection(ReadOnlyArrays):
+    """Choice of ranges by the pooled law, and by the posterior of the cells' means.
+
+    Attributes
+    ----------
+    design : CellDesign
+    noise : ndarray of float, shape (n_cells,)
+        Scale, or deviation, of each cell's noise for a range of width 1 and all of the loss.
+    first_share : float
+    bounds : pair of float
+        Bounds of the values.
+    is_gaussian : bool
+        Whether noise is Gaussian.
+    """
+
+    design: CellDesign
+    noise: Floats
+    first_share: float
+    bounds: tuple[float, float]
+    is_gaussian: bool = False
+
+    def first(self, law: PooledLaw, steps: int) -> FirstRange:
+        """Return the range of every first look."""
+        return choose_first_range(law, self._laplace, self.design.weight_squares, float(steps))
+
+    def __call__(self, look: ClippedLook, spread: UserMeanSpread) -> SelectedRanges:
+        """Return the choice for the first look at all cells."""
+        posterior, share = fit([look], self.design, spread, self.bounds), self.first_share
+        if self.is_gaussian:
+            # The criterion counts variances, and takes scales of Laplace noise of the same
+            # variance: of a second look it grows with the root of the share that is left.
+            look = replace(look, scale=look.scale / math.sqrt(2.0), is_gaussian=False)
+            share = 1.0 - math.sqrt(1.0 - share)
+        return select_ranges(
+            posterior, [look], self.design, spread, self._laplace, share, self.bounds
+        )
+
+    @property
+    def _laplace(self) -> Floats:
+        """Scale of Laplace noise of the same variance."""
+        return self.noise / math.sqrt(2.0) if self.is_gaussian else self.noise
+
+
+# ---- the plan ----
+
+
+@dataclass(frozen=True, eq=False)
+class CellRangeOutputs(ReadOnlyArrays):
+    """Ranges that a release chose; public, in quanta above the records' lower bound.
+
+    Attributes
+    ----------
+    votes : tuple of int
+        Noisy votes of the bins of user means, in parts of a user's.
+    total : int
+        Votes of all users; public.
+    pooled : PooledChoice
+        The range of every cell's first look, and the spread of user means.
+    spread : int or None
+        The quantile of distances between two user means of a cell; None where not measured.
+    moved : ndarray of bool, shape (n_cells,)
+        Cells that were measured anew.
+    lower, upper : ndarray of int64, shape (n_cells,)
+        Range of each cell's last number.
+    span_quanta : int
+        Width of the records' bounds.
+    """
+
+    votes: tuple[int, ...]
+    total: int
+    pooled: PooledChoice
+    spread: int | None
+    moved: Bools
+    lower: Ints
+    upper: Ints
+    span_quanta: int
+
+    @property
+    def width(self) -> Floats:
+        """Width of each cell's range, as a part of the span."""
+        return np.asarray((self.upper - self.lower) / self.span_quanta)
+
+
+@dataclass(frozen=True, eq=False)
+class CellRangeStages(ReadOnlyArrays):
+    """Public plan of means with a clipping range per cell: a map is one data set.
+
+    Attributes
+    ----------
+    histogram_promise : Pure or Squares
+        Loss of a user of all votes by the pooled histogram.
+    spread_epsilon : Fraction
+        Loss of every user by the spread within cells; 0 where it is not measured.
+    first_share : Fraction
+        f: share of a cell's loss that its first number costs.
+    mean : WeightedMean
+        Its noise is that of cells with all of their loss for one number.
+    lattice : CellLattice
+        Of cells that all have the records' bounds.
+    lattice_steps : int
+        Width of the records' bounds in quanta.
+    select : PosteriorRangeSelection
+    errors : callable
+        Returns the error model of the means for released ranges.
+    booked : ndarray of float, shape (n_users,)
+        Loss of each user, rounded up (`kinds`).
+    """
+
+    histogram_promise: Promise
+    spread_epsilon: Fraction
+    first_share: Fraction
+    mean: WeightedMean
+    lattice: CellLattice
+    lattice_steps: int
+    select: PosteriorRangeSelection
+    errors: Callable[[CellRangeOutputs], ErrorModel]
+    booked: Floats
+
+    def losses(self) -> Floats:
+        """Return each user's privacy loss, whatever is released; rounded up: booked."""
+        return self.booked
+
+    # ---- stages ----
+
+    @cached_property
+    def pooled_means(self) -> PooledMeans:
+        """The pooled histogram, with votes and bins."""
+        mean = self.mean
+        return PooledMeans.of(mean.weight, self.lattice_steps, self.histogram_promise)
+
+    def next_stage(self, earlier: Outputs) -> Stage | None:
+        """Return the histogram and the spread, then the looks at cells."""
+        if not earlier:
+            histogram = self.pooled_means.histogram
+            return replace(histogram, decide=self._decide_first, n_decided=N_DECIDED)
+        if FIRST_LOOK not in earlier and self.spread_epsilon and SPREAD not in earlier:
+            mean, pooled = self.mean, self.pooled(earlier)
+            spread = within_cell_spread(mean.weight, pooled, self.spread_epsilon)
+            if spread is not None:
+                return spread
+        return self.next_look(earlier)
+
+    def next_look(self, earlier: Outputs) -> Stage | None:
+        """Return the first look at all cells, then that at those moved."""
+        if FIRST_LOOK not in earlier:
+            return self._first_look(earlier)
+        looks = self.first_looks(earlier)
+        if CELLS in earlier or not looks.moved.any():
+            return DONE
+        return second_look(self._first_look(earlier), looks)
+
+    def _decide_first(self, noisy: Ints) -> Ints:
+        """Return the numbers that are stored with the noisy votes."""
+        steps = self.lattice_steps
+        return PooledChoice.of(self.select.first(self.pooled_means.law(noisy), steps), steps).row
+
+    def _first_look(self, earlier: Outputs) -> FirstLookStage:
+        ends = self.first_range(earlier)
+        return FirstLookStage(self.mean, ends, self.first_share, self.decision(earlier))
+
+    def decision(self, earlier: Outputs) -> RangeDecision:
+        """Return the choice of ranges in whole quanta, for the first numbers of all cells."""
+        return partial(self._quantised, self.first_range(earlier), self.user_mean_spread(earlier))
+
+    def _quantised(
+        self, ends: tuple[int, int], spread: UserMeanSpread, first: Ints
+    ) -> tuple[Ints, Ints]:
+        """Return the ranges chosen for these first numbers, outward to whole quanta."""
+        scales, steps = self.first_scales(ends), self.lattice_steps
+        low, high = (np.full(first.size, end) for end in ends)
+        selected = self.select(self.clipped_look(first, low, high, scales), spread)
+        # An end that is not a number would have no range: it is taken for the lower bound.
+        below, above = (
+            np.nan_to_num((one - self.lattice.lower_value) / self._quantum)
+            for one in (selected.lower, selected.upper)
+        )
+        # At least a quantum wide, since a range of none would have no noise.
+        lower = np.clip(np.floor(below), 0, steps - 1).astype(np.int64)
+        upper = np.maximum(np.ceil(above).clip(0, steps).astype(np.int64), lower + 1)
+        return np.where(selected.moved, lower, 0), np.where(selected.moved, upper, 0)
+
+    def first_scales(self, ends: tuple[int, int]) -> Floats:
+        """Return the noise scale of each cell's first number."""
+        return self.mean.scales(ends[1] - ends[0], self.first_share)
+
+    # ---- public functions of outputs ----
+
+    def votes(self, outputs: Outputs) -> Ints:
+        """Return the noisy votes of the bins of user means."""
+        return np.asarray(outputs[HISTOGRAM][0][:-N_DECIDED])
+
+    def law(self, outputs: Outputs) -> PooledLaw:
+        """Return the law of user means that these votes show, in value units."""
+        return self.pooled_means.units_law(self.votes(outputs), self.bounds[0], self._quantum)
+
+    def pooled(self, outputs: Outputs) -> PooledChoice:
+        """Return the first range, and the spread of all user means; in quanta."""
+        return PooledChoice(*outputs[HISTOGRAM][0][-N_DECIDED:].tolist())
+
+    def spread_point(self, outputs: Outputs) -> int | None:
+        """Return the quantile of distances within cells in quanta; None where not measured."""
+        if SPREAD not in outputs:
+            return None
+        return int(spread_points(self.pooled(outputs)).points(outputs[SPREAD][0])[0])
+
+    def user_mean_spread(self, outputs: Outputs) -> UserMeanSpread:
+        """Return both spreads in value units."""
+        pooled, point, quantum = self.pooled(outputs), self.spread_point(outputs), self._quantum
+        return UserMeanSpread(
+            float(self.lattice.lower_value[0]) + quantum * float(pooled.centre),
+            quantum * float(pooled.below),
+            quantum * float(pooled.above),
+            None if point is None else quantum * within_cell_deviation(point),
+        )
+
+    def first_range(self, outputs: Outputs) -> tuple[int, int]:
+        """Return the range of the first look in quanta."""
+        pooled = self.pooled(outputs)
+        return pooled.lower, pooled.upper
+
+    def first_looks(self, outputs: Outputs) -> FirstLooks:
+        """Return the noisy numbers of the first look, and the decisions stored with them."""
+        return FirstLooks.of(outputs[FIRST_LOOK][0])
+
+    def released(self, outputs: Outputs) -> CellRangeOutputs:
+        """Return the ranges that the stages chose."""
+        (low, high), looks = self.first_range(outputs), self.first_looks(outputs)
+        return CellRangeOutputs(
+            tuple(self.votes(outputs).tolist()),
+            self.pooled_means.total,
+            self.pooled(outputs),
+            self.spread_point(outputs),
+            looks.moved,
+            np.where(looks.moved, looks.lower, low),
+            np.where(looks.moved, looks.upper, high),
+            self.lattice_steps,
+        )
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return the last noisy integer of each cell."""
+        looks = self.first_looks(outputs)
+        last = looks.final.copy()
+        if CELLS in outputs:
+            last[looks.moved] = outputs[CELLS][0]
+        return {"mean": last}
+
+    def looks(self, outputs: Outputs) -> tuple[ClippedLook, ...]:
+        """Return the independent noisy numbers of each cell, for its posterior: one or two.
+
+        Of a cell that keeps its range the finer number alone, since the first one is made of it.
+        """
+        ends, looks = self.first_range(outputs), self.first_looks(outputs)
+        stage = self._first_look(outputs)
+        scale = np.where(looks.moved, stage.gradual.first_scales, stage.gradual.scales)
+        number = np.where(looks.moved, looks.first, looks.final)
+        low, high = (np.full(scale.size, end) for end in ends)
+        first = self.clipped_look(number, low, high, scale)
+        if CELLS not in outputs:
+            return (first,)
+        scale = np.full(scale.size, np.inf)
+        scale[looks.moved] = second_scales(stage, looks)
+        last = self.numbers(outputs)["mean"]
+        released = self.released(outputs)
+        return first, self.clipped_look(last, released.lower, released.upper, scale)
+
+    def view(self, outputs: Outputs) -> MeanView:
+        """Return all looks at the cells."""
+        return MeanView(
+            self.looks(outputs),
+            CellDesign.of(self.mean.weight),
+            self.user_mean_spread(outputs),
+            self.bounds,
+            cell_shares(self.mean.weight),
+            self.law(outputs),
+        )
+
+    def clipped_look(self, number: Ints, lower: Ints, upper: Ints, scale: Floats) -> ClippedLook:
+        """Return noisy numbers of cells, their ranges in quanta, and their scales, in value units.
+
+        Parameters
+        ----------
+        number, lower, upper : ndarray of int64, shape (n_cells,)
+        scale : ndarray of float, shape (n_cells,)
+            Of the integers.
+        """
+        quanta = self.mean.averages(number), lower.astype(np.float64), upper.astype(np.float64)
+        noisy, low, high = (self.lattice.in_units(one) for one in quanta)
+        return ClippedLook(noisy, low, high, scale / self.mean.totals * self._quantum)
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the published means: of each cell the last number, with no clipping undone."""
+        means = self.lattice.in_units(self.mean.averages(self.numbers(outputs)["mean"]))
+        errors = self.errors(self.released(outputs))
+        return (Decoded("mean", means[None], self.mean.grid(self.lattice), errors),)
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
+        """Return where published means can lie."""
+        return {"mean": self.mean.grid(self.lattice)}
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the records, in value units."""
+        low = float(self.lattice.lower_value[0])
+        return low, low + self._quantum * self.lattice_steps
+
+    @property
+    def _quantum(self) -> float:
+        return self.lattice.quantum
+
+    # ---- checks ----
+
+    def check(self) -> None:
+        """Refuse quantiles, shares, weights or noise for which the stated loss would not hold.
+
+        Raises
+        ------
+        InputError
+        """
+        self.mean.check()
+        if not (
+            0 < self.first_share < 1 and self.histogram_promise.amount > 0 <= self.spread_epsilon
+        ):
+            raise InputError("the plan has a share of epsilon below zero or above one; plan again.")
+
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002
+        """Refuse, from public facts, sums and noise that do not fit.
+
+        Raises
+        ------
+        InputError
+            If bounds are narrower than the records', numbers could leave 64 bits, or a first look
+            has too little noise.
+        """
+        self.mean.check_bounds(self.lattice, scale)
+        self.check_room(epsilon)
+
+    def check_room(self, epsilon: float) -> None:
+        """Refuse sums and noise that do not fit."""
+        # Ranges are not known yet: none is wider than the bounds, or narrower than a quantum.
+        widest, totals = self.lattice_steps, self.mean.totals
+        for share in (self.first_share, 1 - self.first_share):
+            check_room(totals, self.mean.scales(widest, share), widest, epsilon)
+        FirstLookStage(self.mean, (0, 1), self.first_share, no_moves).gradual.check()
+
+
+def no_moves(first: Ints) -> tuple[Ints, Ints]:
+    """Return that every cell keeps the first range: a `RangeDecision`."""
+    return np.zeros_like(first), np.zeros_like(first)

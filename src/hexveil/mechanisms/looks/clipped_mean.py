@@ -1,0 +1,314 @@
+"""Clipped means: one integer per cell from private sums, with its sensitivity.
+
+For cell g with bounds [a, b] on the lattice (quanta above the lower bound of the records), let
+S = b - a. Let a user with m records have the sum s, and let k be the records that the plan counts
+of them (at most m): the user's factor times min(m, t), in whole quanta, so that w = k S is a whole
+number. The user's contribution, in half quanta, is
+
+    c = clip(2 s', S m - w, S m + w)  with  s' = clip(s - a m, 0, S m).
+
+With k = min(m, t) that is WC Theorem III.1's projection of the user's mean to U/2 ± T/(2m); a
+factor makes the interval narrower still. Both ends are whole: nothing is rounded. A pair that
+contributes nothing has w = 0 and adds S m, as m records at the middle would. The cell's statistic
+is y = Σ c, its noise discrete Laplace of scale R, and what is published is lower_g + quantum (y +
+noise) / (2 N).
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds; users
+and counts stay. Then only this user's contributions change, each within an interval of width 2 w,
+which is attained by moving s from one end to the other (w <= S m): the sensitivity is exact.
+Loss: cells have independent noise, and discrete Laplace of scale R at integer distance d costs at
+most d / R (mechanisms/noise.py). R is 2 S r rounded up, r the plan's `noise_records`; hence a cell
+costs at most 2 w / (2 S r) = k / r, which is what the plan books, rounded up again
+(planning/plan.py). k is a double: `half_widths` finds w with w / S at most k (1 + 2^-50 + 2^-51),
+which the eight ulps that the plan adds to each term cover.
+A cell without noise (r = 0) keeps nothing and publishes the middle of its bounds: no value is
+read and no noise is drawn.
+Whether everything fits 64 bits is decided beforehand from public facts: no value causes an error.
+Source: WC Theorem III.1, ERRATA 3 and 10.
+
+Means of contributed samples alone: COMP's estimator (`RenormalisedMean`). Let a whole number Γ of a
+user's m samples contribute, and n be the sum of Γ. The user contributes, in half quanta,
+
+    c = round(2 Γ s' / m),
+
+Γ times the mean of all its samples (ERRATA 9), exact where all or none of them contribute. What is
+published is lower_g + quantum (y + noise) / (2 n). Users with Γ = 0 are left out: nobody is put at
+the middle. c does not fall as s' grows, is 0 at 0 and 2 Γ S at S m: the sensitivity 2 Γ S is exact,
+and a cell costs at most Γ / r. Rounding moves the mean by at most a quarter of a quantum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from hexveil.accounting.contributions import KeptRecords
+from hexveil.accounting.error_model import ErrorModel
+from hexveil.accounting.moves import FINE, StatisticMoves
+from hexveil.base.arrays import Floats, Ints
+from hexveil.base.errors import InputError
+from hexveil.base.rational import round_up
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
+from hexveil.mechanisms.stage_data import TAIL
+from hexveil.model.occupancy import Occupancy, Pairs
+from hexveil.model.pair_bins import PairSums
+
+CELLS = "cells"
+"""Name of the stage in which the cells' own numbers are drawn: the last of every release."""
+ROOM = 2**61
+"""Statistic and noise of a cell stay below this, half of what the noise door accepts."""
+GRAIN = 2**30
+"""A user's factor is a whole number of parts of this size."""
+# A product that is whole in exact arithmetic may come out an ulp below. The hair that makes up for
+# it is covered by the ulps that are added to every booked term (module head).
+_HAIR = 1.0 + 2.0**-50
+
+
+@dataclass(frozen=True, eq=False)
+class CellLattice(ReadOnlyArrays):
+    """Where the integers of each cell stand. Public.
+
+    Attributes
+    ----------
+    lower, width : ndarray of int64, shape (n_cells,)
+        Lower bound and width of each cell, in quanta above the lower bound of the records.
+    lower_value : ndarray of float, shape (n_cells,)
+        Lower bound in value units.
+    quantum : float
+        In value units.
+    """
+
+    lower: Ints
+    width: Ints
+    lower_value: Floats
+    quantum: float
+
+    def in_units(self, quanta: Floats) -> Floats:
+        """Return numbers in value units, from quanta above each cell's lower bound."""
+        return np.asarray(self.lower_value + self.quantum * quanta, dtype=np.float64)
+
+
+def laplace_scales(width: Ints, noise_records: Floats) -> Floats:
+    """Return R of each cell, of few values (planning/optimizers/joint.py)."""
+    requested = list(zip(width.tolist(), noise_records.tolist(), strict=True))
+    # Exact rationals are slow, and a plan has few distinct scales: each is rounded up once.
+    # Noise that is no number is refused before it is drawn.
+    scale = {
+        (s, r): round_up(2 * s * Fraction(r)) if math.isfinite(r) else r for s, r in set(requested)
+    }
+    return np.array([scale[cell] for cell in requested], dtype=np.float64)
+
+
+def half_widths(contribution: Floats, m: Ints, width: Ints) -> Ints:
+    """Return w of each pair: contributed records in whole quanta, at most all of them.
+
+    Parameters
+    ----------
+    contribution : ndarray of float, shape (n,)
+        Records that each pair contributes, as the plan states them: whole, or whole in quanta up to
+        rounding. What is not is rounded down, so that nothing exceeds what is booked.
+    m, width : ndarray of int64, shape (n,)
+        Records of the pair, and width of its cell's bounds in quanta.
+    """
+    # Whole records take no hair: their product with the width is exact.
+    samples = np.floor(contribution)
+    quanta = np.floor(contribution * width * _HAIR).astype(np.int64)
+    half = np.where(samples == contribution, samples.astype(np.int64) * width, quanta)
+    return np.asarray(np.minimum(half, width * m), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedMean(ReadOnlyArrays):
+    """The public side of clipped means.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    lattice : CellLattice
+    noise : ndarray of float, shape (n_cells,)
+        R: noise scale in half quanta, rounded up; 0 where nothing contributes.
+    kept : KeptRecords
+    error : ErrorModel
+    """
+
+    occupancy: Occupancy
+    lattice: CellLattice
+    noise: Floats
+    kept: KeptRecords
+    error: ErrorModel
+    name: str = "mean"
+
+    @property
+    def totals(self) -> Ints:
+        """Samples by which each cell's sum is divided: N."""
+        return self.occupancy.records_per_cell
+
+    @property
+    def noised_cells(self) -> Ints:
+        """Numbers of the cells with a noised mean; values of other cells are never read."""
+        return np.flatnonzero(self.noise > 0)
+
+    @property
+    def scales(self) -> Floats:
+        """Noise scale of each noised cell."""
+        return self.noise[self.noised_cells]
+
+    @property
+    def constants(self) -> Ints:
+        """Integer of the middle of each cell's bounds."""
+        return np.asarray(self.lattice.width * self.occupancy.records_per_cell)
+
+    def measure(self, sums: PrivateSums) -> Ints:
+        """Return y of every noised cell, in half quanta, shape (batch, n_noised). PRIVATE.
+
+        Privacy
+        -------
+        It leaves only through the noise door. One user moves entry g by at most 2 w (module head).
+        The sums of cells without noise are not looked at.
+        """
+        work = partial(
+            _measure, kept=self.kept, lower=self.lattice.lower, width=self.lattice.width,
+            noise=self.noise,
+        )  # fmt: skip
+        return sums.map_cells(self.occupancy, work)
+
+    @property
+    def moves(self) -> StatisticMoves:
+        """By how many half quanta each pair moves its cell's number."""
+        return mean_moves(self.lattice.width, self.kept, self.noise)
+
+    def estimates(self, noisy: Ints) -> Floats:
+        """Return the published mean of each cell from its noisy integer, in value units."""
+        total = 2 * self.totals
+        # Divided in two parts, since a sum beyond 2^53 would lose digits as a double.
+        quotient, remainder = np.divmod(noisy, total)
+        return self.lattice.in_units(quotient + remainder / total)
+
+    def grid(self) -> EstimateGrid:
+        """Return where published means can lie: it follows from bounds, quantum and counts."""
+        noised, lattice = self.noise > 0, self.lattice
+        middle = lattice.lower_value + self.error.unit / 2.0
+        step = lattice.quantum / (2.0 * self.totals)
+        return EstimateGrid(
+            np.where(noised, lattice.lower_value, middle), np.where(noised, step, 0.0)
+        )
+
+    def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:  # noqa: ARG002  as of variances
+        """Refuse, from public facts, statistics and noise that could leave 64 bits.
+
+        Raises
+        ------
+        InputError
+        """
+        if not (2.0 * self.lattice.width * self.totals + TAIL * self.noise < ROOM).all():
+            raise _no_room(epsilon)
+
+
+@dataclass(frozen=True, eq=False)
+class RenormalisedMean(ClippedMean):
+    """Means of contributed samples: `kept` has Γ of each pair, whole.
+
+    Attributes
+    ----------
+    contributed : ndarray of int64, shape (n_cells,)
+        Samples that contribute to each cell: n.
+    """
+
+    contributed: Ints = field(kw_only=True)
+
+    @property
+    def totals(self) -> Ints:
+        """Samples by which each cell's sum is divided: n."""
+        return self.contributed
+
+    def measure(self, sums: PrivateSums) -> Ints:
+        """Return y of every cell, in half quanta, shape (batch, n_cells). PRIVATE.
+
+        Privacy
+        -------
+        It leaves only through the noise door. One user moves entry g by at most 2 Γ S (module
+        head).
+        """
+        lattice = self.lattice
+        work = partial(_measure_whole, kept=self.kept, lower=lattice.lower, width=lattice.width)
+        return sums.map_cells(self.occupancy, work)
+
+    def check(self, lattice_steps: int, epsilon: float, *, has_squares: bool) -> None:
+        """Refuse the same, and cells without noise or contributions.
+
+        Raises
+        ------
+        InputError
+        """
+        if not (self.noise > 0).all() or not (self.totals > 0).all():
+            raise InputError("the plan has a cell without contributions or noise; plan again.")
+        super().check(lattice_steps, epsilon, has_squares=has_squares)
+        if not (4.0 * self.occupancy.largest_count.astype(np.float64) ** 2 < ROOM).all():
+            raise _no_room(epsilon)
+
+
+def _no_room(epsilon: float) -> InputError:
+    """Return the refusal of sums and noise that could leave 64 bits."""
+    return InputError(
+        f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
+        "ask for a larger epsilon or use a coarser quantum."
+    )
+
+
+# ---- moves ----
+
+
+def mean_moves(width: Ints, kept: KeptRecords, noise: Floats) -> StatisticMoves:
+    """Return that each pair moves its cell's number by 2 w half quanta, in noise of scale R."""
+    return StatisticMoves.of(_half_quanta_moved, noise, width=width, kept=kept)
+
+
+def unrounded_mean_moves(kept: KeptRecords, noise_records: Floats) -> StatisticMoves:
+    """Return the same of bare counts: bounds have no lattice, noise is counted in records."""
+    return StatisticMoves.of(_records_moved, FINE * noise_records, kept=kept)
+
+
+def _half_quanta_moved(pairs: Pairs, _: object, *, width: Ints, kept: KeptRecords) -> Ints:
+    return 2 * half_widths(kept.of(pairs), pairs.n, width[pairs.cell])
+
+
+def _records_moved(pairs: Pairs, _: object, *, kept: KeptRecords) -> Floats:
+    return FINE * kept.of(pairs)
+
+
+def _measure(
+    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, lower: Ints, width: Ints, noise: Floats
+) -> Ints:
+    records = kept.of(pairs)
+    # Sums of cells without noise are not looked at: these publish a constant.
+    rows = np.flatnonzero(noise[pairs.cell] > 0)
+    cell, m = pairs.cell[rows], pairs.n[rows]
+    span = width[cell]
+    # Sums are kept for the bounds of the records. Where a cell's are narrower the user's mean is
+    # projected to them: one user then moves s' by S m at most.
+    within = np.clip(sums.total[rows] - lower[cell] * m, 0, span * m)
+    half = half_widths(records[rows], m, span)
+    contribution = np.clip(2 * within, span * m - half, span * m + half)
+    noised = pairs.first + np.flatnonzero(pairs.own(noise) > 0)
+    start = np.searchsorted(cell, noised)  # pairs are sorted, no cell is empty
+    if not start.size:
+        return np.zeros(0, dtype=np.int64)
+    return np.asarray(np.add.reduceat(contribution, start), dtype=np.int64)
+
+
+def _measure_whole(
+    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, lower: Ints, width: Ints
+) -> Ints:
+    m, contributions = pairs.n, kept.whole(pairs)
+    within = np.clip(sums.total - lower[pairs.cell] * m, 0, width[pairs.cell] * m)
+    # In two parts, since Γ s' need not fit 64 bits; half of m rounds to the nearest.
+    quotient, remainder = np.divmod(within, m)
+    rounded = (4 * contributions * remainder + m) // (2 * m)
+    return np.asarray(
+        np.add.reduceat(2 * contributions * quotient + rounded, pairs.start[:-1]), dtype=np.int64
+    )

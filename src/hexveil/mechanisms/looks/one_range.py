@@ -1,0 +1,390 @@
+"""One private range for the whole map: decisions, errors, losses, and what a release states.
+
+Two quantiles of user means far from the ends of the bounds are found at a small price, but would
+clip much; so the interval is widened around its middle. What a cell is off by has three parts:
+noise for the width after that, what the weights cost (`user_weights`, with the prior), and what
+clipping costs for cells whose middle is off the centre. Quantiles and widening are chosen so that
+the sum is least (`range_search`).
+
+The interval's loss is charged in full to every user of the map (`pooled_means`). A prior that does
+not fit costs accuracy, never privacy. Stages: `range_stages`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from hexveil.accounting.error_model import (
+    LN20,
+    ErrorModel,
+    WeightedMeanErrorModel,
+    WeightedVarianceErrorModel,
+    constant_error,
+    has_single_record,
+)
+from hexveil.accounting.promise import PARTS, Promise, choices_worth
+from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.base.errors import InputError
+from hexveil.base.rational import decimal_text
+from hexveil.mechanisms.contract import Outputs
+from hexveil.mechanisms.estimates import CutOff, centre_and_radius, to_value_units
+from hexveil.mechanisms.looks.kinds import (
+    SD_PER_MEAN_ABS,
+    ClippingKind,
+    Planned,
+    PrivateStep,
+    Shown,
+    StatedLosses,
+    check_weights,
+    lattice_of,
+    misfit,
+    weighted_losses,
+)
+from hexveil.mechanisms.looks.range_stages import OneRangeStages
+from hexveil.mechanisms.looks.user_weights import (
+    PRIOR_SD,
+    expected_bias,
+    half_width_sd,
+    max_bias,
+    user_mean_prior,
+)
+from hexveil.mechanisms.looks.variance_range import error_through_mean, errors_without_noise
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.looks.weighted_variance import BITS, WeightedVariance
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_columns import Weights
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.plan_rows import PlanningProblem, PlanRows
+from hexveil.planning.request import Request
+from hexveil.smoothing import ClippingRange, skewness_bias
+
+MAX_WIDTH = 1e6
+"""Widths, errors and radii of a range are below this, in spans."""
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateRange(ClippingKind):
+    """User means are clipped to a range that a release finds privately.
+
+    Attributes
+    ----------
+    epsilon : Fraction
+        What finding the interval costs every user.
+    quantiles : pair of Fraction
+        Shares of user means wanted at or below its ends.
+    widening : Fraction
+        By how much the interval between them is made wider, around its middle.
+    width : float
+        Width that is assumed after that, as a part of the span.
+    clipping_error : float
+        What clipping is assumed to cost on average, for an interval of width 1.
+    weight : Weights
+        Whole weights of user means; a user's part of a cell's number is its weight over their sum.
+    ends : pair of int, or None
+        The interval that was found, in quanta above the records' lower bound: after a release.
+    span_quanta : int or None
+        Width of the records' bounds in quanta: after a release.
+    votes : tuple of int
+        Noisy votes of the bins of the pooled histogram: after a release.
+    total : int
+        Votes of all users.
+    radius : Fraction or None
+        For variances: how far from the interval's middle a user's samples may be on quadratic
+        average before they are cut, in halves of its width; at least 1.
+    """
+
+    epsilon: Fraction
+    quantiles: tuple[Fraction, Fraction]
+    widening: Fraction
+    width: float
+    clipping_error: float
+    weight: Weights
+    ends: tuple[int, int] | None = None
+    span_quanta: int | None = None
+    votes: tuple[int, ...] = ()
+    total: int = 0
+    radius: Fraction | None = None
+    mode: ClassVar[Literal["private"]] = "private"
+    strategy: ClassVar[str] = "single_stage"
+
+    # ---- checks ----
+
+    def check(self) -> None:
+        """Refuse numbers that no plan has: a stranger may have written them."""
+        (low, high), numbers = self.quantiles, (self.width, self.clipping_error)
+        sane = 0 < low < high < 1 and 1 <= self.widening < MAX_WIDTH and self.width > 0
+        if not sane or not all(0 <= number < MAX_WIDTH for number in numbers):
+            raise InputError("its interval has quantiles or a width that no plan has.")
+        if self.epsilon <= 0:
+            raise InputError("the epsilon of its interval must be above 0.")
+        if self.radius is not None and not 1 <= self.radius < MAX_WIDTH:
+            raise InputError("its interval has a radius that no plan has.")
+        if (self.ends, self.span_quanta, self.votes, self.total) != (None, None, (), 0):
+            raise InputError("its interval has the outputs of a release, which no plan has.")
+
+    def fits(self, occupancy: Occupancy) -> bool:
+        """Return whether its weights are those of these cells and users."""
+        return self.weight.fits(occupancy)
+
+    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:
+        """Refuse weights, noise or a radius that no such plan has."""
+        check_weights(self.weight, rows)
+        has_variance = "variance" in request.noised
+        if (self.radius is not None) != has_variance:
+            raise misfit()
+        if has_variance and ((rows.variance_noise > 0) == has_single_record(occupancy)).any():
+            raise InputError("it has a cell without noise for its variance.")
+
+    # ---- errors and losses ----
+
+    def half_width_and_radius(self) -> tuple[float, float]:
+        """Return how far samples may be from the middle, as parts of the span: means, and squares.
+
+        Before a release the middle is taken for that of the bounds.
+        """
+        radius = self.radius or Fraction(1)
+        if self.ends is None or self.span_quanta is None:
+            half = self.width / 2.0
+            return half, max(half, min(float(radius) * half, 0.5))
+        _, whole, reached = centre_and_radius(self.ends, self.span_quanta, radius)
+        return whole / self.span_quanta, reached / self.span_quanta
+
+    @property
+    def half_width_sd(self) -> float:
+        """How far an end is assumed from the centre, in deviations of user means."""
+        return half_width_sd(self.quantiles[0], self.widening)
+
+    @property
+    def radius_sd(self) -> float:
+        """The radius in deviations of user means, by the prior."""
+        half, radius = self.half_width_and_radius()
+        return self.half_width_sd * radius / half
+
+    def expected_bias(self) -> Floats:
+        """Return the expected bias of each cell under the prior, for a range of width 1."""
+        weights = expected_bias(self.weight, user_mean_prior(self.half_width_sd))
+        return np.asarray(np.hypot(weights, self.clipping_error))
+
+    def through_mean(self, noise: Floats, problem: PlanningProblem) -> Floats:
+        """Return the expected error of variances by the means' noise and bias, in units of r²."""
+        half, radius = self.half_width_and_radius()
+        bias, law = self.expected_bias(), problem.request.law
+        return error_through_mean(half / radius, self.radius_sd, noise, bias, law)
+
+    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+        """Return the error model of the means."""
+        noise = rows.mean_noise(problem)
+        return WeightedMeanErrorModel(
+            "mean",
+            problem.span * self.width,
+            noise,
+            np.zeros_like(noise),
+            constant_error("mean", problem.occupancy),
+            max_bias=max_bias(self.weight),
+            expected_bias=self.expected_bias(),
+            law=problem.request.law,
+        )
+
+    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:
+        """Return the error model of the variances."""
+        half, radius = self.half_width_and_radius()
+        mean, square = rows.mean_noise(problem), rows.variance_noise
+        (expected,) = errors_without_noise(self.weight, (self.radius_sd,))
+        return WeightedVarianceErrorModel(
+            "variance",
+            (problem.span * radius) ** 2,
+            square,
+            np.zeros_like(square),
+            constant_error("variance", problem.occupancy),
+            max_bias=max_bias(self.weight),
+            expected_bias=expected + self.through_mean(mean, problem),
+            half_width=half / radius,
+            mean_noise=mean,
+            # Less than a quantum for each user, and h is a quantum at least.
+            rounding=problem.occupancy.users_per_cell / self.weight.totals,
+            law=problem.request.law,
+        )
+
+    def shared(self, delta: Fraction) -> Promise:
+        """Return the loss of every user of the map: whoever is in it may move the range."""
+        return choices_worth(self.epsilon, delta)
+
+    def losses(
+        self,
+        problem: PlanningProblem,
+        rows: PlanRows,
+        variance: ErrorModel | None = None,  # noqa: ARG002  as of other kinds
+    ) -> StatedLosses:
+        """Return the losses of the plan."""
+        # The mean is needed for the variance as well, and its loss adds to the variance's.
+        noises = (rows.mean_noise(problem), rows.variance_noise)
+        drawn = noises if "variance" in problem.request.noised else noises[:1]
+        shared = self.shared(problem.request.delta)
+        return weighted_losses(problem.occupancy, self.weight, drawn, shared)
+
+    # ---- stages ----
+
+    def stages(self, plan: Planned, scale: ValueLattice) -> OneRangeStages:
+        """Return the pooled histogram and the cells' numbers, on the lattice of the records."""
+        law, steps = plan.request.law, scale.span_quanta
+        mean = WeightedMean(plan.problem.occupancy, self.weight, plan.mean_noise)
+        mean.check()
+        variances: tuple[WeightedVariance, ...] = ()
+        if "variance" in plan.error_models:
+            # A range for means alone has no radius; the squares are then those within the range.
+            radius, noise = Fraction(self.radius or 1), plan.allocation.variance_noise
+            variances = (WeightedVariance(mean, noise, radius, law),)
+
+        def errors(ends: tuple[int, int]) -> Mapping[str, ErrorModel]:
+            return self.with_ends(ends, steps).error_models(plan.problem, plan.allocation)
+
+        return OneRangeStages(
+            self.shared(plan.request.delta),
+            self.quantiles,
+            self.widening,
+            mean,
+            variances,
+            tuple(plan.error_models),
+            lattice_of(plan, scale),
+            steps,
+            plan.booked_losses,
+            errors,
+            law=law,
+        )
+
+    def with_ends(self, ends: tuple[int, int], steps: int) -> PrivateRange:
+        """Return the same with the ends that a release found."""
+        return replace(self, ends=ends, span_quanta=steps, width=(ends[1] - ends[0]) / steps)
+
+    def with_outputs(self, stages: Any, outputs: Outputs) -> PrivateRange:  # noqa: ANN401  its own
+        """Return the same with the range and the votes that were released."""
+        found = self.with_ends(stages.released_range(outputs), stages.lattice_steps)
+        votes = tuple(stages.votes(outputs).tolist())
+        return replace(found, votes=votes, total=stages.pooled_means.total)
+
+    # ---- what a release states ----
+
+    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
+        """Return the histogram with its range, then the cells."""
+        span = float(plan.span[0])
+        shared = self.shared(plan.request.delta).amount
+        ends = self._in_units(plan)
+        found = {
+            "epsilon": decimal_text(self.epsilon),
+            "quantiles": [decimal_text(quantile) for quantile in self.quantiles],
+            "widening": decimal_text(self.widening),
+            "lower": ends[0],
+            "upper": ends[1],
+            "votes": [votes / PARTS for votes in self.votes],
+            "total": self.total / PARTS,
+        }
+        split = {}
+        if "variance" in plan.request.noised:
+            found["radius"] = span * self.half_width_and_radius()[1]
+            split = {"mean_share": _mean_share(plan)}
+        return [
+            PrivateStep("clipping_range", shared, found),
+            PrivateStep("cells", total - shared, split),
+        ]
+
+    def words(self, plan: Planned, price: Shown, part: Shown) -> str:  # noqa: ARG002
+        """Return the price and the assumptions of the range."""
+        low, high = (f"{float(quantile):.0%}" for quantile in self.quantiles)
+        factor = float(self.widening)
+        wider = "" if factor == 1 else f" and widened {factor:g} times"
+        squares = ""
+        if self.radius is not None:
+            # The scales of both have the same ratio in every cell, and so have their losses.
+            mean, square = float(plan.mean_noise[0]), float(plan.allocation.variance_noise[0])
+            squares = (
+                f" Second moments are clipped at {float(self.radius):g} half-widths from its "
+                f"centre; the mean takes {square / (mean + square):.0%} of a cell's loss."
+            )
+        return (
+            f"users' averages are clipped to their quantiles {low} and {high}, by a histogram "
+            f"released at {price(self.epsilon)}{wider}; assumed width: {self.width:.0%} "
+            f"of the span.{squares}"
+        )
+
+    def cut_off(self, plan: Planned, numbers: Mapping[str, Ints]) -> dict[str, CutOff]:
+        """Return the cells with a number within its noise of an end of the range, or beyond it.
+
+        The noise that is exceeded once in twenty times. An end that is a bound of the records cuts
+        nothing off.
+        """
+        (low, high), steps, totals = *self._found(), self.weight.totals
+        noise = plan.request.law.limit95 * plan.mean_noise * (high - low)
+        number = numbers["mean"] / totals
+        mean = CutOff(
+            (number <= low + noise) & (low > 0), (number >= high - noise) & (high < steps)
+        )
+        found = {"mean": mean} if "mean" in plan.request.noised else {}
+        if "variance" in plan.request.noised:
+            found["variance"] = self._cut_off_squares(plan, numbers["variance"], mean.either)
+        return found
+
+    def _cut_off_squares(self, plan: Planned, noisy: Ints, mean: Bools) -> CutOff:
+        """Return the cells with a second moment or a mean that is cut off.
+
+        A mean that is cut off can make the variance too small or too large.
+        """
+        ends, steps = self._found()
+        middle, _, radius = centre_and_radius(ends, steps, self.radius or Fraction(1))
+        second_moment = noisy / (self.weight.totals * 2.0**BITS)
+        # Only the upper end of second moments is clipped: their lower end is 0.
+        reached = second_moment >= 1.0 - LN20 * plan.allocation.variance_noise
+        return CutOff(mean, mean | (reached & (radius < max(middle, steps - middle))))
+
+    def _in_units(self, plan: Planned) -> tuple[float, float]:
+        """Return the ends that a release found in value units."""
+        ends, steps = self._found()
+        low, high = (
+            to_value_units(end, steps, float(plan.lower[0]), float(plan.span[0])) for end in ends
+        )
+        return low, high
+
+    def _found(self) -> tuple[tuple[int, int], int]:
+        """Return the ends that a release found, and the width of the bounds; in quanta."""
+        if self.ends is None or self.span_quanta is None:
+            raise InputError("the interval is found by a release, not before.")
+        return self.ends, self.span_quanta
+
+    def smoothing_bias(
+        self, plan: Planned, error: WeightedMeanErrorModel
+    ) -> tuple[Floats, ClippingRange | None]:
+        """Return bias and range of means that were clipped to a single released range."""
+        ends = self.ends
+        if error.name != "mean" or ends is None:
+            return super().smoothing_bias(plan, error)
+        half_width = self.half_width_sd
+        width, span = error.unit[0], float(plan.span[0])
+        # The expected bias has both; that of clipping is modelled by the range, so it is taken out.
+        weights = SD_PER_MEAN_ABS * np.sqrt(
+            np.maximum(error.expected_bias**2 - self.clipping_error**2, 0.0)
+        )
+        # Nothing was clipped: users' averages are as wide as the prior says, not as the bounds.
+        if ends == (0, self.span_quanta):
+            return weights * min(width, 2.0 * half_width * PRIOR_SD * span), None
+        low, high = self._in_units(plan)
+        clipping_range = ClippingRange(
+            low if ends[0] > 0 else -math.inf,
+            high if ends[1] != self.span_quanta else math.inf,
+            width * user_mean_prior(half_width).within_cell_sd,
+        )
+        skewness = skewness_bias(float(self.quantiles[0]), float(self.widening))
+        return width * np.hypot(weights, skewness), clipping_range
+
+
+def _mean_share(plan: Planned) -> float:
+    """Return the share of the cells' cost that their means take, requested or not."""
+    # Under a δ shares of squares of μ, which fall with the square of the noise.
+    power = plan.request.law.power
+    mean, square = plan.mean_noise**power, plan.allocation.variance_noise**power
+    # The variance of one record is known: such a cell spends all on its mean.
+    return float(np.where(square > 0, square / (mean + square), 1.0).mean())

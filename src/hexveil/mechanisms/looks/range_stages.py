@@ -1,0 +1,209 @@
+"""Releases in a private clipping range: the range, then weighted means, and second moments.
+
+The range lies between two quantiles of a pooled histogram of user means, widened around its middle;
+for means alone it is a wider one where that promises a tenth less error (`first_range`). Proofs:
+`pooled_means` (the range follows from its noisy votes), `weighted_mean` and `weighted_variance`. A
+map is one data set: of a batch there is one row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from hexveil.accounting.error_model import ErrorModel
+from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
+from hexveil.accounting.promise import Promise
+from hexveil.base.arrays import Floats, Ints
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import (
+    DONE,
+    Decoded,
+    EstimateGrid,
+    NoisyTotals,
+    Outputs,
+    PrivateSums,
+)
+from hexveil.mechanisms.estimates import STANDARD_NORMAL, to_value_units, widened
+from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
+from hexveil.mechanisms.looks.first_range import to_bounds, wider_range
+from hexveil.mechanisms.looks.pooled_means import HISTOGRAM, PooledMeans, cell_shares
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.looks.weighted_variance import WeightedVariance
+from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
+
+
+@dataclass(frozen=True, eq=False)
+class OneRangeStages(ReadOnlyArrays):
+    """Public plan of weighted means in a private clipping range.
+
+    Attributes
+    ----------
+    histogram_promise : Pure or Squares
+        Loss of a user of all votes by the pooled histogram.
+    quantiles : pair of Fraction
+        Shares of user means below the ends of the range.
+    widening : Fraction
+        By how much the range is widened around its middle.
+    mean : WeightedMean
+    variances : tuple of WeightedVariance
+        One, or none.
+    published : tuple of str
+        Statistics that are published; the mean is measured in any case.
+    lattice : CellLattice
+        Of cells that all have the records' bounds.
+    lattice_steps : int
+        Width of the records' bounds in quanta.
+    booked : ndarray of float, shape (n_users,)
+        Loss of each user, rounded up.
+    errors : callable
+        Returns the error model of each statistic for the ends of a range, in quanta.
+    """
+
+    histogram_promise: Promise
+    quantiles: tuple[Fraction, Fraction]
+    widening: Fraction
+    mean: WeightedMean
+    variances: tuple[WeightedVariance, ...]
+    published: tuple[str, ...]
+    lattice: CellLattice
+    lattice_steps: int
+    booked: Floats
+    errors: Callable[[tuple[int, int]], Mapping[str, ErrorModel]]
+    law: NoiseLaw = LAPLACE
+
+    def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
+        """Refuse narrower bounds, missing sums of squares, and numbers that leave 64 bits."""
+        self.mean.check_bounds(self.lattice, scale)
+        self.mean.check_room(self.lattice_steps, epsilon)
+        for variance in self.variances:
+            variance.check(epsilon, has_squares=has_squares)
+
+    def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:
+        """Return where published numbers can lie, by statistic."""
+        grids = {"mean": self.mean.grid(self.lattice)}
+        for variance in self.variances:
+            grids["variance"] = variance.grid(models["variance"].unit)
+        return grids
+
+    def losses(self) -> Floats:
+        """Return each user's privacy loss, whatever range is released; rounded up: booked."""
+        return self.booked
+
+    @cached_property
+    def pooled_means(self) -> PooledMeans:
+        """The pooled histogram, with votes and bins."""
+        mean = self.mean
+        return PooledMeans.of(mean.weight, self.lattice_steps, self.histogram_promise)
+
+    def next_stage(self, earlier: Outputs) -> NoisyTotals | None:
+        """Return the pooled histogram, then the cells' own numbers."""
+        if not earlier:
+            decided = 2 * len(self.quantiles)
+            return replace(self.pooled_means.histogram, decide=self._decide, n_decided=decided)
+        return self._cells(self.released_range(earlier)) if len(earlier) == 1 else DONE
+
+    def _cells(self, ends: tuple[int, int]) -> NoisyTotals:
+        """Return weighted sums of user means in the range, and of second moments, in one draw."""
+        mean, variances, width = self.mean, self.variances, ends[1] - ends[0]
+
+        # Means first: the order of the stored row, which noise, sensitivity and measure share.
+        def total(sums: PrivateSums) -> Ints:
+            squares = (one.measure(sums, ends, self.lattice_steps) for one in variances)
+            return np.concatenate([mean.measure(sums, ends), *squares], axis=1)
+
+        scales = np.concatenate([mean.scales(width), *(one.scales for one in variances)])
+        report = mean.sensitivity(mean.moves(width), *(one.moves for one in variances))
+        return NoisyTotals(CELLS, scales.size, self.law, report, total, scales=scales)
+
+    def released_range(self, outputs: Outputs) -> tuple[int, int]:
+        """Return the ends in quanta above the lower bound of the records."""
+        low, high = outputs[HISTOGRAM][0][-2:].tolist()
+        return low, high
+
+    def released_quantiles(self, outputs: Outputs) -> tuple[int, int]:
+        """Return the quantiles of user means in quanta, before the range was widened."""
+        low, high = outputs[HISTOGRAM][0][-4:-2].tolist()
+        return low, high
+
+    def votes(self, outputs: Outputs) -> Ints:
+        """Return the noisy votes of the bins of user means."""
+        return np.asarray(outputs[HISTOGRAM][0][:-4])
+
+    def law_of_means(self, outputs: Outputs) -> PooledLaw:
+        """Return the law of user means that these votes show, in value units."""
+        lower, quantum = float(self.lattice.lower_value[0]), self.lattice.quantum
+        return self.pooled_means.units_law(self.votes(outputs), lower, quantum)
+
+    def view(self, outputs: Outputs) -> MeanView | None:
+        """Return one look at every cell in the range, if means are published."""
+        if "mean" not in self.published:
+            return None
+        ends, noisy = self.released_range(outputs), self.numbers(outputs)["mean"]
+        lower, quantum = float(self.lattice.lower_value[0]), self.lattice.quantum
+        span = quantum * self.lattice_steps
+        low, high = (to_value_units(end, self.lattice_steps, lower, span) for end in ends)
+        look = ClippedLook(
+            self.lattice.in_units(self.mean.averages(noisy)),
+            np.full(noisy.size, low),
+            np.full(noisy.size, high),
+            self.mean.noise * (high - low),
+            is_gaussian=self.law == GAUSSIAN,
+        )
+        below, above = self.released_quantiles(outputs)
+        deviations = STANDARD_NORMAL.inv_cdf(1.0 - float(self.quantiles[0]))
+        deviation = span * (above - below) / (2.0 * deviations * self.lattice_steps)
+        centre = lower + span * (below + above) / (2.0 * self.lattice_steps)
+        return MeanView(
+            (look,),
+            CellDesign.of(self.mean.weight),
+            UserMeanSpread(centre, deviation, deviation, None),
+            (lower, lower + span),
+            cell_shares(self.mean.weight),
+            self.law_of_means(outputs),
+        )
+
+    def _decide(self, noisy: Ints) -> Ints:
+        """Return the quantiles and the range, in whole quanta, that are stored with the votes."""
+        law, steps = self.pooled_means.law(noisy), self.lattice_steps
+        low, high = (law.quantile(float(one)) for one in self.quantiles)
+        first = min(max(math.floor(low), 0), steps - 1)
+        found = first, max(min(math.ceil(high), steps), first + 1)
+        ends = widened(found, steps, self.widening)
+        if not self.variances:
+            squares = CellDesign.of(self.mean.weight).weight_squares
+            noise = self.mean.noise * math.sqrt(self.law.variance / 2.0)
+            usual = to_bounds(law, float(ends[0]), float(ends[1]), float(steps))
+            wider = wider_range(law, usual, noise, squares, float(steps))
+            ends = math.floor(wider[0]), math.ceil(wider[1])
+        return np.array([*found, *ends])
+
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
+        """Return the noisy integers of each statistic."""
+        # The mean is drawn whether or not it is published: a variance is decoded with it.
+        names = ("mean", "variance")[: 1 + len(self.variances)]
+        columns = np.split(outputs[CELLS][0], len(names))
+        return dict(zip(names, columns, strict=True))
+
+    def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
+        """Return the published statistics."""
+        ends, numbers = self.released_range(outputs), self.numbers(outputs)
+        errors = self.errors(ends)
+        grids = self.grids(errors)
+        decoded = {"mean": self.lattice.in_units(self.mean.averages(numbers["mean"]))}
+        for variance in self.variances:
+            # A whole number of steps, so that the published variance lies on its grid.
+            in_steps = variance.estimates(
+                numbers["variance"], numbers["mean"], ends, self.lattice_steps
+            )
+            decoded["variance"] = in_steps * grids["variance"].step
+        return tuple(
+            Decoded(name, decoded[name][None], grids[name], errors[name]) for name in self.published
+        )

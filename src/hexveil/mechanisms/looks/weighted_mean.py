@@ -1,0 +1,230 @@
+"""Weighted means of user means in a clipping range: one integer per cell from private sums.
+
+Let the interval be [a, b] in quanta above the lower bound of the records, whole numbers, chosen
+privately or all of the bounds. A pair with m records, sum s and the whole weight W contributes
+
+    c = floor(W clip(s, a m, b m) / m),
+
+the user's mean projected to [a, b], times W. The cell's statistic is y = Σ c, its noise discrete
+Laplace of scale R, and what is published is lower + quantum (y + noise) / Σ W. Rounding down moves
+that by less than one quantum times the number of users over Σ W, which is below 2^-9 of a quantum
+for cells of up to 2^17 users (mechanisms/looks/one_range.py).
+
+Neighbours: all values of one user, in all its cells at once, change within the bounds; users
+and counts stay. Then only this user's contributions change. W a and W b are whole, and c lies
+between them and reaches both: the sensitivity W (b - a) is exact.
+Loss: cells have independent noise, and discrete Laplace of scale R at integer distance d costs at
+most d / R (mechanisms/noise.py). R is (b - a) (Σ W) r rounded up, r the plan's noise for an
+interval of width 1: a cell costs at most W / (r Σ W), whatever the interval. So what a user loses
+is known before the interval is; with what the interval costs it adds up to what is booked, since
+losses add up whatever earlier outputs chose (ledger/odometer.py).
+Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hexveil.accounting.moves import PairMoves, StatisticMoves
+from hexveil.base.errors import InputError
+from hexveil.base.rational import round_up
+from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.contract import EstimateGrid, PrivateSums
+from hexveil.mechanisms.looks.clipped_mean import ROOM, CellLattice
+from hexveil.mechanisms.sensitivity_report import MappedMoves
+from hexveil.mechanisms.stage_data import TAIL
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, Weights
+
+if TYPE_CHECKING:
+    from hexveil.base.arrays import Floats, Ints
+    from hexveil.model.occupancy import Occupancy, PairColumn, Pairs
+    from hexveil.model.pair_bins import PairSums
+    from hexveil.model.public_metadata import ValueLattice
+
+    Ends = tuple[int, int] | tuple[Ints, Ints]
+
+
+def contributions(total: Ints, n: Ints, weight: Ints, ends: Ends) -> Ints:
+    """Return c of each pair, for one range or for a range per pair. PRIVATE.
+
+    Examples
+    --------
+    >>> integers = [np.array([value]) for value in (7, 2, 10)]
+    >>> contributions(*integers, (0, 100)), contributions(*integers, (0, 3))
+    (array([35]), array([30]))
+    """
+    within = np.clip(total, ends[0] * n, ends[1] * n)
+    # In two parts, since W s need not fit 64 bits; the floor of W s / m is the same.
+    quotient, remainder = np.divmod(within, n)
+    return np.asarray(weight * quotient + weight * remainder // n, dtype=np.int64)
+
+
+def laplace_scales(
+    noise: Floats, totals: Ints, width: int | Ints, share: Fraction = Fraction(1)
+) -> Floats:
+    """Return R of each number: its noise for a width of 1 and all of the loss, rounded up.
+
+    Parameters
+    ----------
+    noise : ndarray of float, shape (n,)
+    totals : ndarray of int64, shape (n,)
+        Sums of weights.
+    width : int or ndarray of int64, shape (n,)
+        How far a weight of 1 can move the number.
+    share : Fraction
+        Share of the loss that goes here.
+    """
+    # Exact rationals, rounded up once: a smaller scale would cost more than was booked.
+    exact = (
+        round_up(Fraction(float(r)) * int(total) * int(w) / share)
+        for r, total, w in zip(noise, totals, np.broadcast_to(width, totals.shape), strict=True)
+    )
+    return np.array(list(exact), dtype=np.float64)
+
+
+# ---- sensitivity ----
+
+
+def weighted_moves(width: Ints, scale: Floats) -> StatisticMoves:
+    """Return that a pair moves its cell's number by its weight times a width.
+
+    Parameters
+    ----------
+    width : ndarray of int64, shape (n_cells,)
+        Most that a weight of 1 moves each cell's number: the width of its range in quanta; the
+        parts of a second moment, and 0 in cells of one record.
+    scale : ndarray of float, shape (n_cells,)
+        Noise; infinite where a cell has no number.
+    """
+    return StatisticMoves.of(_moved, scale, width=width)
+
+
+def _moved(pairs: Pairs, weight: Ints, *, width: Ints) -> Ints:
+    return weight * width[pairs.cell]
+
+
+# ---- means ----
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedMean(ReadOnlyArrays):
+    """The public side of weighted means of user means, clipped to a range.
+
+    Attributes
+    ----------
+    occupancy : Occupancy
+    weight : Weights
+        W of each pair.
+    noise : ndarray of float, shape (n_cells,)
+        Laplace scale of each cell's mean for a range of width 1.
+    """
+
+    occupancy: Occupancy
+    weight: Weights
+    noise: Floats
+
+    @property
+    def totals(self) -> Ints:
+        """Sum of weights of each cell."""
+        return self.weight.totals
+
+    def scales(self, width: int | Ints, share: Fraction = Fraction(1)) -> Floats:
+        """Return R of each cell for a range of `width` quanta: its noise, rounded up."""
+        return laplace_scales(self.noise, self.totals, width, share)
+
+    def sensitivity(self, *statistics: StatisticMoves) -> MappedMoves:
+        """Return by how much each pair moves its cell's numbers of one draw."""
+        return MappedMoves(PairMoves(self.occupancy, statistics, weight=self.weight))
+
+    def moves(self, width: int | Ints) -> StatisticMoves:
+        """Return that a pair moves its cell's number by W (b - a), exactly."""
+        return weighted_moves(np.full(self.noise.size, width), np.ones(self.noise.size))
+
+    def measure(self, sums: PrivateSums, ends: Ends) -> Ints:
+        """Return y of every cell, shape (batch, n_cells). PRIVATE.
+
+        Privacy
+        -------
+        It leaves only through the noise door. One user moves entry g by at most W (b - a), which it
+        can (module head).
+
+        Parameters
+        ----------
+        sums : PrivateSums
+        ends : pair of int, or of ndarray of int64, shape (n_cells,)
+            The range, in quanta above the lower bound of the records; of all cells, or of each.
+        """
+        low, high = (np.broadcast_to(end, self.noise.shape) for end in ends)
+        work = partial(_measure, weights=self.weight.column, lower=low, upper=high)
+        return sums.map_cells(self.occupancy, work)
+
+    def averages(self, noisy: Ints) -> Floats:
+        """Return noisy means in quanta above the centre."""
+        quotient, remainder = np.divmod(noisy, self.totals)
+        return np.asarray(quotient + remainder / self.totals)
+
+    def grid(self, lattice: CellLattice) -> EstimateGrid:
+        """Return where published means can lie."""
+        return EstimateGrid(lattice.lower_value.copy(), lattice.quantum / self.totals)
+
+    def check(self) -> None:
+        """Refuse weights or noise under which the stated loss would not hold.
+
+        Raises
+        ------
+        InputError
+            If a weight is below zero, or a cell has none or no noise.
+        """
+        if not self.weight.is_sound() or not (self.noise > 0).all():
+            raise InputError("the plan has a cell without weights or noise; plan again.")
+
+    def check_bounds(self, lattice: CellLattice, scale: ValueLattice) -> None:
+        """Refuse narrower bounds, and records of one user that do not fit with their weight.
+
+        Raises
+        ------
+        InputError
+        """
+        if lattice.lower.any() or (lattice.width != scale.span_quanta).any():
+            raise InputError(
+                "a private clipping range is found within the bounds that the records were read "
+                "with; leave bounds out of the plan."
+            )
+        if WEIGHT_RESOLUTION * int(self.occupancy.records_per_user.max()) >= ROOM:
+            raise InputError(
+                "so many records of one user do not fit whole numbers of 64 bits with their "
+                'weight; ask for clipping_range "bounds".'
+            )
+
+    def check_room(self, width: int, epsilon: float) -> None:
+        """Refuse, from public facts, statistics and noise that could leave 64 bits."""
+        check_room(self.totals, self.scales(width), width, epsilon)
+
+
+def _measure(
+    pairs: Pairs, sums: PairSums, *, weights: PairColumn, lower: Ints, upper: Ints
+) -> Ints:
+    """Return the weighted sums of the cells of a block. PRIVATE."""
+    ends = pairs.spread(lower), pairs.spread(upper)
+    contribution = contributions(sums.total, pairs.n, weights.of(pairs), ends)
+    return np.asarray(np.add.reduceat(contribution, pairs.start[:-1]))
+
+
+def check_room(totals: Ints, scales: Floats, width: int, epsilon: float) -> None:
+    """Refuse, from public facts, statistics and noise that could leave 64 bits.
+
+    Raises
+    ------
+    InputError
+    """
+    # As doubles: integers that overflow would wrap round, and pass.
+    if not (2.0 * width * totals + TAIL * scales < ROOM).all():
+        raise InputError(
+            f"noise for epsilon {epsilon:.3g} does not fit whole numbers of 64 bits; "
+            "ask for a larger epsilon or use a coarser quantum."
+        )

@@ -1,1 +1,0 @@
-"""Weighted means and variances in a private clipping range."""

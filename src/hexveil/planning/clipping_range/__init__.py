@@ -1,1 +1,0 @@
-"""Private clipping ranges: shares of epsilon, user weights, predictions."""

@@ -1,0 +1,453 @@
+"""Options of `hexveil.plan`, each stated once: its name, what it takes, and its default."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.base.errors import InputError
+from hexveil.base.items import items_of
+from hexveil.base.rational import Number, to_fraction, to_positive_fraction
+from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
+from hexveil.model.statistic_terms import Estimator, has_distribution, parse_statistics
+from hexveil.planning import option_rules
+from hexveil.planning.feasibility.utility_test import default_baseline_error
+from hexveil.planning.request import (
+    STATISTICS,
+    ClippingRangeMode,
+    ClipUserForm,
+    ErrorKind,
+    ExemptCell,
+    Method,
+    Objective,
+    Request,
+    UnfinishedStage,
+    request_words,
+    split_of,
+    target_of,
+)
+from hexveil.planning.request import statistics as moments_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from hexveil.model.public_metadata import PublicMetadata
+    from hexveil.planning.presence.presence_request import FleetDeclaration
+
+WORDS: dict[str, tuple[str, ...]] = {
+    "estimator": get_args(Estimator),
+    "method": get_args(Method),
+    "clip_user": get_args(ClipUserForm),
+    "unfinished_stage": get_args(UnfinishedStage),
+    "exempt": get_args(ExemptCell),
+    "objective": get_args(Objective),
+    "error": get_args(ErrorKind),
+    "clipping_range": get_args(ClippingRangeMode),
+}
+"""Options that take one of a few words."""
+USERS = "users"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlanOptions:
+    """Options of `hexveil.plan`, as a caller gives them.
+
+    Attributes
+    ----------
+    epsilon : int, str, Decimal, Fraction or float
+        Largest loss of any privacy unit, over all its cells. Either this or `target_error`.
+    target_error : number, text like "10%", sequence or mapping
+        Planning errors to stay within at the least loss: in value units (squared ones for the
+        variance), or a percentage of the span (of its square); one for all cells, one per cell
+        (sequence, or mapping of cell name), or a mapping of statistic to any of these; of several
+        value columns any of these but a mapping by cell, or a mapping of column to any of these.
+    bounds : pair of numbers, or mapping of cell name to pair, optional
+        Default: those the records were read with.
+    statistics : tuple of str, optional
+        Some of "mean", "variance", "sd" (the root of the variance, at no further cost), "p50" (any
+        quantile between 0 and 100), "share<10" (also "<=", ">" and ">=") and "histogram". Default
+        the mean; with `error="sum"` mean and variance.
+    weights : mapping, optional
+        Of quantiles, shares and histograms beside means or variances: how much errors of "moments"
+        (as a part of the span) and of the "distribution" (of shares of records) count in the split
+        of ε between them; of several value columns, by their names, how much errors of each (as a
+        part of its own span) count; under private presence also of "users" (as a part of the
+        typical number of units in a cell), beside other statistics. Default 1 each.
+    estimator : "auto", "ranks" or "bins", optional
+        How a cell's distribution is measured: by the mean rank of its records among the quantiles
+        and thresholds asked for, or by few bins. "auto" takes the smaller predicted error; the
+        share beyond a single threshold alone then is the mean of an indicator.
+    method : "joint", "per-cell", "equal-split" or "clip-user"
+        A factor for each user and the noise of each cell, chosen together; every cell planned
+        alone at one common loss, the largest whose exact loss is within `epsilon`, or `epsilon`
+        divided by the most cells of a user; users suppressed by CLIP-USER.
+    mechanism : mechanism, or its text like "Levy(gamma=0.2)"
+        How one cell is planned, for "per-cell" and "equal-split"; default OptimalClipping(). With
+        others than OptimalClipping and Baseline: the mean alone, within `epsilon`, in the bounds
+        that the records were read with.
+    objective : "max" or "mean"
+        Whether the largest or the average planning error over cells is made small, or kept
+        within the targets. Default: the average within `epsilon`, the largest with targets, so that
+        every cell meets its own. With both statistics, errors are judged as shares of what a
+        constant can miss.
+    error : "separate" or "sum"
+        "sum" adds value units to squared ones, as COMP eq. (12) does: for reproduction only.
+        Default "separate", and "sum" for CLIP-USER as printed.
+    split : number, optional
+        The mean's part of a cell's loss, for the methods that plan cells apart and for variances
+        under a private interval; default the best, by prediction.
+    clipping_range : "auto", "per-cell", "bounds" or "private"
+        "bounds" clips to the public bounds alone. "private" finds one interval for user means
+        privately, from a small share of ε, projects user means to it, and weighs users so that the
+        predicted error is small (docs/understand/clipping-range.md); within `epsilon`, by the joint
+        method. "per-cell" gives each cell a range by a first noisy look at it, for means. "auto"
+        is "private" from 25 users times ε on, "per-cell" for means of several cells from 25 for
+        each on, and "bounds" below and above 1,000 for each; with targets, bounds of the caller's
+        own or another method or objective it is "bounds".
+    range_share : number, optional
+        Part of ε that finds the interval; default from the number of users.
+    clip_user : "improved" or "printed"
+        Form of the method "clip-user". "improved" puts what is suppressed at the middle of the
+        bounds, splits each cell's loss best, charges exact losses and spends all of `epsilon`.
+        "printed" is COMP's Algorithm 1 with the caps of its section V-B.3, errata mended: a loss
+        per cell, half for each statistic, and suppressed users left out of a cell's average.
+    cell_epsilon : number, optional
+        For `clip_user="printed"`, in place of `epsilon`: the loss of one cell.
+        `Plan.l0_epsilon` is the paper's loss K times it, `Plan.epsilon` the exact one.
+    unfinished_stage : "keep" or "undo", optional
+        For `clip_user="printed"`: whether the suppressions of the stage that was halted stay, as
+        printed, or are undone. Default "keep".
+    exempt : "smallest" or "none", optional
+        For method "clip-user": whether nobody is suppressed in the cell of smallest initial error,
+        as in COMP's experiments, or every cell is treated alike, as in its Algorithm 1. Default
+        "smallest".
+    edition : str, optional
+        A name of your own. The same goal asked again gets the plan that was booked first; under
+        another edition it is another request, which is planned anew and paid again.
+    baseline_error : number or mapping of value column to number, optional
+        What one constant for all cells is assumed to miss on average, in value units, at most half
+        the span; default span / 20. It comes from outside the records, never from their values.
+    advise : bool
+        Warn when the grid is too fine, with an epsilon that is enough. `hv.capacity` finds grids
+        that are not.
+    fleet : int or FleetDeclaration, optional
+        For private presence: the declared number of units, which no record decides; of several
+        value columns perhaps a mapping with that of each.
+    user_cap : int, "private" or "none", optional
+        For private presence: records from which on a unit has its full weight; declared, or found
+        privately for large fleets. Default none.
+    delta : int, str, Decimal, Fraction or float, optional
+        Promises (ε, δ) with Gaussian noise, which is less where units are in many cells. Far below
+        one over the number of units, such as "1e-6". Default a pure promise. Where occupancy is
+        public it goes with means and variances, within epsilon or target_error; with quantiles,
+        shares and histograms, alone or beside the mean; and with several value columns.
+    """
+
+    epsilon: Number | None = None
+    target_error: object = None
+    bounds: object = None
+    statistics: Sequence[str] | str | None = None
+    weights: Mapping[str, Number] | None = None
+    estimator: Estimator | None = None
+    method: Method = "joint"
+    mechanism: ThresholdMechanism | CellMechanism | str | None = None
+    objective: Objective | None = None
+    error: ErrorKind | None = None
+    split: Number | None = None
+    clipping_range: ClippingRangeMode = "auto"
+    range_share: Number | None = None
+    clip_user: ClipUserForm = "improved"
+    cell_epsilon: Number | None = None
+    unfinished_stage: UnfinishedStage | None = None
+    exempt: ExemptCell | None = None
+    edition: str | None = None
+    baseline_error: Number | Mapping[str, Number] | None = None
+    advise: bool = True
+    fleet: FleetDeclaration | int | Mapping[str, FleetDeclaration | int] | None = None
+    user_cap: int | str | None = None
+    delta: Number | None = None
+
+    @property
+    def has_distribution(self) -> bool:
+        """Whether there are quantiles, shares or histograms among the statistics."""
+        return self.statistics is not None and has_distribution(self.statistics)
+
+    @cached_property
+    def single_mechanism(self) -> ThresholdMechanism | CellMechanism:
+        """Mechanism of one cell."""
+        made = parse(self.mechanism) if isinstance(self.mechanism, str) else self.mechanism
+        made = OptimalClipping() if made is None else made
+        if not isinstance(made, (ThresholdMechanism, CellMechanism)):
+            raise InputError(
+                f"mechanism must be a mechanism of one cell, such as Levy(gamma=0.2), got {made!r}."
+            )
+        return made
+
+    @property
+    def usual(self) -> tuple[ErrorKind, Objective]:
+        """Kind of error and objective, unless others are named."""
+        # As printed, CLIP-USER judges a cell by the sum of both errors.
+        error = self.error or ("sum" if self.clip_user == "printed" else "separate")
+        # A target holds for every cell unless the caller says otherwise.
+        is_average = self.method == "joint" and self.target_error is None
+        return error, self.objective or ("mean" if is_average else "max")
+
+    def asked(self, about: Collection[str] = ()) -> set[str]:
+        """Return what is asked for in the words of `option_rules`.
+
+        Parameters
+        ----------
+        about : collection of str
+            What is known of the records: `PRESENCE` and `SEVERAL`.
+        """
+        default = {one.name: one.default for one in fields(self)}
+        asked = {*about} | {
+            name
+            for name, value in vars(self).items()
+            if name in default
+            and value is not default[name]
+            # Arrays have no single truth of equality: words alone are compared.
+            and not (isinstance(value, str) and value == default[name])
+        }
+        asked |= {option_rules.BOUNDS_BY_CELL} if isinstance(self.bounds, Mapping) else set()
+        if {"delta", "epsilon"} <= asked:
+            asked.add(option_rules.DELTA_WITHIN)
+        names = items_of(self.statistics) if self.statistics is not None else ["mean"]
+        is_private = option_rules.PRESENCE in asked
+        if self.has_distribution:
+            asked.add(option_rules.SHAPES)
+        elif not is_private:
+            error, objective = self.usual
+            noised = Request("joint", OptimalClipping(), moments_of(self.statistics, error)).noised
+            asked |= request_words(
+                noised, self.single_mechanism,
+                method=self.method, objective=objective, error=error, clip_user=self.clip_user,
+            )  # fmt: skip
+            asked.add(f'clipping_range="{self._possible_range(asked)}"')
+        if is_private and USERS in names:
+            units = option_rules.UNITS_ALONE if len(names) == 1 else option_rules.UNITS
+            asked.add(units)
+        if option_rules.SEVERAL in asked:
+            asked |= {
+                f"{option_rules.SEVERAL} {joined}"
+                for joined in ("of " + option_rules.SHAPES, "with " + option_rules.PRESENCE)
+                if joined.split(" ", 1)[1] in asked
+            }
+        return asked
+
+    def _possible_range(self, asked: Collection[str]) -> str:
+        """Return the clipping range, of "auto" one that it may take."""
+        if self.clipping_range != "auto":
+            return self.clipping_range
+        needs = option_rules.range_needs(asked, option_rules.RANGES[0])
+        # Records were read with other bounds than those of the caller.
+        return "private" if needs is None and self.bounds is None else "bounds"
+
+    def check(self, about: Collection[str] = (), named: Callable[[str], str] = str) -> None:
+        """Refuse unknown words, bad numbers, and options that do not go together.
+
+        Raises
+        ------
+        InputError
+            Naming the option; `named` adds where it was given.
+        """
+        for name, words in WORDS.items():
+            word = getattr(self, name)
+            if word is not None and word not in words:
+                raise InputError(f"{name} must be one of {', '.join(words)}, got {word!r}.")
+        is_named = isinstance(self.edition, str) and self.edition.strip()
+        if self.edition is not None and not is_named:
+            raise InputError(f"edition must be a name such as '2', got {self.edition!r}.")
+        for name in ("epsilon", "cell_epsilon"):
+            if getattr(self, name) is not None:
+                to_positive_fraction(getattr(self, name), name)
+        split_of(self.split)
+        if self.range_share is not None:
+            _check_share(to_fraction(self.range_share, "range_share"))
+        if self.has_distribution and option_rules.PRESENCE not in about:
+            parse_statistics(self.statistics or ())
+        _check_positive(self.target_error, "target_error")
+        _check_positive(self.baseline_error, "baseline_error")
+        option_rules.refuse(self.asked(about), named)
+        given = [name for name in ("epsilon", "target_error") if getattr(self, name) is not None]
+        if len(given) == 2:
+            raise InputError(
+                "epsilon and target_error cannot be combined: the price determines the errors, or "
+                "the errors the price; give exactly one of them."
+            )
+        if not given and self.cell_epsilon is None:
+            raise InputError(
+                f"{named('epsilon')} is needed: the largest loss of any unit; or "
+                f"{named('target_error')}: the largest errors; give exactly one of them."
+            )
+
+    def request(self, cells: tuple[NDArray[np.float64], tuple[str, ...]]) -> Request:
+        """Return the checked request for means and variances.
+
+        Parameters
+        ----------
+        cells : pair of ndarray of float, shape (n_cells,), and tuple of str
+            Width of each cell's bounds, and the cells' names.
+
+        Raises
+        ------
+        InputError
+            Naming the option that is wrong, or excludes another.
+        """
+        self.check()
+        error, objective = self.usual
+        request = Request(
+            method=self.method,
+            mechanism=self.single_mechanism,
+            statistics=moments_of(self.statistics, error),
+            objective=objective,
+            error=error,
+            split=split_of(self.split),
+            epsilon=_positive(self.epsilon, "epsilon"),
+            clipping_range=self.clipping_range,
+            range_share=_positive(self.range_share, "range_share"),
+            edition=self.edition,
+            clip_user=self.clip_user,
+            cell_epsilon=_positive(self.cell_epsilon, "cell_epsilon"),
+            unfinished_stage=self.unfinished_stage or "keep",
+            exempt=self.exempt or "smallest",
+            delta=to_delta(self.delta),
+        )
+        if self.target_error is not None:
+            goals = target_of(self.target_error, request.noised, error, *cells)
+            request = replace(request, target=goals)
+        within_bounds = 'clipping_range="bounds"' in self.asked()
+        return replace(request, clipping_range="bounds") if within_bounds else request
+
+    def of_columns(self, columns: Mapping[str, PublicMetadata]) -> dict[str, PlanOptions]:
+        """Return the options of each value column, with its own targets and baseline error.
+
+        Raises
+        ------
+        InputError
+            If these name another column, leave one out, or are bad for one, which is named.
+        """
+        targets = dict.fromkeys(columns, self.target_error)
+        if self._is_by_column(columns):
+            targets = by_column("target_error", self.target_error, [*columns], is_complete=True)
+        errors = by_column("baseline_error", self.baseline_error, [*columns])
+        options = {
+            column: replace(self, target_error=targets[column], baseline_error=errors[column])
+            for column in columns
+        }
+        for column, facts in columns.items():
+            lower, upper = (
+                np.array([float(end)]) for end in (facts.lattice.lower, facts.lattice.upper)
+            )
+            span = np.full(facts.occupancy.n_cells, (upper - lower)[0])
+            try:
+                # Before planning: a bad target of the last column must not cost minutes first.
+                default_baseline_error(lower, upper, errors[column])
+                if self.target_error is not None:
+                    replace(options[column], weights=None).request((span, facts.cells.names()))
+            except InputError as error:
+                raise InputError(f"{column}: {error}") from None
+        return options
+
+    def of_column(self, column: str, cells: Callable[[], Sequence[str]]) -> PlanOptions:
+        """Return the options of the one value column of a reading.
+
+        Others in statements by value column are not read, so that one run file serves for all
+        columns and for each alone. `cells` returns the names of the cells: a mapping that names
+        all of them is by cell.
+
+        Raises
+        ------
+        InputError
+            If the baseline error of the column is left out.
+        """
+        target, error = self.target_error, self.baseline_error
+        if isinstance(target, Mapping) and column in target and self._is_by_column(()):
+            names = cells()
+            is_by_cell = column in names and set(names) <= set(target)
+            target = target if is_by_cell else target[column]
+        if isinstance(error, Mapping):
+            if column not in error:
+                raise InputError(f"baseline_error leaves out the value column {column!r}; name it.")
+            error = error[column]
+        return replace(self, target_error=target, baseline_error=error)
+
+    def _is_by_column(self, columns: Collection[str]) -> bool:
+        """Return whether the targets are by value column, and not by statistic or one for all."""
+        if not isinstance(self.target_error, Mapping):
+            return False
+        named = {*self.target_error}
+        statistics = {*STATISTICS, "sum", *items_of(self.statistics or ())}
+        # A column may have the name of a statistic: then it is the column that is meant.
+        return not named <= statistics or not named.isdisjoint(columns)
+
+
+def _check_share(share: Fraction) -> None:
+    """Refuse a share of ε for the interval that leaves nothing for either side."""
+    if not 0 < share < 1:
+        raise InputError(
+            f"range_share is the part of epsilon that finds the interval, between 0 and 1, got "
+            f"{share}: at 0 there is no interval, at 1 nothing is left for the cells."
+        )
+
+
+def _positive(number: Number | None, name: str) -> Any:  # noqa: ANN401  a fraction or None
+    return None if number is None else to_positive_fraction(number, name)
+
+
+def _check_positive(stated: object, name: str) -> None:
+    """Refuse an error that is no number above zero, of the map or of what a mapping names."""
+    if isinstance(stated, Mapping):
+        for of, error in stated.items():
+            option, _, rest = name.partition(" ")
+            the = "the " if of in (*STATISTICS, "sum") else ""
+            _check_positive(error, f"{option} of {the}{of} {rest}".rstrip())
+    elif isinstance(stated, str) or not (stated is None or isinstance(stated, Iterable)):
+        text: Any = stated.strip().removesuffix("%") if isinstance(stated, str) else stated
+        to_positive_fraction(text, name)
+
+
+# ---- statements by value column ----
+
+
+def by_column(
+    name: str, stated: object, columns: Sequence[str], *, is_complete: bool = False
+) -> dict[str, Any]:
+    """Return what is stated of each value column: the same for all, or from a mapping.
+
+    Parameters
+    ----------
+    name : str
+        Of the option.
+    stated : object
+    columns : sequence of str
+    is_complete : bool
+        Whether a mapping has to name every column; others have None.
+
+    Raises
+    ------
+    InputError
+        If a mapping names what is no value column, or leaves one out.
+    """
+    if not isinstance(stated, Mapping):
+        return dict.fromkeys(columns, stated)
+    for column in stated:
+        if column not in columns:
+            raise InputError(
+                f"{name} has {column!r}, which is no value column; name each of "
+                f"{', '.join(columns)}."
+            )
+    for column in columns if is_complete else ():
+        if column not in stated:
+            raise InputError(
+                f"{name} leaves out the value column {column!r}; name each of {', '.join(columns)}."
+            )
+    return {column: stated.get(column) for column in columns}

@@ -1,1 +1,0 @@
-"""Several value columns of one reading."""

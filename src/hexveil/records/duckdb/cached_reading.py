@@ -1,0 +1,313 @@
+"""PRIVATE. Counts and pairs of many files from a cache: only files that are new are read.
+
+What is cached of a file is its table of pairs, before cells are chosen: tables of several files
+are added up, and everything goes on as if all had been read at once. Which files are cached as one,
+because of repeats or of dates, `file_groups` says.
+
+Files whose columns differ (only a list of files may) are read together too, since how a column
+is read depends on all of them.
+
+An entry is found by the hash of all that shapes its table but its files: of the SQL that checks
+records, which follows from the types of columns and from the request. Tables are made here, and in
+tasks of Spark, by the same function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+
+from hexveil.base.errors import InputError, StorageError
+from hexveil.base.work_share import READING, part_of_work
+from hexveil.records.duckdb import aggregation
+from hexveil.records.duckdb.aggregation import PairStore
+from hexveil.records.duckdb.counting import CountResult, PairCounts, add_up, count_records
+from hexveil.records.duckdb.expressions import file_list, literal
+from hexveil.records.duckdb.file_groups import CacheState, EnteredFiles, GroupedFiles
+from hexveil.records.duckdb.relation import Relation
+from hexveil.records.duckdb.session import Session
+from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
+from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
+from hexveil.records.read_request import ReadRequest
+from hexveil.records.sources.cache import (
+    CACHE_CHANGED,
+    Cache,
+    CacheEntry,
+    CacheFolder,
+    FileStamp,
+    TimeSpan,
+    query_hash,
+    refuse_changed_while_read,
+    stamp_file,
+)
+from hexveil.records.sources.source_files import Files
+from hexveil.records.units import CANONICAL_IDS
+from hexveil.records.utc_offsets import END_OF_TIMES
+
+VIEW = "some_records"
+"""The records that are looked at: of one group of files, or of all."""
+_MADE_BY = ("hexveil", "duckdb", "h3ronpy")
+
+
+@dataclass(frozen=True)
+class CacheQuery:
+    """All that shapes the table of an entry but its files; it names no file.
+
+    Attributes
+    ----------
+    request : ReadRequest
+    undated, checked : ValidatedRecords
+        The records in `VIEW` by all rules but that of dates, and by all.
+    hash : str
+        Of all that shapes a table, but for dates. Two readings with one hash make the same table of
+        the same files.
+    """
+
+    request: ReadRequest
+    undated: ValidatedRecords
+    checked: ValidatedRecords
+    hash: str
+
+    @classmethod
+    def of(
+        cls,
+        session: Session,
+        relation: Relation,
+        request: ReadRequest,
+        kind: str,
+        terms: Sequence[str] = (),
+    ) -> CacheQuery:
+        """Return the query of a reading, given a view with the columns of the relation.
+
+        Parameters
+        ----------
+        session : Session
+        relation : Relation
+        request : ReadRequest
+        kind : str
+            Kind of the files.
+        terms : sequence of str
+            What else shapes the tables, where another engine reads the files.
+        """
+        viewed = replace(relation, query=f"SELECT * FROM {VIEW}")
+        checked = validate_records(session, viewed, request)
+        select = replace(request.rules.select, dates=None)
+        undated = replace(request, rules=replace(request.rules, select=select))
+        records = validate_records(session, viewed, undated)
+        query = cls(request, records, checked, "")
+        shape = [
+            query.maker,
+            CANONICAL_IDS,
+            kind,
+            request.format.describe(),
+            records.clocked,
+            records.query,
+            asdict(query.keys(session)),
+            request.repeats_rule,
+            query.squares,
+            *([] if request.rules.bins is None else [request.rules.bins.identity()]),
+            *terms,
+        ]
+        return replace(query, hash=query_hash(shape))
+
+    def keys(self, session: Session) -> aggregation.GroupKeys:
+        """Return the keys of pairs, for the queries of a session."""
+        rules = self.request.rules
+        return aggregation.group_keys(session, rules.cells, rules.privacy_unit, self.undated.places)
+
+    @property
+    def maker(self) -> str:
+        """Versions of the software that makes tables."""
+        # Another engine or H3 may parse a text or place a point differently: its sums are not
+        # mixed.
+        return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _MADE_BY)
+
+    @property
+    def squares(self) -> bool:
+        """Whether tables have sums of squares."""
+        return squares_fit(1, self.request.rules.scale)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the time span of files matters."""
+        return self.request.drops_repeats or self.request.rules.select.dates is not None
+
+    def span(self, session: Session) -> TimeSpan:
+        """Return the first and last usable instant, and local second, of the records in `VIEW`."""
+        local = "min(local_s), max(local_s)" if self.undated.local else "NULL, NULL"
+        row = session.rows(
+            f"SELECT min(time_us), max(time_us), {local} FROM ({self.undated.clocked}) "
+            f"WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
+        )[0]
+        ends = [int(str(end)) for end in row if end is not None]
+        instants = (ends[0], ends[1]) if ends else None
+        return TimeSpan(instants, (ends[2], ends[3]) if ends[2:] else None)
+
+    def counted(self, session: Session, *, dated: bool) -> PairCounts:
+        """Return pairs and counts of the records in `VIEW`; malformed lines are no records."""
+        records = self.checked if dated else self.undated
+        return count_records(session, records, self.keys(session), self.request)
+
+    def write(self, pairs: PairStore, path: str) -> None:
+        """Write the pairs of kept records; sums have the smallest integer type of Parquet."""
+        total, binned = aggregation.TOTAL, self.request.rules.bins is not None
+        names = [*pairs.keys.all, "n", f"CAST({total} AS BIGINT) AS {total}"]
+        if self.squares:
+            # Where a sum exceeds 64 bits, no sums of squares are used.
+            exact = f"coalesce(TRY_CAST({aggregation.SQUARES} AS BIGINT), 0)"
+            names.append(f"{exact} AS {aggregation.SQUARES}")
+        if binned:
+            # One type however pairs were counted: numbers of several tables are compared.
+            names.append(f"CAST({aggregation.FINE_BIN} AS SMALLINT) AS {aggregation.FINE_BIN}")
+        # No temporary file of the engine's: its name would be neither locked nor private.
+        target = f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
+        pairs.write(", ".join(names), target, by_bin=binned)
+
+    def is_kept(self, counts: PairCounts) -> bool:
+        """Return whether an entry is kept: larger sums are refused, or not needed."""
+        return counts.left_out.get(0, 0) * self.request.rules.scale.span_quanta < LARGEST_SUM
+
+
+def count_cached(
+    session: Session,
+    source: Files,
+    relation: Relation,
+    request: ReadRequest,
+    cache: Cache,
+    *,
+    is_private: bool = False,
+) -> CountResult:
+    """Count all records, from the cache where it has an entry; create the table of pairs.
+
+    Raises
+    ------
+    InputError
+        If the folder cannot be used, or a file has grown under its declared version.
+    """
+    reading = _CachedReading(session, source, relation, cache)
+    state = CacheState.of(cache, reading.stamps, is_private=is_private)
+    reading.show_records(source.paths)
+    query = reading.query = CacheQuery.of(session, relation, request, source.kind)
+    mixed = has_mixed_columns(session, source, relation, reading.stamps)
+    entered = GroupedFiles(query, state, mixed, reading.measured).entered(reading.filled)
+    pairs = reading.added_up(entered)
+    reading.show_records(source.paths)
+    dated = request.rules.select.dates is not None
+    repeats = sum(entry.repeats for entry in entered.used)
+    return CountResult(
+        entered.request,
+        query.checked if dated else query.undated,
+        PairCounts(pairs, entered.left_out, repeats),
+    )
+
+
+def has_mixed_columns(
+    session: Session, source: Files, relation: Relation, stamps: Mapping[str, FileStamp]
+) -> bool:
+    """Return whether the files have different columns, or one is listed twice."""
+    paths, select = source.paths, relation.select_files
+    # A file listed twice has each record twice, which only reading both together can tell.
+    if len({stamp.name for stamp in stamps.values()}) < len(paths):
+        return True
+    # Documents have no columns, and feeds all have the same.
+    if len(paths) == 1 or select is None or source.kind not in ("parquet", "csv"):
+        return False
+    if relation.text is not None:
+        used = relation.text.columns
+        return len({frozenset(used).intersection(f.header.fields) for f in relation.text.files}) > 1
+    if relation.one_schema:
+        return False
+    types = session.types(relation.query)
+    return any(session.types(select([path])) != types for path in paths)
+
+
+class _CachedReading:
+    """One reading of files: those with a cache entry are not read again."""
+
+    query: CacheQuery
+
+    def __init__(self, session: Session, source: Files, relation: Relation, cache: Cache) -> None:
+        self._session, self._source, self._relation = session, source, relation
+        self._versions = cache.versions
+        self.stamps = {path: self._stamp(path) for path in source.paths}
+
+    def _stamp(self, path: str) -> FileStamp:
+        return stamp_file(path, self._versions.declared[self._versions.number(path)][1])
+
+    def show_records(self, paths: Sequence[str]) -> None:
+        """Point the queries at the records of some files."""
+        select = self._relation.select_files
+        query = self._relation.query if select is None else select(paths)
+        self._session.run(f"CREATE OR REPLACE TEMP VIEW {VIEW} AS {query}")
+
+    def measured(self, paths: Sequence[str]) -> dict[str, TimeSpan]:
+        """Return the time spans of files, queried now."""
+        return {path: self._span(path) for path in paths}
+
+    def _span(self, path: str) -> TimeSpan:
+        self._relation.load_files([path])
+        self.show_records([path])
+        return self.query.span(self._session)
+
+    def filled(
+        self, store: CacheFolder, missing: Sequence[tuple[CacheEntry, Sequence[str]]]
+    ) -> list[CacheEntry]:
+        """Read the records of files and return their new entries."""
+        return [self._new_entry(store, template, paths) for template, paths in missing]
+
+    def _new_entry(
+        self, store: CacheFolder, template: CacheEntry, paths: Sequence[str]
+    ) -> CacheEntry:
+        """Read the records of an entry's files and return it with counts and a table."""
+        # Files are in the order of their names, which is mostly that of time.
+        place = self._source.paths.index(paths[0])
+        with part_of_work(READING, place, len(self._source.paths)):
+            counts = self._scanned(paths, dated=bool(template.window))
+        # After the scan: a file that is written meanwhile may have been read in half.
+        refuse_changed_while_read(self.stamps, {path: self._stamp(path) for path in paths})
+        entry = replace(template, reasons=counts.left_out, repeats=counts.repeats)
+        write = partial(self._write, counts.pairs) if entry.reasons.get(0) else None
+        return store.put(entry, write) if self.query.is_kept(counts) else entry
+
+    def _scanned(self, paths: Sequence[str], *, dated: bool) -> PairCounts:
+        """Read all records of some files and return their pairs and counts."""
+        # Files with an entry are never decoded, so that a day's snapshots cost nothing later.
+        self._relation.load_files(paths)
+        self.show_records(paths)
+        counts = self.query.counted(self._session, dated=dated)
+        return counts.with_malformed(self._relation.skipped(paths))
+
+    def _write(self, pairs: PairStore, path: str) -> None:
+        self.query.write(pairs, path)
+
+    def added_up(self, entered: EnteredFiles) -> PairStore:
+        """Return the pairs of all records as the sum of cached tables."""
+        query, keys = self.query, self.query.keys(self._session)
+        with _refuse_changes():
+            if not entered.tables:
+                return PairStore(self._session, keys, entered.left_out)
+            rows = f"read_parquet({file_list(entered.tables)}, hive_partitioning=false)"
+            sums = [aggregation.TOTAL, *[aggregation.SQUARES] * query.squares]
+            rules = query.request.rules
+            return add_up(self._session, rows, keys, rules, sums, entered.left_out)
+
+
+@contextlib.contextmanager
+def _refuse_changes() -> Iterator[None]:
+    """Raise StorageError where a table is gone that was whole when it was checked."""
+    try:
+        yield
+    except StorageError:
+        raise
+    # So another process, or its owner, has removed one since.
+    except (InputError, OSError, pa.ArrowException):
+        gone = True
+    else:
+        gone = False
+    if gone:
+        raise StorageError(CACHE_CHANGED)

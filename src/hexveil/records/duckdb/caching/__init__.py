@@ -1,1 +1,0 @@
-"""Reading with a cache: the query of entries, groups of files, counts and pairs of entries."""

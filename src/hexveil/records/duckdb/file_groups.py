@@ -1,0 +1,250 @@
+"""Groups of files that are cached as one, and the entries that hold for them.
+
+Two rules look beyond a file:
+
+- Repeats: records of one user and time can be in two files. Such files hold an instant that is
+  between the first and the last of both; files that meet so, directly or through others, are read
+  together and cached as one. All others cannot share a record.
+- Dates: a file whose records all lie within the dates is as without them; of one whose records
+  all lie outside, only counts are needed, and these follow from any entry of it. What lies across
+  an end of the dates is cached for these dates alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from hexveil.model.cells import DAY
+from hexveil.records.duckdb.validation import BOX, DATES
+from hexveil.records.read_request import ReadRequest
+from hexveil.records.sources.cache import (
+    Cache,
+    CacheEntry,
+    CacheFolder,
+    FileStamp,
+    TimeSpan,
+    refuse_changed_sizes,
+)
+from hexveil.records.sources.versions import Versions
+
+if TYPE_CHECKING:
+    from hexveil.records.duckdb.cached_reading import CacheQuery
+
+Fill = Callable[[CacheFolder, Sequence[tuple[CacheEntry, Sequence[str]]]], list[CacheEntry]]
+"""Reads the files of entries without counts and tables, and returns the entries."""
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files that are read together, and their position relative to the dates.
+
+    Attributes
+    ----------
+    paths : tuple of str
+    inside, outside : bool
+        Whether all records lie within the dates, or none does.
+    """
+
+    paths: tuple[str, ...]
+    inside: bool = True
+    outside: bool = False
+
+
+class EnteredFiles(NamedTuple):
+    """Entries whose pairs are added up, paths of their tables, counts by reason, the request."""
+
+    used: list[CacheEntry]
+    tables: list[str]
+    left_out: dict[int, int]
+    request: ReadRequest
+
+
+@dataclass(frozen=True)
+class CacheState:
+    """An opened cache, and the files of a source as they are now.
+
+    Attributes
+    ----------
+    store : CacheFolder
+    entries : sequence of CacheEntry
+        Those of the folder.
+    versions : Versions
+    stamps : mapping of str to FileStamp
+        By path, in the order of the files.
+    """
+
+    store: CacheFolder
+    entries: Sequence[CacheEntry]
+    versions: Versions
+    stamps: Mapping[str, FileStamp]
+
+    @classmethod
+    def of(cls, cache: Cache, stamps: Mapping[str, FileStamp], *, is_private: bool) -> CacheState:
+        """Open a cache; refuse a file that has grown or shrunk under its declared version.
+
+        Parameters
+        ----------
+        cache : Cache
+        stamps : mapping of str to FileStamp
+        is_private : bool
+            Whether presence is private. A file of another size is then read again: a refusal would
+            tell that somebody's records were added or removed.
+        """
+        store = CacheFolder.open(cache.folder)
+        entries = store.entries()
+        if not is_private:
+            # Before any record is read: a grown file under an old version would be published as the
+            # old one.
+            refuse_changed_sizes(stamps, entries)
+        return cls(store, entries, cache.versions, stamps)
+
+
+@dataclass(frozen=True)
+class GroupedFiles:
+    """Files of a reading, which of them go together, and which entries hold for these.
+
+    Attributes
+    ----------
+    query : CacheQuery
+    cache : CacheState
+    mixed : bool
+        Whether all files are read together: how a column is read depends on all of them, or one
+        is listed twice.
+    measure : function
+        Returns the time spans of files by their paths.
+    """
+
+    query: CacheQuery
+    cache: CacheState
+    mixed: bool
+    measure: Callable[[Sequence[str]], Mapping[str, TimeSpan]]
+
+    def groups(self) -> list[FileGroup]:
+        """Return the files, in groups that can share no repeat, and where the dates leave each."""
+        days = self.query.request.rules.select.days
+        if days is None:
+            return self._undated_groups()
+        placed = []
+        for group in self._undated_groups():
+            spans = [self.spans[path].local for path in group.paths]
+            inside, outside = _date_sides([span for span in spans if span is not None], days)
+            placed.append(replace(group, inside=inside, outside=outside))
+        return placed
+
+    def _undated_groups(self) -> list[FileGroup]:
+        if self.mixed:
+            return [FileGroup(tuple(self.cache.stamps))]
+        if not self.query.request.drops_repeats:
+            return [FileGroup((path,)) for path in self.cache.stamps]
+        return [FileGroup(tuple(paths)) for paths in group_overlapping(self.spans)]
+
+    @cached_property
+    def spans(self) -> dict[str, TimeSpan]:
+        """First and last time of each file, cached or measured now."""
+        cached: dict[FileStamp, TimeSpan] = {}
+        for entry in self.cache.entries:
+            if entry.query == self.query.hash and entry.spans is not None:
+                cached.update(zip(entry.files, entry.spans, strict=True))
+        # In the order of the files, whichever were measured now.
+        stamps = self.cache.stamps
+        measured = self.measure([path for path, now in stamps.items() if now not in cached])
+        return {path: cached.get(now) or measured[path] for path, now in stamps.items()}
+
+    def template(self, group: FileGroup) -> CacheEntry:
+        """Return the entry of a group without its counts and table."""
+        dates = self.query.request.rules.select.dates
+        window = "" if dates is None or group.inside or group.outside else "..".join(dates)
+        paths = sorted(group.paths)
+        files = tuple(self.cache.stamps[path] for path in paths)
+        spans = tuple(self.spans[path] for path in paths) if self.query.timed else None
+        return CacheEntry(self.query.hash, window, self.query.maker, files, spans, {}, 0)
+
+    def entered(self, fill: Fill) -> EnteredFiles:
+        """Return a whole entry of each group: of those without one, the records are read."""
+        entries, groups, store = {}, self.groups(), self.cache.store
+        for group in groups:
+            known = self._known(group)
+            # Of files outside of the dates only the counts are needed.
+            if known is not None and (group.outside or store.is_intact(known)):
+                entries[group] = known
+        if missing := [group for group in groups if group not in entries]:
+            filled = fill(store, [(self.template(group), group.paths) for group in missing])
+            entries |= dict(zip(missing, filled, strict=True))
+        left_out: dict[int, int] = {}
+        for group in groups:
+            for reason, n in _left_out(group, entries[group]).items():
+                left_out[reason] = left_out.get(reason, 0) + n
+        # Files outside of the dates give counts of rejects, and no pairs.
+        used = [group for group in groups if not group.outside]
+        # Of used files alone: the release of one day keeps its identity when files of others are
+        # added.
+        versions = self.cache.versions
+        stated = versions.describe(versions.number(path) for group in used for path in group.paths)
+        request = replace(self.query.request, version=stated)
+        found = [entries[group] for group in used]
+        tables = [store.table(entry) for entry in found if entry.table]
+        return EnteredFiles(found, tables, left_out, request)
+
+    def _known(self, group: FileGroup) -> CacheEntry | None:
+        """Return the cached entry of a group, whole or not; None without one."""
+        template = self.template(group)
+        for entry in self._by_files.get((template.query, template.files), ()):
+            # Outside of the dates any entry has the counts, whichever dates it was made for.
+            applies = group.outside or entry.window == template.window
+            if applies and not (self.query.timed and entry.spans is None):
+                return entry
+        return None
+
+    @cached_property
+    def _by_files(self) -> dict[tuple[str, tuple[FileStamp, ...]], list[CacheEntry]]:
+        found: dict[tuple[str, tuple[FileStamp, ...]], list[CacheEntry]] = {}
+        for entry in self.cache.entries:
+            found.setdefault((entry.query, entry.files), []).append(entry)
+        return found
+
+
+def _left_out(group: FileGroup, entry: CacheEntry) -> Mapping[int, int]:
+    """Return per reason how many records of a group it covers.
+
+    The rule of dates comes after all others but the box's: outside of the dates, it takes what
+    would be kept, and what the box would leave out.
+    """
+    if not group.outside:
+        return entry.reasons
+    earlier = {reason: n for reason, n in entry.reasons.items() if reason not in (0, BOX)}
+    return earlier | {DATES: sum(entry.reasons.get(reason, 0) for reason in (0, DATES, BOX))}
+
+
+def group_overlapping(spans: Mapping[str, TimeSpan]) -> list[list[str]]:
+    """Group files with overlapping time spans, directly or through others; spans are closed.
+
+    Examples
+    --------
+    >>> from hexveil.records.sources.cache import TimeSpan
+    >>> spans = {"a": TimeSpan((0, 5)), "b": TimeSpan((6, 8)), "c": TimeSpan((8, 9))}
+    >>> group_overlapping(spans | {"d": TimeSpan()})
+    [['d'], ['a'], ['b', 'c']]
+    """
+    timed = [(*span.instants, path) for path, span in spans.items() if span.instants is not None]
+    groups = [[path] for path, span in spans.items() if span.instants is None]
+    # Usable instants begin at 0.
+    reached = -1
+    for start, end, path in sorted(timed):
+        if start <= reached:
+            groups[-1].append(path)
+        else:
+            groups.append([path])
+        reached = max(reached, end)
+    return groups
+
+
+def _date_sides(spans: Sequence[tuple[int, int]], days: tuple[int, int]) -> tuple[bool, bool]:
+    """Return whether spans of local seconds all lie within the days, and whether all outside."""
+    start, end = days[0] * DAY, days[1] * DAY + DAY - 1
+    # Also without a span: records without a usable time are rejected with dates and without.
+    inside = all(start <= early and late <= end for early, late in spans)
+    outside = bool(spans) and all(late < start or early > end for early, late in spans)
+    return inside, outside

@@ -1,1 +1,0 @@
-"""Readings with private presence: declarations, and pairs that public code never sees."""

@@ -1,0 +1,276 @@
+"""Wherever pairs lie, a plan is that of the same pairs at hand, and blocks are asked seldom."""
+
+import warnings
+from collections import Counter
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hexveil as hv
+from hexveil import theory
+from hexveil.accounting import heavy_users
+from hexveil.base.errors import InputError
+from hexveil.mechanisms.looks.user_weights import DISTRIBUTED_ITERATIONS
+from hexveil.planning.alternatives import compare_mechanisms
+from hexveil.planning.feasibility.advice import GridTooFineWarning
+from hexveil.planning.goal import goal
+from hexveil.planning.method_comparison import compare_methods, compare_ranges
+from hexveil.planning.optimizers import mean_error, pair_sums
+from hexveil.planning.optimizers.mean_error import DISTRIBUTED_SEARCH, FULL_SEARCH
+from hexveil.planning.serialization.plan_codec import encode, pack_decisions
+from stores import distributed, stored
+from strategies import occupancies
+
+BOUNDS, BOTH = (0, 60), ("mean", "variance")
+DELTA = {"epsilon": 2, "delta": "1e-6"}
+ASKED = {
+    "joint": {"epsilon": 2},
+    "largest": {"epsilon": 2, "objective": "max"},
+    "target": {"target_error": 12},
+    "target on average": {"target_error": 14, "objective": "mean"},
+    "per-cell": {"epsilon": 2, "method": "per-cell"},
+    "baseline": {"epsilon": 2, "method": "per-cell", "mechanism": hv.Baseline()},
+    "equal-split": {"epsilon": 2, "method": "equal-split"},
+    "both": {"epsilon": 3, "statistics": BOTH},
+    "both, largest": {"epsilon": 3, "statistics": BOTH, "objective": "max"},
+    "both, apart": {"epsilon": 3, "statistics": BOTH, "method": "per-cell"},
+    "variance": {"epsilon": 3, "statistics": ("variance",)},
+    "delta, both": DELTA | {"statistics": BOTH, "clipping_range": "bounds"},
+}
+RANGED = {
+    "ranges": {"epsilon": 2, "clipping_range": "per-cell"},
+    "one range": {"epsilon": 2, "clipping_range": "private"},
+    "ranges, delta": DELTA | {"clipping_range": "per-cell"},
+    "one range, delta": DELTA | {"clipping_range": "private", "statistics": BOTH},
+}
+SUPPRESSED = {
+    "mean": {"epsilon": 2},
+    "both": {"epsilon": "0.3", "statistics": BOTH},
+    "sum": {"epsilon": "0.3", "statistics": BOTH, "error": "sum"},
+    "target": {"target_error": 20},
+    "printed": {"cell_epsilon": "0.5", "clip_user": "printed"},
+    "kept": {"cell_epsilon": "0.5", "clip_user": "printed", "unfinished_stage": "keep"},
+}
+SUMS_PER_EVALUATION, SUMS_OF_A_PLAN = 8, 40
+"""Sums of pairs that one evaluation of the error asks for at most, and all that the rest asks."""
+
+
+def fleet(seed, users=30, cells=12):
+    """Return an occupancy where few report much."""
+    draw = np.random.default_rng(seed)
+    counts = draw.poisson(draw.pareto(1.2, (users, 1)) + 0.3, (users, cells))
+    counts[0] += 1
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    return hv.Occupancy.from_dense(counts)
+
+
+def planned(occupancy, **asked):
+    """Return a plan without advice."""
+    return hv.plan(occupancy, bounds=BOUNDS, advise=False, **asked)
+
+
+def assert_near(plan, other, rtol):
+    """Fail unless rows, losses and errors of two plans agree."""
+    arrays = (pack_decisions(one)[1] for one in (plan, other))
+    for (name, row), same in zip(next(arrays).items(), next(arrays).values(), strict=True):
+        np.testing.assert_allclose(same, row, rtol, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(plan.losses(), other.losses(), rtol)
+    assert float(plan.l0_epsilon) == pytest.approx(float(other.l0_epsilon), rel=rtol)
+    for part, same in zip(plan.error_models.values(), other.error_models.values(), strict=True):
+        np.testing.assert_allclose(same.error, part.error, rtol)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ASKED)
+def test_plans_are_those_of_pairs_at_hand_wherever_blocks_begin(name, monkeypatch):
+    """Searches agree but for late digits; one block and many have one plan, hence one request."""
+    whole = fleet(3)
+    plans = [planned(distributed(whole, room), **ASKED[name]) for room in (1, 33, 10_000)]
+    assert len({encode(made) for made in plans}) == len({str(goal(made)) for made in plans}) == 1
+    monkeypatch.setattr(mean_error, "DISTRIBUTED_SEARCH", FULL_SEARCH)
+    assert_near(planned(distributed(whole, 40), **ASKED[name]), planned(whole, **ASKED[name]), 1e-3)
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_plan_states_the_losses_of_the_same_rows_at_hand(name):
+    """Whatever rows were found: what is stated of them is what is stated of pairs at hand."""
+    whole = fleet(2)
+    there = planned(distributed(whole, 25), **ASKED[name])
+    for store in ("memory", "runs"):
+        with stored(whole, store):
+            here = there.changed(occupancy=whole)
+            np.testing.assert_array_equal(there.losses(), here.losses())
+            assert (there.epsilon, there.l0_epsilon) == (here.epsilon, here.l0_epsilon)
+            assert there.users.equals(here.users)
+            assert there.table.equals(here.table)
+
+
+@pytest.mark.parametrize("fetched", [10**9, 1500])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"statistics": BOTH}, {"delta": "1e-6", "clipping_range": "bounds"}, RANGED["ranges"]],
+)
+def test_few_steps_from_a_sample_come_near(options, fetched, monkeypatch):
+    """What a search in blocks gives up for asking seldom: a fiftieth with a seventh of users."""
+    monkeypatch.setattr(pair_sums, "FETCHED_PAIRS", fetched)
+    whole = fleet(4, users=600, cells=60)
+    spread = distributed(whole, 3000)
+    here, there = (planned(one, **options | {"epsilon": 3}) for one in (whole, spread))
+    assert there.objective_errors().mean() <= here.objective_errors().mean() * 1.02
+    assert there.epsilon <= 3
+    steps = Counter(work for _, work in spread.store.asked)["_look_at_users"]
+    is_searched = "epsilon" in options and fetched < whole.n_pairs
+    assert is_searched <= steps <= 3 * DISTRIBUTED_ITERATIONS * is_searched
+
+
+@pytest.mark.parametrize("rounding", [0.0, 1e-14, 1e-3])
+@pytest.mark.parametrize("statistics", [("mean",), ("variance",), BOTH])
+def test_however_errors_are_rounded_blocks_are_asked_seldom(statistics, rounding, monkeypatch):
+    """The search ends after the stated number of evaluations; each asks for a few sums."""
+    monkeypatch.setattr(pair_sums, "FETCHED_PAIRS", 1500)
+    draw, exactly, looks = np.random.default_rng(1), mean_error.error_and_slope, Counter()
+
+    def rounded(*given):
+        looks[given[0].occupancy.is_local] += 1
+        error, slope = exactly(*given)
+        return error * (1 + rounding * draw.normal()), slope
+
+    monkeypatch.setattr(mean_error, "error_and_slope", rounded)
+    spread = distributed(fleet(5, users=600, cells=60), 3000)
+    planned(spread, epsilon=3, statistics=statistics)
+    assert looks[False] <= DISTRIBUTED_SEARCH.evaluations + 2 * DISTRIBUTED_SEARCH.trials
+    assert len(spread.store.asked) <= SUMS_PER_EVALUATION * looks[False] + SUMS_OF_A_PLAN
+
+
+TARGETS = {
+    "mean": {"target_error": 12},
+    "small": {"target_error": 6},
+    "on average": {"target_error": 12, "objective": "mean"},
+    "both": {"target_error": {"mean": 14, "variance": 300}, "statistics": BOTH},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_targets_with_a_delta_are_met_after_few_questions(name, monkeypatch):
+    """All pairs in the sample: the plan at hand. A seventh of them: targets met, ε near the least.
+
+    With pairs at hand each ε that is tried takes up to 200 rounds of two sums.
+    """
+    whole, asked = fleet(4, users=600, cells=60), TARGETS[name] | {"delta": "1e-6"}
+    here, spread = planned(whole, **asked), distributed(whole, 3000)
+    assert encode(planned(spread, **asked)) == encode(here)
+    monkeypatch.setattr(pair_sums, "FETCHED_PAIRS", 1500)
+    spread.store.asked.clear()
+    there = planned(spread, **asked)
+    assert len(spread.store.asked) <= 300
+    assert there.epsilon <= float(here.epsilon) * 1.06
+    models = there.error_models
+    shares = [models[one].error / goal for one, goal in there.request.target.items()]
+    assert (np.mean if name == "on average" else np.max)(shares) <= 1
+    np.testing.assert_allclose(there.changed(occupancy=whole).losses(), there.losses(), rtol=1e-12)
+    with pytest.raises(InputError, match="meets target_error"):
+        planned(spread, target_error=1e-14, delta="1e-6")
+
+
+@pytest.mark.slow
+def test_comparisons_are_those_of_pairs_at_hand():
+    """Methods, clipping ranges and mechanisms of one cell: the same rows, and no trouble but one.
+
+    Of the joint plan of least average error no bound is computed in blocks.
+    """
+    whole = fleet(4, users=40, cells=4)
+    here, there = (planned(one, epsilon=2) for one in (whole, distributed(whole, 30)))
+    for compare in (compare_methods, compare_ranges, compare_mechanisms):
+        rows, others = compare(here.single), compare(there.single)
+        assert len(rows) == len(others) >= 3
+        for row, other in zip(rows, others, strict=True):
+            expected, found = asdict(row), asdict(other)
+            if found.get("certifies") is None:
+                expected |= dict.fromkeys({"certifies", "lower_bound", "gap"} & set(found))
+            for name, value in expected.items():
+                number = isinstance(value, float)
+                assert found[name] == (pytest.approx(value, rel=1e-3) if number else value), name
+
+
+@pytest.mark.parametrize("fetched", [2**18, 10, 60])
+@pytest.mark.parametrize("name", SUPPRESSED)
+def test_users_are_suppressed_as_at_hand(name, fetched, monkeypatch):
+    """However few users are fetched first: the same pairs, caps, noise, losses and errors."""
+    monkeypatch.setattr(heavy_users, "FETCHED_PAIRS", fetched)
+    monkeypatch.setattr(heavy_users, "GROWTH", 2)
+    whole = fleet(2, users=60, cells=9)
+    here, there = (
+        planned(one, method="clip-user", **SUPPRESSED[name])
+        for one in (whole, distributed(whole, 40))
+    )
+    assert encode(there) == encode(here)
+    np.testing.assert_array_equal(there.losses(), here.losses())
+    assert (there.epsilon, there.l0_epsilon) == (here.epsilon, here.l0_epsilon)
+    np.testing.assert_array_equal(there.objective_errors(), here.objective_errors())
+    monkeypatch.setattr(heavy_users, "MOST_PAIRS", 11)
+    if fetched == 10:
+        with pytest.raises(InputError, match=r"at most 11 are fetched .* Use method .joint."):
+            planned(distributed(whole, 40), method="clip-user", **SUPPRESSED[name])
+
+
+@pytest.mark.parametrize("error", ["sum", "separate"])
+@given(occupancies(users=7, cells=5), st.integers(1, 12), st.integers(1, 8))
+def test_a_run_over_blocks_is_that_over_pairs_at_hand(error, occupancy, fetched, room):
+    """Stages, K, the exempt cell, errors and suppressed pairs of any occupancy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heavy_users, "FETCHED_PAIRS", fetched)
+        patch.setattr(heavy_users, "GROWTH", 1)
+        for unfinished, exempt in (("undo", "smallest"), ("keep", "none")):
+            options = {"unfinished_stage": unfinished, "exempt": exempt}
+            here, there = (
+                theory.clip_user(one, 5, "0.2", error=error, **options)
+                for one in (occupancy, distributed(occupancy, room))
+            )
+            for name in ("stages", "degradation", "exempt", "bound"):
+                assert getattr(there, name) == getattr(here, name)
+            for name in ("cell", "user"):
+                np.testing.assert_array_equal(*(getattr(o.suppressed, name) for o in (there, here)))
+            np.testing.assert_array_equal(there.mean_errors, here.mean_errors)
+            np.testing.assert_array_equal(there.variance_errors, here.variance_errors)
+
+
+@pytest.mark.parametrize("name", RANGED)
+def test_ranges_are_planned_as_at_hand(name, monkeypatch):
+    """Where all pairs of the search are fetched, weights are those of pairs at hand."""
+    counts = np.random.default_rng(9).poisson(0.2, (400, 40))
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    whole = hv.Occupancy.from_dense(counts)
+    spread = distributed(whole, 700)
+    here, there = (planned(one, **RANGED[name]) for one in (whole, spread))
+    assert_near(there, here, 1e-12)
+    assert there.epsilon <= RANGED[name]["epsilon"]
+    # Figures of the weights are asked of the blocks once for each range that is tried.
+    asked = Counter(spread.store.asked)
+    assert all(asked[one] <= 8 for one in asked if "votes" in one[1] or "distances" in one[1])
+    # Wherever blocks begin, with all users in the sample or some: the same bits.
+    for fetched in (10**9, 300):
+        monkeypatch.setattr(pair_sums, "FETCHED_PAIRS", fetched)
+        small = fleet(9, users=60)
+        plans = [planned(distributed(small, room), **RANGED[name]) for room in (33, 10_000)]
+        assert len({encode(made) for made in plans}) == 1
+        np.testing.assert_array_equal(*(made.losses() for made in plans))
+
+
+def test_a_plan_of_the_mean_error_has_no_certificate_there_and_others_have():
+    """The bound of an average looks at each pair; that of a largest error does not."""
+    apart = distributed(fleet(7), 40)
+    assert (planned(apart, epsilon=1).bound_kind, planned(apart, epsilon=1).gap) == (None, None)
+    assert planned(apart, epsilon=1, objective="max").gap <= 0.05
+
+
+def test_the_warning_of_a_fine_grid_tries_no_other_plans():
+    """It says that the grid is too fine, and counts nothing again."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        hv.plan(distributed(fleet(8), 40), bounds=BOUNDS, epsilon="0.01")
+    assert [w.category for w in caught] == [GridTooFineWarning]
+    assert "would need" not in str(caught[0].message)

@@ -1,0 +1,534 @@
+"""Wherever pairs lie, a release is that of the same pairs at hand."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hexveil as hv
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.mechanisms import noise, per_cell_allocation
+from hexveil.mechanisms.contract import (
+    LaplaceNoise,
+    MemoryJournal,
+    Meter,
+    NoisyMax,
+    Outputs,
+    execute,
+)
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.mechanisms.looks.cell_ranges import PerCellRange
+from hexveil.mechanisms.looks.one_range import PrivateRange
+from hexveil.mechanisms.looks.pooled_means import BINS, SPREAD_POINTS
+from hexveil.mechanisms.registry import REGISTRY
+from hexveil.model.pair_columns import SuppressedPairs
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.alternatives import explain_absence
+from hexveil.planning.cell_mechanisms import SavedStages
+from hexveil.planning.distribution.distribution_components import BinPlan, score_metadata
+from hexveil.planning.feasibility.proposals import propose_runs
+from hexveil.planning.optimizers import pair_sums
+from hexveil.planning.serialization import plan_codec
+from hexveil.publishing.private_sums import private_sums, sums_of
+from hexveil.publishing.verification.verify import find_problems
+from hexveil.records.dataset import Dataset, DistributedSums
+from publishing.setting import dataset_of, hexagons
+from publishing.test_cell_mechanisms import MECHANISMS, fleet
+from stores import STORES, distributed_dataset, stored
+
+SCALE = ValueLattice.of((0, 10), "0.5")
+BOTH = ("mean", "variance")
+RANGE, RANGES = {"clipping_range": "private"}, {"clipping_range": "per-cell"}
+DELTA = {"delta": "0.001"}
+ASKED = {
+    "joint": {"epsilon": 2},
+    "largest": {"epsilon": 2, "objective": "max"},
+    "per-cell": {"epsilon": 2, "method": "per-cell"},
+    "both": {"statistics": BOTH},
+    "both, composed": {"statistics": BOTH, "method": "equal-split"},
+    "suppressed": {"epsilon": 2, "method": "clip-user"},
+    "suppressed, both": {"method": "clip-user", "statistics": BOTH},
+    "suppressed, printed": {"cell_epsilon": "0.5", "method": "clip-user", "clip_user": "printed"},
+    "sd": {"statistics": ("sd",)},
+    "range": RANGE,
+    "range, both": RANGE | {"statistics": BOTH},
+    "range, sd": RANGE | {"statistics": ("sd",)},
+    "cell ranges": RANGES,
+    "delta": DELTA | {"clipping_range": "bounds"},
+    "delta, both": DELTA | {"clipping_range": "bounds", "statistics": BOTH},
+    "delta, range": DELTA | RANGE,
+    "delta, range, both": DELTA | RANGE | {"statistics": BOTH},
+    "delta, cell ranges": DELTA | RANGES,
+}
+DISTRIBUTIONS = {
+    "bins": ("p50", "share<4", "histogram"),
+    "ranks": ("mean", "p15", "p85"),
+    "auto": ("share>=7",),
+}
+
+
+def records(seed=0, users=25, cells=8):
+    """Return a data set with sums of squares, of values drawn on the lattice."""
+    draw = np.random.default_rng(seed)
+    counts = draw.poisson(draw.pareto(1.2, (users, 1)) + 0.4, (users, cells))
+    counts[0] += 1
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    values = [draw.integers(0, SCALE.span_quanta + 1, k) for k in counts.T[counts.T > 0]]
+    totals, squares = (np.array([(v**power).sum() for v in values]) for power in (1, 2))
+    return dataset_of(counts, totals, squares, scale=SCALE, cells=hexagons(cells))
+
+
+def crowd(mean, users, cells, value=0):
+    """Return a data set of users who report about so often in each cell, always one value."""
+    counts = np.random.default_rng(9).poisson(mean, (users, cells))
+    counts[counts.sum(axis=1) == 0, 0] = 1
+    n = counts.T[counts.T > 0]
+    return dataset_of(counts, value * n, value**2 * n, scale=SCALE, cells=hexagons(cells))
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """Return records counted by the bins of all these statistics."""
+    draw = np.random.default_rng(5)
+    bus, ward = draw.integers(0, 25, 700), draw.integers(0, 8, 700)
+    speed = draw.uniform(-1, 11, 700)
+    return hv.read(
+        pa.table({"bus": bus, "ward": ward, "speed": speed}), user="bus", value="speed",
+        bounds=(0, 10), quantum="0.5", cells=hv.Labels("ward"),
+        statistics=sorted({one for some in DISTRIBUTIONS.values() for one in some}),
+    )  # fmt: skip
+
+
+def planned(dataset, **asked):
+    """Return a plan without advice."""
+    by = {} if {"epsilon", "cell_epsilon"} & set(asked) else {"epsilon": 6}
+    return hv.plan(dataset, advise=False, **by, **asked)
+
+
+def ledger(folder, name, delta=None):
+    """Return a fresh ledger."""
+    return hv.Ledger(folder / f"{name}.sqlite", dataset="buses", budget=20, delta=delta)
+
+
+class Exactly:
+    """A noise source that adds nothing, and notes all whole numbers that it was given."""
+
+    def __init__(self):
+        self.given = []
+
+    def laplace(self, values, scales):
+        """Return the values."""
+        self.given.append((values.copy(), np.broadcast_to(scales, values.shape).copy()))
+        return values
+
+    gaussian = laplace
+
+    def noisy_max(self, scores, sizes, scale):
+        """Return the first best candidate."""
+        scores = np.repeat(scores[0], np.broadcast_to(sizes, scores.shape)[0])
+        self.given.append((scores, np.array(scale)))
+        return np.array([np.argmax(scores)])
+
+
+def at_hand(plan, whole):
+    """Return the same plan for the same pairs at hand."""
+    return hv.Plan.of(_part_at_hand(plan.single, whole))
+
+
+def _part_at_hand(part, whole):
+    if part.reads_bins:
+        component, moments = part.component, part.moment_plan
+        if part.score_plan is not None:
+            scores = _part_at_hand(part.score_plan, whole)
+            component = replace(component, plan=replace(scores, facts=score_metadata(whole.public)))
+        moments = None if moments is None else _part_at_hand(moments, whole)
+        return replace(part, facts=whole.public, component=component, moment_plan=moments)
+    allocation = part.allocation
+    clipping = allocation.clipping
+    if clipping.strategy:
+        weight = replace(clipping.weight, occupancy=whole.occupancy)
+        allocation = replace(allocation, clipping=replace(clipping, weight=weight))
+    return replace(part, occupancy=whole.occupancy, facts=whole.public, allocation=allocation)
+
+
+def run(dataset, plan):
+    """Return what a plan gives the noise source, with the scales, its outputs and estimates."""
+    allocation = plan.stages()
+    meter, source = partial(Meter, squared=bool(plan.delta)), Exactly()
+    sums, booked = sums_of(dataset, plan), allocation.losses()
+    outputs = execute(allocation, sums, source, MemoryJournal(), meter(booked))
+    if plan.delta:
+        # What blocks say of each user adds up to the booking, not to less.
+        with pytest.raises(HexveilError, match="more than was booked"):
+            execute(allocation, sums, Exactly(), MemoryJournal(), meter(booked * 0.999))
+    return source.given, outputs, () if plan.single.reads_bins else allocation.decode(outputs)
+
+
+def assert_same_numbers(ran, again):
+    """Fail unless whole numbers and estimates are equal; what is said of distances may be more."""
+    (given, outputs, decoded), (same, also, others) = ran, again
+    assert list(outputs) == list(also)
+    for (numbers, scales), (integers, other_scales) in zip(given, same, strict=True):
+        np.testing.assert_array_equal(numbers, integers, strict=True)
+        # What a user moves of distances is a bound in blocks: that scale may be larger.
+        assert (scales >= other_scales).all()
+        np.testing.assert_allclose(scales, other_scales, rtol=0.5)
+    for one, other in zip(decoded, others, strict=True):
+        np.testing.assert_array_equal(one.estimate, other.estimate)
+
+
+@pytest.mark.parametrize("store", STORES[1:])
+@pytest.mark.parametrize("name", ASKED)
+def test_the_whole_numbers_are_the_same(name, store):
+    """What goes to the noise door is what pairs at hand give, for every kind of plan and stage."""
+    whole = records()
+    with stored(whole, store, 30) as there:
+        made = planned(there, **ASKED[name])
+        ran, losses = run(there, made), made.losses()
+    here = at_hand(made, whole)
+    np.testing.assert_allclose(losses, here.losses(), rtol=1e-14)
+    assert_same_numbers(ran, run(whole, here))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "room", "delta"),
+    [(name, room, None) for name in DISTRIBUTIONS for room in (1, 30, 10_000)]
+    + [("bins", 30, "0.001")],
+)
+def test_counts_by_bin_are_apportioned_alike(counted, estimator, room, delta):
+    """Quantiles, shares and histograms: one plan, one loss, and the same whole numbers."""
+    asked = {"statistics": DISTRIBUTIONS[estimator], "estimator": estimator, "delta": delta}
+    there = distributed_dataset(counted, room)
+    made, planned_here = (planned(one, epsilon=8, **asked) for one in (there, counted))
+    here = at_hand(made, counted)
+    assert made.estimator == here.estimator == planned_here.estimator
+    if isinstance(made.component, BinPlan):
+        prices = (one.component.priced.prices for one in (made, planned_here))
+        np.testing.assert_array_equal(*prices)
+        assert made.expected_error == planned_here.expected_error
+    losses = (one.stages().losses() for one in (made, here))
+    np.testing.assert_allclose(*losses, rtol=1e-14)
+    assert made.epsilon <= 8
+    assert_same_numbers(run(there, made), run(counted, here))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_cells_planned_apart_are_those_of_one_machine(mechanism):
+    """Losses, errors, whole numbers before noise, scales, estimates and ranges, to the last bit."""
+    predicts = mechanism == "Auto(trials=16)"
+    whole = fleet(n_cells=2 if predicts else 5)
+    # Predictions take long, and the search for the common loss is the same for all.
+    asked = {"mechanism": mechanism, "method": "equal-split" if predicts else "per-cell"}
+    here = planned(whole, **asked)
+    given, outputs, (mean,) = run(whole, here)
+    for store, room in (("runs", 30), ("elsewhere", 1), ("elsewhere", 10_000))[predicts:]:
+        with stored(whole, store, room) as data:
+            there = planned(data, **asked)
+            assert there.table.equals(here.table)
+            assert there.users.equals(here.users)
+            assert (there.cell_epsilon, there.l0_epsilon) == (here.cell_epsilon, here.l0_epsilon)
+            numbers, rows, (same,) = run(data, there)
+            ranges = [one.stages().released_ranges(outputs) for one in (there, here)]
+        for pair, other in zip(numbers, given, strict=True):
+            for one, also in zip(pair, other, strict=True):
+                np.testing.assert_array_equal(one, also, strict=True)
+        assert {name: row.tolist() for name, row in rows.items()} == {
+            name: row.tolist() for name, row in outputs.items()
+        }
+        np.testing.assert_array_equal(same.estimate, mean.estimate)
+        np.testing.assert_array_equal(same.grid.step, mean.grid.step)
+        assert ranges[0] == ranges[1]
+
+
+def test_every_mechanism_of_a_cell_is_compared():
+    """Those left out above choose a cap by rank, and are planned by caps of all cells at once."""
+    compared = {mechanism.split("(")[0] for mechanism in MECHANISMS}
+    assert compared == REGISTRY.keys() - {"Baseline", "OptimalClipping"}
+
+
+RELEASED = {
+    "moments": {"statistics": BOTH, "clipping_range": "bounds"},
+    "moments, delta": DELTA | {"statistics": BOTH, "clipping_range": "bounds"},
+    "bins": {"statistics": DISTRIBUTIONS["bins"], "estimator": "bins"},
+    "bins, delta": DELTA | {"statistics": DISTRIBUTIONS["bins"], "estimator": "bins"},
+    "cells": {"mechanism": "FixedQuantile(candidates=32)", "method": "per-cell"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RELEASED)
+def test_a_release_books_and_shows_the_same(name, counted, tmp_path, monkeypatch):
+    """Without noise both show one table and book one loss; the saved plan comes back."""
+    for door in ("add_laplace", "add_gaussian"):
+        monkeypatch.setattr(noise, door, lambda values, _: values)
+    monkeypatch.setattr(noise, "noisy_max", lambda scores, _: int(np.argmax(scores)))
+    whole = {"moments": records, "bins": lambda: counted, "cells": fleet}[name.split(",")[0]]()
+    there, asked = distributed_dataset(whole, 30), RELEASED[name]
+    made = planned(there, **asked)
+    given_back = there if "bins" in name else there.occupancy
+    loaded = hv.Plan.load(made.save(tmp_path / "plan"), given_back)
+    assert plan_codec.encode(loaded) == plan_codec.encode(made)
+    here = planned(whole, **asked) if name == "cells" else at_hand(made, whole)
+    books = [ledger(tmp_path, one, asked.get("delta")) for one in ("there", "here")]
+    shown, same = (
+        hv.release(data, plan, ledger=book, accept_noise=True)
+        for data, plan, book in zip((there, whole), (made, here), books, strict=True)
+    )
+    assert shown.table.equals(same.table)
+    assert (shown.epsilon, books[0].remaining) == (same.epsilon, books[1].remaining)
+    assert shown.manifest["cells"] == same.manifest["cells"]
+    assert hv.release(there, made, ledger=books[0], accept_noise=True).replayed
+    assert find_problems(shown.write(tmp_path / "out")) == ()
+    if "bins" in name:
+        store, n_bins = there.occupancy.store, made.stages().components[0].plan.n_bins
+        counts = n_bins * there.occupancy.n_cells, 5 * there.occupancy.n_users
+        assert max(size for _, size in store.received) <= 8 * max(*counts, 40 * store.blocks)
+
+
+# ---- what comes back, and how often ----
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("clipping_range", "statistics"), [("auto", "mean"), ("private", "mean"), ("private", BOTH)]
+)
+def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
+    clipping_range, statistics, tmp_path, monkeypatch
+):
+    """No answer of a plan and a release has an entry per pair, but for a sample of fixed size.
+
+    Weights that begin with the sample spend the loss that was asked.
+    """
+    sample = 500
+    monkeypatch.setattr(pair_sums, "FETCHED_PAIRS", sample)
+    there = distributed_dataset(crowd(3, 300, 20, value=5), 2000)
+    made = planned(there, epsilon=2, statistics=statistics, clipping_range=clipping_range)
+    assert 1.999 < float(made.losses().max()) <= 2
+    hv.release(there, made, ledger=ledger(tmp_path, "book"), accept_noise=True)
+    occupancy, store = there.occupancy, there.occupancy.store
+    # Three columns of a cell or a user, a digest per cell, and a row of votes per block.
+    most = 8 * max(
+        4 * occupancy.n_cells, 3 * occupancy.n_users,
+        store.blocks * (max(*BINS, len(SPREAD_POINTS)) + 2),
+    )  # fmt: skip
+    sizes = dict(sorted(store.received, key=lambda noted: noted[1]))
+    assert sizes.pop("_fetched") <= 2 * sample * 3 * 8
+    assert max(sizes.values()) <= most < 8 * occupancy.n_pairs / 2
+
+
+@pytest.mark.slow
+def test_answers_about_cells_planned_apart_are_bounded(monkeypatch):
+    """By cells, users and candidates, not by pairs; runs of users cost no bit."""
+    counts = np.random.default_rng(9).poisson(3, (400, 12)) + 1
+    whole = dataset_of(counts, 30 * hv.Occupancy.from_dense(counts).n)
+    there, sums = distributed_dataset(whole, 900), 300
+    asked = {"mechanism": "FixedQuantile(candidates=16)", "method": "equal-split"}
+    made = planned(there, **asked)
+    monkeypatch.setattr(per_cell_allocation, "MOST_SUMS", sums)
+    again, store = planned(there, **asked), there.occupancy.store
+    np.testing.assert_array_equal(again.losses(), made.losses())
+    store.received.clear()
+    assert_same_numbers(run(there, again.anew()), run(whole, planned(whole, **asked)))
+    largest = max(size for _, size in store.received)
+    # A user and a sum in each block; of cells two choices with their scores.
+    expected = 8 * max(2 * (sums + store.blocks), 12 * 2 * (17 + 1))
+    assert largest <= expected < 8 * counts.size / 2
+
+
+def test_constants_read_no_block(tmp_path):
+    """A plan without noise asks for no sum and costs nothing."""
+    there = distributed_dataset(records(), 30)
+    made, nothing = planned(there, epsilon=2, clipping_range="bounds"), np.zeros(8)
+    rows = replace(
+        made.allocation, contribution_cap=nothing.astype(np.int64), noise_scale_records=nothing
+    )
+    made = made.changed(allocation=rows)
+    shown = hv.release(there, made, ledger=ledger(tmp_path, "none"), accept_noise=True)
+    assert shown.table["mean_raw"].to_pylist() == [5.0] * 8
+    assert "sums" not in {about for about, _ in there.occupancy.store.asked}
+
+
+# ---- plans and advice ----
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "statistics", "kind"),
+    [
+        ("0.04", "mean", WithinBounds), ("0.5", "mean", PrivateRange), ("2", "mean", PerCellRange),
+        ("0.04", BOTH, WithinBounds), ("2", BOTH, PrivateRange),
+    ],
+)  # fmt: skip
+def test_the_default_plan_is_that_of_pairs_at_hand(epsilon, statistics, kind):
+    """Ranges of cells where users suffice, one range of fewer, bounds of few."""
+    whole = crowd(0.15, 600, 30)
+    here, there = (
+        planned(one, epsilon=epsilon, statistics=statistics)
+        for one in (whole, distributed_dataset(whole, 500))
+    )
+    assert type(here.allocation.clipping) is type(there.allocation.clipping) is kind
+    np.testing.assert_allclose(there.error, here.error, rtol=1e-9)
+    np.testing.assert_allclose(there.losses(), here.losses(), rtol=1e-9)
+
+
+def test_the_adviser_predicts_what_it_does_at_hand():
+    """Capacity and proposed runs are those of pairs at hand, but for selections of pairs."""
+    whole, shown = crowd(0.15, 600, 30), []
+    for one in (whole, distributed_dataset(whole, 500)):
+        own = one.public
+        again = replace(
+            own, recount=lambda grids, _, own=own: tuple(
+                own if grid == own.cells.grid else None for grid in grids
+            ),
+        )  # fmt: skip
+        capacity = hv.capacity(again, epsilon=1, search=False)
+        runs = propose_runs(planned(again, epsilon=1)).proposals
+        shown.append((capacity.to_arrow().to_pylist(), set(runs)))
+    (here, runs), (there, others) = shown
+    for row, same in zip(here, there, strict=True):
+        assert row == {
+            name: pytest.approx(value, rel=0.05, nan_ok=True) if isinstance(value, float) else value
+            for name, value in same.items()
+        }
+    assert runs == others
+
+
+def test_a_plan_that_was_booked_is_read_back():
+    """Weights are kept by the ledger as a number per user and one per cell, never per pair."""
+    there = distributed_dataset(records(), 30)
+    for name in ("range", "cell ranges", "delta, cell ranges"):
+        made = planned(there, **ASKED[name])
+        read = plan_codec.decode(plan_codec.encode(made), made)
+        assert plan_codec.encode(read) == plan_codec.encode(made)
+        sizes = {array.size for array in plan_codec.pack_decisions(made)[1].values()}
+        assert sizes == {there.occupancy.n_cells, there.occupancy.n_users}
+        np.testing.assert_array_equal(read.losses(), made.losses())
+
+
+@pytest.mark.parametrize(
+    "name", ["joint", "range", "cell ranges", "suppressed", "suppressed, printed"]
+)
+def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
+    """The folder has tables of cells and users, and suppressed pairs; only its records fit it."""
+    there, other = (distributed_dataset(records(seed), 30) for seed in (0, 1))
+    made = planned(there, **ASKED[name])
+    folder = made.save(tmp_path / "plan")
+    dropped = made.allocation.suppressed_pairs.cell.size if "suppressed" in name else 0
+    assert pq.read_metadata(folder / "pairs.parquet").num_rows == dropped
+    assert ("suppressed" in name) == (dropped > 0)
+    read = hv.Plan.load(folder, there.occupancy)
+    assert plan_codec.encode(read) == plan_codec.encode(made)
+    np.testing.assert_array_equal(read.losses(), made.losses())
+    with pytest.raises(InputError, match=r"hv.Plan.load\(folder, dataset.occupancy\)"):
+        hv.Plan.load(folder)
+    for wrong in (other.occupancy, records().occupancy):
+        with pytest.raises(InputError, match="made for other records"):
+            hv.Plan.load(folder, wrong)
+
+
+# ---- refusals ----
+
+
+@pytest.mark.parametrize(
+    ("asked", "part", "stages"),
+    [
+        ({"statistics": "p50", "estimator": "bins"}, 0.1, 0),
+        ({"statistics": "p50", "estimator": "bins"}, 0.5, 1),
+        ({"mechanism": "Levy(gamma=1)", "method": "per-cell"}, 0.2, 0),
+        ({"mechanism": "Levy(gamma=1)", "method": "per-cell"}, 0.7, 1),
+    ],
+)
+def test_stages_in_blocks_that_cost_more_than_was_booked_are_not_drawn(
+    counted, asked, part, stages
+):
+    """The meter refuses the shape or choice, or what follows once that was drawn."""
+    there = distributed_dataset(fleet() if "mechanism" in asked else counted, 30)
+    plan, journal = planned(there, **asked), MemoryJournal()
+    meter = Meter(part * plan.stages().losses())
+    with pytest.raises(HexveilError, match="more than was booked"):
+        execute(plan.stages(), sums_of(there, plan), Exactly(), journal, meter)
+    assert len(journal.rows) == stages
+
+
+def test_a_request_that_blocks_were_not_asked_about_has_no_bound():
+    """Less noise than the losses were computed for, or noise of another kind, is refused."""
+    there = distributed_dataset(fleet(), 30)
+    plan = planned(there, mechanism="AKMV(candidates=32)", method="per-cell")
+    stage = plan.stages().next_stage({})
+    (request, *_), (report, *others) = stage.noise({}), stage.sensitivity({})
+    loss = partial(report.loss_lower_bound, n_users=there.occupancy.n_users)
+    assert (loss(request) > 0).any()
+    assert not any(own.loss_lower_bound(request, 1).any() for own in others)
+    for wrong in (NoisyMax(request.scale * 0.99), LaplaceNoise(np.array([request.scale]))):
+        assert np.isinf(loss(wrong)).all()
+
+
+def test_refusals_of_blocks_are_those_of_one_machine(monkeypatch):
+    """A cap that fills no array, a foreign choice, other stages, too many candidates, all pairs."""
+    whole = fleet()
+    there, asked = distributed_dataset(whole, 30), {"method": "equal-split"}
+    for data in (whole, there):
+        with pytest.raises(InputError, match="no array is filled"):
+            planned(data, mechanism='ArrayAveraging("wrap_around", 100000)', **asked)
+    plan = planned(there, mechanism="Auto(trials=2)", **asked)
+    saved = SavedStages.of(plan.allocation.clipping)
+    with pytest.raises(InputError, match="has a choice that"):
+        replace(saved, choices=("[1]",) * 3).restored(plan.problem, plan.allocation)
+    with pytest.raises(InputError, match="come out otherwise in this version"):
+        replace(saved, stages="0" * 64).restored(plan.problem, plan.allocation)
+    assert explain_absence(plan) is None
+    with pytest.raises(InputError, match="in one machine's memory"):
+        plan.pair_losses()
+    monkeypatch.setattr(per_cell_allocation, "MOST_SCORES", 64)
+    with pytest.raises(InputError, match=r"66 candidates together.* fewer candidates"):
+        planned(there, mechanism="AKMV(candidates=21)", **asked)
+
+
+@pytest.mark.parametrize("name", ["range", "cell ranges", "delta, range"])
+def test_weights_that_fit_no_plan_are_refused(name):
+    """Factors below zero, and totals that would make weights too large, measure nothing."""
+    there = distributed_dataset(records(), 30)
+    made = planned(there, **ASKED[name])
+    weights = made.allocation.clipping.weight
+    for wrong in (
+        {"factor": -weights.factor}, {"total": weights.total / 8}, {"total": weights.total * np.nan}
+    ):  # fmt: skip
+        clipping = replace(made.allocation.clipping, weight=replace(weights, **wrong))
+        forged = made.changed(allocation=replace(made.allocation, clipping=clipping))
+        with pytest.raises(InputError, match="without weights or noise"):
+            forged.stages()
+
+
+def test_sums_show_nothing_and_are_not_fetched(counted):
+    """No repr, no refusal holds a number; sums, counts and bins of two readings are refused."""
+    whole = records()
+    there = distributed_dataset(whole, 30)
+    assert repr(there.sums) == "DistributedSums(blocks, with squares, private)"
+    for name in ("total", "total_sq"):
+        with pytest.raises(InputError, match="sums of all pairs in one machine's memory"):
+            getattr(there.sums, name)
+    with pytest.raises(AttributeError):
+        _ = there.sums.colour
+    with pytest.raises(HexveilError, match="do not belong together"):
+        Dataset(whole.public, there.sums, whole.units)
+    there = distributed_dataset(counted, 30)
+    plain = DistributedSums(vars(there.sums)["_store"], squares=True)
+    with pytest.raises(HexveilError, match="counts by bin and public bins"):
+        Dataset(there.public, plain, there.units)
+    plan = planned(there, statistics="p50", estimator="bins")
+    with pytest.raises(HexveilError, match="by bin, which these sums lack"):
+        plan.stages().next_stage(Outputs()).measure(private_sums(counted), Outputs())
+    with pytest.raises(HexveilError, match="not counted by bin"):
+        sums_of(Dataset(replace(there.public, bins=None), plain, there.units), plan)
+    assert repr(sums_of(there, plan)) == "BinnedBlockSums(blocks)"
+
+
+@pytest.mark.parametrize(
+    ("cell", "user"), [([1, 0], [0, 0]), ([0, 0], [3, 3]), ([8], [0]), ([0], [-1]), ([0], [0, 1])]
+)
+def test_lists_of_suppressed_pairs_that_no_plan_has_are_refused(cell, user):
+    """Unsorted, repeated, of no cell or user, or not of both."""
+    with pytest.raises(InputError, match="suppressed pairs"):
+        SuppressedPairs(np.array(cell), np.array(user), 8, 25)

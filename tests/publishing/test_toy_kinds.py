@@ -1,0 +1,258 @@
+"""A mechanism, and a statistic, that one file adds: through plan, release, verify and comparison.
+
+Nothing behind a plan asks of which kind its components are: a test holds that, too.
+"""
+
+import re
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hexveil as hv
+from hexveil.accounting.noise_law import Laplace
+from hexveil.base.errors import HexveilError, InputError
+from hexveil.mechanisms import REGISTRY
+from hexveil.mechanisms.contract import DONE, NoisyTotals
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.method_comparison import Comparison, ComparisonRow
+from hexveil.planning.part import PlainPart, public_json
+from hexveil.planning.serialization import codec, plan_codec
+from hexveil.publishing import part_kinds
+from hexveil.publishing.manifest import cell_sections, guarantee_section, release_manifest
+from publishing.setting import dataset_of, small_city
+from user_average import UserAverage
+
+SOURCE = Path(hv.__file__).parent
+
+
+# ---- a mechanism of one cell ----
+
+
+def test_a_mechanism_of_a_file_goes_all_the_way(tmp_path, monkeypatch):
+    """Planned, compared, saved, booked, drawn, written, verified and drawn as a page."""
+    monkeypatch.setitem(REGISTRY, "UserAverage", UserAverage)
+    dataset = small_city()
+    options = {"epsilon": 4, "method": "per-cell", "advise": False}
+    plan = hv.plan(dataset, mechanism="UserAverage()", **options)
+    rows = {row.mechanism: row for row in hv.compare(plan).mechanisms}
+    assert rows["UserAverage()"].trouble is None
+    assert rows["UserAverage()"].is_proven
+    loaded = hv.Plan.load(plan.save(tmp_path / "plan"))
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="city", budget=9)
+    made = hv.release(dataset, loaded, ledger=book, accept_noise=True)
+    folder = made.write(tmp_path / "map")
+    stated = hv.verify(folder)
+    assert {cell["mechanism"] for cell in stated["cells"]} == {"UserAverage()"}
+    assert "UserAverage" in (folder / "report.html").read_text("utf-8")
+    assert hv.release(dataset, plan, ledger=book, accept_noise=True).replayed
+    assert 5 <= book.remaining < 5 + Fraction(1, 10**6)
+
+
+# ---- a statistic ----
+
+
+@dataclass(frozen=True, eq=False)
+class TotalMoves:
+    """A unit moves the total of a cell by at most its records times the span."""
+
+    occupancy: Any
+    span: int
+
+    def loss_lower_bound(self, request, n_users):
+        """Return each user's loss: its records over the scale, added up."""
+        moved = self.span * self.occupancy.n / request.scales.ravel()[self.occupancy.cell]
+        return np.bincount(self.occupancy.user, moved, n_users)
+
+
+@dataclass(frozen=True, eq=False)
+class TotalStages:
+    """One stage: the totals of all cells."""
+
+    facts: PublicMetadata
+    scale: float
+
+    @property
+    def stage(self):
+        """Return the only stage."""
+        occupancy, span = self.facts.occupancy.local(), self.facts.lattice.span_quanta
+        moves = TotalMoves(occupancy, span)
+        return NoisyTotals("total", occupancy.n_cells, Laplace(self.scale), moves, self.totals)
+
+    def totals(self, sums):
+        """Return the total of each cell. PRIVATE."""
+        cells = self.facts.occupancy
+        return np.bincount(cells.local().cell, sums.total.ravel(), cells.n_cells).astype(np.int64)
+
+    def losses(self):
+        """Return the loss of each user, rounded up."""
+        stage = self.stage
+        (noise,), (moves,) = stage.noise({}), stage.sensitivity({})
+        return np.nextafter(moves.loss_lower_bound(noise, self.facts.occupancy.n_users), np.inf)
+
+    def next_stage(self, earlier):
+        """Return the stage, or none after it."""
+        return DONE if "total" in earlier else self.stage
+
+
+@dataclass(frozen=True, eq=False)
+class TotalPart(PlainPart):
+    """The total of each cell, within an ε."""
+
+    facts: PublicMetadata
+    requested_epsilon: Fraction
+    edition: str | None = None
+    kind: ClassVar[str] = "totals"
+    saved_as: ClassVar[str] = "TotalPart"
+    statistics: ClassVar[tuple[str, ...]] = ("total",)
+    smoothing_trouble: ClassVar[str] = "totals are not smoothed."
+    delta: ClassVar[Fraction] = Fraction(0)
+
+    @property
+    def occupancy(self):
+        """Public counts."""
+        return self.facts.occupancy
+
+    @property
+    def scale(self):
+        """Noise that costs the most exposed user ε."""
+        most = int(self.occupancy.records_per_user.max()) * self.facts.lattice.span_quanta
+        return most / float(self.requested_epsilon) * (1 + 1e-9)
+
+    @property
+    def expected_error(self):
+        """Average |noise|, in value units."""
+        return self.scale * float(self.facts.lattice.quantum)
+
+    @property
+    def relative_error(self):
+        """The same as a part of the span and of the records of a cell."""
+        return float(np.mean(self.scale / self.occupancy.records_per_cell))
+
+    @property
+    def summary(self):
+        """The plan in a line."""
+        return f"total, epsilon={float(self.requested_epsilon)}"
+
+    def goal(self):
+        """Return the request as text."""
+        return {"statistics": "total", "epsilon": str(self.requested_epsilon)}
+
+    def given(self):
+        """Return what the records give."""
+        return {("facts",): self.facts}
+
+    def stages(self):
+        """Return the stages of a release."""
+        return TotalStages(self.facts, self.scale)
+
+    def alternative(self, *, epsilon):
+        """Return the same request at another ε."""
+        return type(self)(self.facts, Fraction(epsilon), self.edition)
+
+    def compare(self):
+        """Return this way alone."""
+        row = ComparisonRow("totals", "mean", epsilon=float(self.epsilon), average=self.scale)
+        return Comparison([row], [], [])
+
+    def to_json(self):
+        """Return the figures."""
+        return public_json(self)
+
+    column_json = to_json
+
+
+def publish_totals(component, facts, draw):
+    """Return table and manifest."""
+    quantum, lower = (float(one) for one in (facts.lattice.quantum, facts.lattice.lower))
+    totals = draw.outputs["total"].ravel() * quantum + lower * facts.occupancy.records_per_cell
+    table = pa.table({"cell": facts.cells.names(), "total_raw": totals})
+    guarantee = guarantee_section(facts, component.requested_epsilon, component.epsilon)
+    sections = {**cell_sections(facts), "plan": {"statistics": ["total"]}}
+    booking = draw.request, draw.position
+    return table, release_manifest(
+        {"kind": "totals"}, draw.dataset, facts, guarantee, sections, booking
+    )
+
+
+@pytest.fixture
+def totals(monkeypatch):
+    """Register the kind of part: how it is saved, and how it is published."""
+    kind = part_kinds.PublishedKind(publish_totals, lambda *_: None)
+    monkeypatch.setitem(part_kinds.PUBLISHED, TotalPart.kind, kind)
+    monkeypatch.setitem(plan_codec.KINDS, TotalPart.saved_as, TotalPart)
+    monkeypatch.setitem(codec.NAMES, TotalPart.saved_as, TotalPart)
+    dataset = dataset_of([[2, 1], [1, 3], [1, 1]], 30)
+    return dataset, hv.Plan.of(TotalPart(dataset.public, Fraction(3)))
+
+
+def test_a_statistic_of_a_file_is_planned_saved_and_compared(totals, tmp_path):
+    """A plan has its figures, its goal, its folder and its alternatives."""
+    dataset, plan = totals
+    assert plan.statistics == ("total",)
+    assert 2.99 < plan.epsilon <= 3
+    assert plan.alternative(epsilon=6).expected_error == pytest.approx(plan.expected_error / 2)
+    assert hv.compare(plan).methods[0].epsilon == float(plan.epsilon)
+    assert "total" in repr(plan)
+    loaded = hv.Plan.load(plan.save(tmp_path / "plan"), dataset)
+    assert np.array_equal(loaded.losses(), plan.losses())
+    with pytest.raises(InputError, match="load it with the records"):
+        hv.Plan.load(tmp_path / "plan")
+    kept = plan_codec.decode(plan_codec.encode(plan), plan)
+    assert plan_codec.encode(kept) == plan_codec.encode(plan)
+
+
+def test_a_statistic_of_a_file_is_released_once(totals, tmp_path):
+    """Its losses are booked and metered, its numbers stored and replayed."""
+    dataset, plan = totals
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="city", budget=5)
+    made = hv.release(dataset, plan, ledger=book)
+    assert np.isfinite(made.table["total_raw"].to_numpy()).all()
+    assert made.manifest["guarantee"]["epsilon_requested"] == "3"
+    again = hv.release(dataset, plan, ledger=book)
+    assert again.replayed
+    assert again.table.equals(made.table)
+    with pytest.raises(hv.BudgetError):
+        hv.release(dataset, plan.changed(requested_epsilon=Fraction(4)), ledger=book)
+    with pytest.raises(InputError, match="totals are not smoothed"):
+        hv.release(dataset, plan, ledger=book, estimates=("raw", "smoothed"))
+
+
+def test_a_statistic_that_books_too_little_draws_nothing(totals, tmp_path, monkeypatch):
+    """The meter counts what goes to the noise door, whatever a new kind says of itself."""
+    dataset, plan = totals
+    monkeypatch.setattr(TotalStages, "losses", lambda _: np.full(3, 0.5))
+    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="city", budget=5)
+    with pytest.raises(HexveilError, match="more than was booked"):
+        hv.release(dataset, plan, ledger=book)
+
+
+# ---- no kind is asked for ----
+
+KINDS = r"(Plan|MomentPart|DistributionPart|PresencePart)\b"
+ASKED = re.compile(
+    rf"isinstance\([^()]*[ (]{KINDS}|^\s*case [^:]*\b{KINDS}\(|hasattr\(plan", re.MULTILINE
+)
+
+
+def test_no_code_asks_of_which_kind_a_plan_is():
+    """Neither `isinstance` nor `match`: only whether an argument is a plan at all."""
+    doors = {"publishing/release_checks.py", "planning/method_comparison.py"}
+    found = {
+        path.relative_to(SOURCE).as_posix(): [hit[0] for hit in ASKED.finditer(text)]
+        for path in sorted(SOURCE.rglob("*.py"))
+        if ASKED.search(text := path.read_text("utf-8"))
+    }
+    assert set(found) == doors
+    assert [hits for hits in found.values() if len(hits) > 1 or "Plan" not in hits[0]] == []
+
+
+def test_every_kind_has_a_plan_and_a_publisher():
+    """What is saved or published is registered, each under one name."""
+    kinds = {kind.kind for kind in plan_codec.KINDS.values() if kind is not hv.Plan}
+    assert kinds | {"presence"} == set(part_kinds.PUBLISHED)
+    assert {one.name for one in fields(hv.Plan)} >= {"facts", "components", "requested_epsilon"}

@@ -142,7 +142,7 @@ class TotalPart(PlainPart):
         """Return the request as text."""
         return {"statistics": "total", "epsilon": str(self.requested_epsilon)}
 
-    def given(self):
+    def fixed(self):
         """Return what the records give."""
         return {("facts",): self.facts}
 

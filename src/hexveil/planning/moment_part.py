@@ -57,14 +57,14 @@ class MomentPart(MomentFigures):
         allocation.check_against(occupancy, request)
         return cls(**fields | {"allocation": allocation})
 
-    def given(self) -> dict[tuple[str, ...], Any]:
+    def fixed(self) -> dict[tuple[str, ...], Any]:
         """Return by path all fields that are no decisions."""
-        given: dict[tuple[str, ...], Any] = {
+        fixed: dict[tuple[str, ...], Any] = {
             (name,): getattr(self, name) for name in ("occupancy", "baseline_error", "facts")
         }
         # Of a part of a plan ε is a number that a prediction found.
-        asked = (one.name for one in fields(self.request) if one.name != "epsilon")
-        return given | {("request", name): getattr(self.request, name) for name in asked}
+        requested_names = (field.name for field in fields(self.request) if field.name != "epsilon")
+        return fixed | {("request", name): getattr(self.request, name) for name in requested_names}
 
     def with_lower_bound(self) -> MomentPart:
         """Return the part with the lower bound of its error or loss computed and stored.
@@ -136,7 +136,7 @@ class MomentPart(MomentFigures):
 
     @property
     def missing_range(self) -> str | None:
-        """What a private clipping range would need; None where it has that."""
+        """The option that a private clipping range requires; None where the request has it."""
         return self.request.range_needs("private")
 
     @property
@@ -162,8 +162,8 @@ class MomentPart(MomentFigures):
     @property
     def judged_error(self) -> tuple[str, float]:
         """Average error of the first statistic, named where there are several."""
-        first = self.primary_statistic
-        return first.name * (len(self.error_models) > 1), float(first.error.mean())
+        leading = self.primary_statistic
+        return leading.name * (len(self.error_models) > 1), float(leading.error.mean())
 
     @property
     def refusal(self) -> str | None:

@@ -196,10 +196,10 @@ class Plan(BookedStages):
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None where each part has."""
         refusals = ((name, component.refusal) for name, component in self.components.items())
-        found = next(((name, reason) for name, reason in refusals if reason), None)
-        if found is None or self.is_single:
-            return None if found is None else found[1]
-        return f"{found[0]}: {found[1].removesuffix('.')}, or leave the column out."
+        refused = next(((name, reason) for name, reason in refusals if reason), None)
+        if refused is None or self.is_single:
+            return None if refused is None else refused[1]
+        return f"{refused[0]}: {refused[1].removesuffix('.')}, or leave the column out."
 
     def advice(self, *, search: bool) -> str | None:
         """Return the refusal with ways out: found by a search of other grids, or without."""
@@ -330,18 +330,18 @@ class Plan(BookedStages):
     @classmethod
     def from_saved(cls, **fields: Any) -> Plan:  # noqa: ANN401  as of the class
         """Return the plan of fields that a stranger may have written; see `check`."""
-        columns, parts = fields["facts"].columns, fields["components"]
-        if set(parts) != set(columns):
+        columns, components = fields["facts"].columns, fields["components"]
+        if set(components) != set(columns):
             raise InputError("it was made for other value columns than were read.")
-        return cls(**fields | {"components": {column: parts[column] for column in columns}})
+        return cls(**fields | {"components": {column: components[column] for column in columns}})
 
-    def given(self) -> dict[tuple[str, ...], Any]:
+    def fixed(self) -> dict[tuple[str, ...], Any]:
         """Return by path all fields that are no decisions, also those of the parts."""
-        own = ("facts", "requested_epsilon", "weights", "edition")
-        given: dict[tuple[str, ...], Any] = {(name,): getattr(self, name) for name in own}
+        names = ("facts", "requested_epsilon", "weights", "edition")
+        fixed: dict[tuple[str, ...], Any] = {(name,): getattr(self, name) for name in names}
         for column, component in self._parts.items():
-            given |= {("plans", column, *path): value for path, value in component.given().items()}
-        return given
+            fixed |= {("plans", column, *path): value for path, value in component.fixed().items()}
+        return fixed
 
     def check(self) -> None:
         """Refuse fields that no plan of these records has: a stranger may have written them.
@@ -351,19 +351,19 @@ class Plan(BookedStages):
         InputError
             Naming what does not fit.
         """
-        parts, requested = self._parts, self.requested_epsilon
+        components, requested = self._parts, self.requested_epsilon
         facts: Any = self.facts
-        for column, own in facts.columns.items():
-            if parts[column].occupancy.fingerprint != own.occupancy.fingerprint:
+        for column, names in facts.columns.items():
+            if components[column].occupancy.fingerprint != names.occupancy.fingerprint:
                 raise InputError(f"its plan of {column} was made for other records.")
-        if len({component.statistics for component in parts.values()}) > 1:
+        if len({component.statistics for component in components.values()}) > 1:
             raise InputError("its columns have different statistics.")
-        if len({component.delta for component in parts.values()}) > 1:
+        if len({component.delta for component in components.values()}) > 1:
             raise InputError("its columns promise different deltas.")
         # A column asks for errors, or for its part of the whole: all alike.
-        if any(bool(component.targets) != (requested is None) for component in parts.values()):
+        if any(bool(component.targets) != (requested is None) for component in components.values()):
             raise InputError("its columns ask for errors and the whole for epsilon, or conversely.")
-        weighed = set() if requested is None else set(parts)
+        weighed = set() if requested is None else set(components)
         if set(self.weights) != weighed or any(w <= 0 for w in self.weights.values()):
             raise InputError("its weights are not one number above 0 for each column.")
         if self.epsilon > self.epsilon_limit:

@@ -28,13 +28,13 @@ from hexveil.planning.optimizers.user_factors import InverseScales
 class Targets(Protocol):
     """Errors not to be exceeded."""
 
-    def rates(self, away: Floats) -> InverseScales | None:
+    def rates(self, remote: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets; None if none do.
 
         For targets of each statistic both grow with every entry of `away`.
         """
 
-    def least_rates(self, away: Floats, largest: Floats) -> InverseScales | None:
+    def least_rates(self, remote: Floats, largest: Floats) -> InverseScales | None:
         """Return rates that no plan meeting the targets goes below, for the lower bound.
 
         `largest` is each cell's largest share of a user.
@@ -54,22 +54,22 @@ class SeparateTargets:
     mean: Floats
     variance: Floats
 
-    def rates(self, away: Floats) -> InverseScales | None:
+    def rates(self, remote: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets: see `Targets.rates`."""
-        mean = _rate("mean", self.mean, away)
-        variance = _rate("variance", self.variance, away)
+        mean = _rate("mean", self.mean, remote)
+        variance = _rate("variance", self.variance, remote)
         return None if mean is None or variance is None else InverseScales(mean, variance)
 
-    def least_rates(self, away: Floats, largest: Floats) -> InverseScales | None:
+    def least_rates(self, remote: Floats, largest: Floats) -> InverseScales | None:
         """Return the same: nothing is left to choose."""
         del largest
-        return self.rates(away)
+        return self.rates(remote)
 
 
-def _rate(name: str, target: Floats, away: Floats) -> Floats | None:
+def _rate(name: str, target: Floats, remote: Floats) -> Floats | None:
     # A target that a constant meets needs no noise, hence no loss.
     live = target < MAX_CONSTANT_ERROR[name]
-    room = np.where(live, target - WORST_CASE_BIAS[name](away), 1.0)
+    room = np.where(live, target - WORST_CASE_BIAS[name](remote), 1.0)
     if not (room > 0).all():
         return None
     return np.where(live, 1.0 / room, 0.0)
@@ -91,9 +91,9 @@ class SumTarget:
     span: Floats
     square: Floats
 
-    def rates(self, away: Floats) -> InverseScales | None:
+    def rates(self, remote: Floats) -> InverseScales | None:
         """Return the least rates that meet the targets: see `Targets.rates`."""
-        mean_only, variance_only, both = self._options(away)
+        mean_only, variance_only, both = self._options(remote)
         # A constant for one statistic can leave the other so much room that both cost less.
         best = np.minimum(np.minimum(mean_only, variance_only), both)
         if not np.isfinite(best).all():
@@ -106,7 +106,7 @@ class SumTarget:
         )
         return InverseScales(mean, variance)
 
-    def least_rates(self, away: Floats, largest: Floats) -> InverseScales | None:
+    def least_rates(self, remote: Floats, largest: Floats) -> InverseScales | None:
         """Return inverse scales with a loss not above that of any choice in the cell.
 
         Of a share x a variance costs a user v, at least x (1 - largest) and at most x. Noise for
@@ -115,7 +115,7 @@ class SumTarget:
         every user; elsewhere what both cost at least at v = x (1 - largest) is charged as if it
         were the mean's. The proof is in docs/understand/plan-class.md.
         """
-        mean_only, variance_only, both = self._options(away)
+        mean_only, variance_only, both = self._options(remote)
         root, left = np.sqrt(self.span), 1.0 - largest
         mixed = ((root + self.span * np.sqrt(left)) / (root + self.span)) ** 2
         best = np.minimum(np.minimum(mean_only, _part(variance_only, left)), _part(both, mixed))
@@ -124,14 +124,14 @@ class SumTarget:
         alone = variance_only <= np.minimum(mean_only, both)
         return InverseScales(np.where(alone, 0.0, best), np.where(alone, variance_only, 0.0))
 
-    def _options(self, away: Floats) -> tuple[Floats, Floats, Floats]:
+    def _options(self, remote: Floats) -> tuple[Floats, Floats, Floats]:
         """Return total rates: only the mean with noise, only the variance, and both."""
         span, square = self.span, self.square
         nothing = (
             self.error
             >= span * MAX_CONSTANT_ERROR["mean"] + square * MAX_CONSTANT_ERROR["variance"]
         )
-        mean, variance = span * mean_bias(away), square * variance_bias(away)
+        mean, variance = span * mean_bias(remote), square * variance_bias(remote)
         mean_only = _least(span, self.error - square * MAX_CONSTANT_ERROR["variance"] - mean)
         variance_only = _least(square, self.error - span * MAX_CONSTANT_ERROR["mean"] - variance)
         both = _least((np.sqrt(span) + span) ** 2, self.error - mean - variance)

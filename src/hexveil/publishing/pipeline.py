@@ -220,43 +220,26 @@ def _decode(
     plan = draw.plan
     name = identify_request(dataset, plan, book.dataset)[0]
     position = _ledger_position(book, name)
-    decoding = _Decoding(book.dataset, name, position, smoothing, draw.replayed)
+
+    def published(component: Part, facts: Any, stages: StagedPlan, outputs: Outputs) -> Release:  # noqa: ANN401
+        """Return the release of one value column."""
+        # Constants alone cost nothing, whatever else was booked under the request.
+        stored = position if component.epsilon else None
+        component_draw = Draw(book.dataset, name, stored, stages, outputs, smoothing)
+        table, manifest = PUBLISHED[component.kind].publish(component, facts, component_draw)
+        placed = with_places(table, manifest)
+        return Release(placed, manifest, component.epsilon, draw.replayed)
+
     if plan.is_single:
         facts = None if dataset is None else dataset.public
-        return decoding.publish(plan.single, facts, draw.stages, draw.outputs)
+        return published(plan.single, facts, draw.stages, draw.outputs)
     manifest = build_columns_manifest(book.dataset, plan, name, position)
     releases, combined = {}, cast("CombinedStages", draw.stages)
     for column in parts_of_work(RELEASING, tuple(plan.components)):
         staged, component = combined.component(column), plan.components[column]
-        releases[column] = decoding.publish(
-            component, component.facts, staged.plan, staged.outputs(draw.outputs)
-        )
+        outputs = staged.outputs(draw.outputs)
+        releases[column] = published(component, component.facts, staged.plan, outputs)
     return ColumnReleases.of(releases, plan, manifest, replayed=draw.replayed)
-
-
-@dataclass(frozen=True)
-class _Decoding:
-    """Facts that all value columns of a release have in common."""
-
-    dataset: str
-    request: str
-    position: dict[str, Any] | None
-    smoothing: bool
-    replayed: bool
-
-    def publish(
-        self,
-        component: Part,
-        facts: Any,  # noqa: ANN401  public or declared
-        stages: StagedPlan,
-        outputs: Outputs,
-    ) -> Release:
-        """Return the release of one value column."""
-        # Constants alone cost nothing, whatever else was booked under the request.
-        position = self.position if component.epsilon else None
-        draw = Draw(self.dataset, self.request, position, stages, outputs, self.smoothing)
-        table, manifest = PUBLISHED[component.kind].publish(component, facts, draw)
-        return Release(with_places(table, manifest), manifest, component.epsilon, self.replayed)
 
 
 def _ledger_position(book: Ledger, name: str) -> dict[str, Any] | None:

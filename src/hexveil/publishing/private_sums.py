@@ -23,9 +23,12 @@ _NOT_BINNED = "these records were not counted by bin."
 def sums_of(dataset: AnyDataset, plan: Plan) -> PrivateSums:
     """Return the sums that the stages of a plan measure, of each value column. PRIVATE."""
     if isinstance(dataset, (ColumnDatasets, PrivateColumns)):
-        parts = plan.components.items()
+        components = plan.components.items()
         return ColumnSums(
-            {name: _of_component(dataset.datasets[name], component) for name, component in parts}
+            {
+                name: _of_component(dataset.datasets[name], component)
+                for name, component in components
+            }
         )
     return _of_component(dataset, plan.single)
 

@@ -17,17 +17,12 @@ from hexveil.records.column_datasets import ColumnDatasets, PrivateColumns, Priv
 from hexveil.records.dataset import Dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.part import Part
     from hexveil.publishing.privacy_models import AnyDataset
 
 SMOOTHED = "smoothed"
-_OTHER_COLUMNS = (
-    "the plan was made for other records (the value columns differ); plan these records again."
-)
 
 
 def check_arguments(
@@ -56,19 +51,33 @@ def check_arguments(
         return check_declared(dataset.public, plan, ledger)
     if plan.is_declared:
         raise InputError('the plan is for records read with protect="presence".')
-    columns = _columns(dataset)
-    if plan.is_single != (columns is None) or (columns and set(columns) != set(plan.components)):
-        raise InputError(_OTHER_COLUMNS)
     if isinstance(dataset, ColumnDatasets):
         check_prefixes(dataset.public)
-    for column, component in plan.components.items():
-        book = _check_column(columns[column] if columns else dataset, component, ledger, estimates)
+    for records, component in _pairs(plan, dataset):
+        book = _check_column(records, component, ledger, estimates)
     return book
 
 
-def _columns(dataset: object) -> Mapping[str, Dataset] | None:
-    """Return the records of each of several value columns; None of a single one."""
-    return dataset.datasets if isinstance(dataset, ColumnDatasets) else None
+def _pairs(plan: Plan, source: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401  records or facts
+    """Return records or facts of each value column with its component.
+
+    Raises
+    ------
+    InputError
+        If a plan is of other value columns.
+    """
+    columns: Any = None
+    if isinstance(source, (ColumnDatasets, PrivateColumns)):
+        columns = source.datasets
+    elif isinstance(source, DeclaredColumns):
+        columns = source.columns
+    if plan.is_single != (columns is None) or (columns and set(columns) != set(plan.components)):
+        raise InputError(
+            "the plan was made for other records (the value columns differ); plan these records "
+            "again."
+        )
+    by_column = columns or dict.fromkeys(plan.components, source)
+    return [(by_column[column], component) for column, component in plan.components.items()]
 
 
 def _check_column(
@@ -114,17 +123,13 @@ def check_declared(facts: Any, plan: Plan, ledger: Ledger | None) -> Ledger:  # 
         no ledger.
     """
     book = _check_ledger(ledger)
-    columns = facts.columns if isinstance(facts, DeclaredColumns) else None
-    if plan.is_single != (columns is None) or (columns and set(columns) != set(plan.components)):
-        raise InputError(_OTHER_COLUMNS)
     if isinstance(facts, DeclaredColumns):
         check_prefixes(facts)
-    for column, component in plan.components.items():
-        own: DeclaredFacts = columns[column] if columns else facts
-        if _reading(own) != _reading(component.facts):
+    for facts_as_read, component in _pairs(plan, facts):
+        if _reading(facts_as_read) != _reading(component.facts):
             raise InputError("the plan was made for another declared reading; plan again.")
         check_same_promise(book.account.name, book.account.delta, component.delta)
-        PUBLISHED[component.kind].check_columns(component, own)
+        PUBLISHED[component.kind].check_columns(component, facts_as_read)
     return book
 
 
@@ -207,10 +212,8 @@ def check_plan(dataset: AnyDataset, plan: Plan, *, accept_noise: bool) -> None:
     InputError
         See `release`.
     """
-    columns = _columns(dataset)
-    for column, component in plan.components.items():
-        own: Any = columns[column] if columns else dataset
-        component.check_release(has_squares=getattr(own, "has_squares", False))
+    for records, component in _pairs(plan, dataset):
+        component.check_release(has_squares=getattr(records, "has_squares", False))
     # The advice looks for grids, which takes longer than the plan.
     useless = None if accept_noise else plan.advice(search=True)
     if useless is not None:

@@ -10,10 +10,9 @@ import hexveil as hv
 from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
-from hexveil.mechanisms.pooled_law import Excess
+from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow
-from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_decoding import (
     DRIFT,
     GAUSSIAN_DRIFT,
@@ -36,9 +35,8 @@ from hexveil.publishing.derived.open_cells import (
     unit_numbers,
 )
 from hexveil.publishing.derived.release_source import ReleaseSource
-from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
-from hexveil.publishing.presence.presence_table import decode_outputs, released_table
+from hexveil.publishing.presence.presence_table import decode_outputs, map_accuracy, released_table
 
 SCALE = 20
 """Noise scale of exact laws, in whole units."""
@@ -158,13 +156,13 @@ class InventedMap:
         weighting = WEIGHTING / np.sqrt(np.maximum(self.weight, 1.0)) * self.rng.normal(size=n)
         truth = (self.centre + self.radius * (self.ratio + clipping + weighting)) / PARTS
         names = ("mean", "mean_low", "mean_high", "weight_noisy", "weight_low")
-        columns = (getattr(decoded, name)[decoded.is_open] for name in names)
+        columns = (decoded[name][decoded.is_open] for name in names)
         n_open = int(decoded.is_open.sum())
         part = Excess(*(np.zeros(n_open) for _ in range(3)))
         sums = CellSums(
-            decoded.centre[decoded.is_open],
+            decoded["mean_centre"][decoded.is_open],
             np.full(n_open, self.radius / PARTS),
-            decoded.balance_noisy[decoded.is_open],
+            decoded["balance_noisy"][decoded.is_open],
             np.zeros(n_open),
             replace(self.cut, below=part, above=part),
         )
@@ -305,14 +303,14 @@ STATISTICS = ("mean", "p50", "share<40", "histogram", "users")
 
 def released(dataset, plan, name, seed):
     """Return a release of simulated noise."""
-    stages, part = plan.stages(), plan.single
+    stages, component = plan.stages(), plan.single
     meter = Meter(stages.losses() * (1.0 + 1e-9), squared=bool(plan.delta))
     noise = SimulatedNoise(np.random.default_rng(seed), 1)
     outputs = execute(stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)
-    decoded = decode_outputs(part.request, outputs)
-    table = released_table(part.request, decoded, "speed", "km/h")
-    accuracy = map_accuracy(part.request, decoded)
-    manifest = presence_manifest("cars", part, outputs, name[:1] * 64, None, accuracy)
+    decoded = decode_outputs(plan.request, outputs)
+    table = released_table(plan.request, decoded, "speed", "km/h")
+    accuracy = map_accuracy(decoded)
+    manifest = presence_manifest("cars", component, outputs, name[:1] * 64, None, accuracy)
     return hv.Release(table, manifest, plan.epsilon, replayed=False)
 
 

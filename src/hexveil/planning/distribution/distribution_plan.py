@@ -147,13 +147,13 @@ class DistributionPart(PlainPart):
         if part is not None and part.occupancy.fingerprint != self.occupancy.fingerprint:
             raise InputError("its means or scores were made for other records.")
 
-    def given(self) -> dict[tuple[str, ...], Any]:
+    def fixed(self) -> dict[tuple[str, ...], Any]:
         """Return by path all fields that are no decisions."""
         decided = ("requested_epsilon", "moment_plan", "component")
-        names = (one.name for one in fields(self) if one.name not in decided)
-        given: dict[tuple[str, ...], Any] = {(name,): getattr(self, name) for name in names}
+        names = (member.name for member in fields(self) if member.name not in decided)
+        fixed: dict[tuple[str, ...], Any] = {(name,): getattr(self, name) for name in names}
         scored = ("component", "plan", "facts")
-        return given | {("occupancy",): self.occupancy, scored: score_metadata(self.facts)}
+        return fixed | {("occupancy",): self.occupancy, scored: score_metadata(self.facts)}
 
     @property
     def summary(self) -> str:
@@ -181,9 +181,9 @@ class DistributionPart(PlainPart):
         from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  it needs this
             plan_distribution,
         )
-        from hexveil.planning.options import PlanOptions  # noqa: PLC0415  as above
+        from hexveil.planning.plan_arguments import PlanArguments  # noqa: PLC0415  as above
 
-        asked: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "statistics": self.statistics,
             "epsilon": self.requested_epsilon,
             "weights": self.weights if self.moments else None,
@@ -192,13 +192,13 @@ class DistributionPart(PlainPart):
             "baseline_error": self.baseline_error,
             "edition": self.edition,
         }
-        return plan_distribution(self.facts, PlanOptions(**asked | changes))
+        return plan_distribution(self.facts, PlanArguments(**arguments | changes))
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse means, variances or mean scores that cannot be computed or noised."""
-        for one in (self.moment_plan, self.score_plan):
-            if one is not None:
-                one.check_release(has_squares=has_squares)
+        for member in (self.moment_plan, self.score_plan):
+            if member is not None:
+                member.check_release(has_squares=has_squares)
         if not self.epsilon:
             raise InputError(
                 "nothing was spent: at this epsilon every cell would publish the same constant; "

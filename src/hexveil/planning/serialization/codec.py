@@ -76,13 +76,13 @@ class Codec:
     ----------
     arrays : dict of str to ndarray, or None
         Where arrays go to and come from, by name; None writes them among the words.
-    given : mapping of path to object
+    fixed : mapping of path to object
         Fields that are neither written nor read.
     coders : mapping of type to Coder
     """
 
     arrays: Arrays | None = None
-    given: Mapping[Path, Any] = field(default_factory=dict)
+    fixed: Mapping[Path, Any] = field(default_factory=dict)
     coders: Mapping[type, Coder] = field(default_factory=dict)
 
     def pack(self, value: Any, path: Path = ()) -> Any:  # noqa: ANN401  any field
@@ -122,19 +122,19 @@ class Codec:
         if NAMES.get(name) is not type(value):
             raise TypeError(f"{'.'.join(path)}: {name} is no part of a plan")
         words: Words = {"is": name}
-        for one, name in _fields(type(value)):
-            own, place = getattr(value, one.name), (*path, name)
-            if self._given(place) is _MISSING and not _is_default(own, one):
-                words[name] = self.pack(own, place)
+        for member, name in _fields(type(value)):
+            inner, place = getattr(value, member.name), (*path, name)
+            if self._fixed(place) is _MISSING and not _is_default(inner, member):
+                words[name] = self.pack(inner, place)
         return words
 
-    def _given(self, path: Path) -> Any:  # noqa: ANN401  any field
+    def _fixed(self, path: Path) -> Any:  # noqa: ANN401  any field
         """Return the given value of a field; of `INHERITED` ones that of the part around it."""
         *around, name = path
         if name not in INHERITED:
-            return self.given.get(path, _MISSING)
+            return self.fixed.get(path, _MISSING)
         places = ((*around[:depth], name) for depth in range(len(around), -1, -1))
-        return next((self.given[p] for p in places if p in self.given), _MISSING)
+        return next((self.fixed[p] for p in places if p in self.fixed), _MISSING)
 
     def unpack(self, kind: Any, word: Any, path: Path = ()) -> Any:  # noqa: ANN401  any field
         """Return the value of a word by its type; InputError for one of another type."""
@@ -146,9 +146,9 @@ class Codec:
         if coders and path and not is_object:
             return coders[0].unpack(word, path)
         for option in options:
-            found = self._unpack_one(option, word, path)
-            if found is not _MISSING:
-                return found
+            resolved = self._unpack_one(option, word, path)
+            if resolved is not _MISSING:
+                return resolved
         expected = " or ".join(_shown(option) for option in options)
         raise InputError(f"{'.'.join(path)} is {str(word)[:40]!r}, not {expected}.")
 
@@ -164,7 +164,7 @@ class Codec:
             if len(kinds) != len(word):
                 return _MISSING
             pairs = enumerate(zip(kinds, word, strict=True))
-            return tuple(self.unpack(own, item, (*path, str(i))) for i, (own, item) in pairs)
+            return tuple(self.unpack(inner, item, (*path, str(i))) for i, (inner, item) in pairs)
         if origin is Mapping and isinstance(word, dict):
             items = word.items()
             return {n: self.unpack(arguments[1], item, (*path, n)) for n, item in items}
@@ -175,8 +175,8 @@ class Codec:
     def _unpack_array(self, dtype: type[np.generic], word: Any) -> Any:  # noqa: ANN401
         """Return an array of one dimension and of a type; MISSING if there is none."""
         if isinstance(word, list):
-            plain = type(np.zeros(1, dtype)[0].item())
-            return np.array(word, dtype) if {type(item) for item in word} <= {plain} else _MISSING
+            native = type(np.zeros(1, dtype)[0].item())
+            return np.array(word, dtype) if {type(item) for item in word} <= {native} else _MISSING
         named = isinstance(word, dict) and list(word) == ["array"] and self.arrays is not None
         if not named or not isinstance(word["array"], str) or self.arrays is None:
             return _MISSING
@@ -186,15 +186,15 @@ class Codec:
     def _unpack_fields(self, kind: type, word: Words, path: Path) -> Any:  # noqa: ANN401
         """Return the object of a class, as its own checks let it be."""
         hints, values, left = _hints(kind), {}, set(word) - {"is"}
-        for one, name in _fields(kind):
+        for member, name in _fields(kind):
             place = (*path, name)
-            found = self._given(place)
-            if found is _MISSING and name in word:
+            resolved = self._fixed(place)
+            if resolved is _MISSING and name in word:
                 left.discard(name)
-                found = self.unpack(hints[one.name], word[name], place)
-            if found is not _MISSING:
-                values[one.name] = found
-            elif one.default is _MISSING and one.default_factory is _MISSING:
+                resolved = self.unpack(hints[member.name], word[name], place)
+            if resolved is not _MISSING:
+                values[member.name] = resolved
+            elif member.default is _MISSING and member.default_factory is _MISSING:
                 raise InputError(f"{'.'.join(place)} is missing.")
         if left:
             raise InputError(f"{'.'.join((*path, min(left)))} is no field of a saved plan.")
@@ -229,7 +229,9 @@ def word_of(kind: Any) -> str:  # noqa: ANN401  any annotation
 def _fields(kind: type) -> tuple[tuple[dataclasses.Field[Any], str], ...]:
     """Return the fields that an object is made of, with their names in words."""
     return tuple(
-        (one, one.metadata.get("word", one.name)) for one in dataclasses.fields(kind) if one.init
+        (member, member.metadata.get("word", member.name))
+        for member in dataclasses.fields(kind)
+        if member.init
     )
 
 
@@ -239,20 +241,20 @@ def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind, localns=NAMES)
 
 
-def _is_default(value: object, one: dataclasses.Field[Any]) -> bool:
+def _is_default(value: object, member: dataclasses.Field[Any]) -> bool:
     """Return whether a field has its default."""
-    if one.default_factory is not _MISSING:
+    if member.default_factory is not _MISSING:
         return isinstance(value, Mapping) and not value
-    return type(value) is type(one.default) and value == one.default
+    return type(value) is type(member.default) and value == member.default
 
 
 def _shown(kind: Any) -> str:  # noqa: ANN401  any annotation
     """Return a type in words."""
     if typing.get_origin(kind) is Literal:
         return " or ".join(typing.get_args(kind))
-    plain = {str: "text", float: "a number", int: "a whole number", Fraction: "a number as text"}
+    native = {str: "text", float: "a number", int: "a whole number", Fraction: "a number as text"}
     name: str = getattr(typing.get_origin(kind) or kind, "__name__", str(kind))
-    return plain.get(kind, name)
+    return native.get(kind, name)
 
 
 # ---- bytes ----

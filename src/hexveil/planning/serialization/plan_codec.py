@@ -21,11 +21,12 @@ from hexveil.mechanisms.looks.bounds import ContributedSamples, WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.one_range import PrivateRange
+from hexveil.mechanisms.looks.single_cells import CellMechanisms
 from hexveil.model import cells, column_facts, public_metadata, statistic_terms
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
 from hexveil.planning import allocation, request
-from hexveil.planning.cell_mechanisms import CellMechanisms, OtherStagesError, SavedStages
+from hexveil.planning.cell_mechanisms import OtherStagesError, SavedStages
 from hexveil.planning.distribution import distribution_components
 from hexveil.planning.distribution.distribution_components import PricedCells
 from hexveil.planning.distribution.distribution_plan import DistributionPart
@@ -138,7 +139,7 @@ def pack_decisions(plan: Plan) -> tuple[Words, Arrays]:
     """Return the decisions of a plan as words and arrays, without the request and the records."""
     arrays: Arrays = {}
     saved = saved_of(plan)
-    return Codec(arrays, saved.given(), CODERS).pack(saved), arrays
+    return Codec(arrays, saved.fixed(), CODERS).pack(saved), arrays
 
 
 def encode(plan: Plan) -> bytes:
@@ -176,7 +177,7 @@ def decode(encoded: bytes, like: Plan) -> Plan:
         else:
             words, arrays = former_plans.unpack_decisions(encoded, saved)
         with np.errstate(all="ignore"):  # of damaged numbers
-            return plan_of(Codec(arrays, saved.given(), CODERS).unpack(type(saved), words))
+            return plan_of(Codec(arrays, saved.fixed(), CODERS).unpack(type(saved), words))
     except OtherStagesError:  # what differs here from the machine of the plan is no damage
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):

@@ -105,8 +105,8 @@ def _write(saved: Any, folder: Path) -> str:  # noqa: ANN401  a part, or a plan 
     has_tables = saved.saved_as == TABLED
     saved = saved.with_lower_bound() if has_tables else saved
     arrays: Arrays | None = {} if has_tables else None
-    given: dict[Place, Any] = {("facts",): saved.facts}
-    given = _given_beside_tables(saved) if has_tables else given
+    fixed: dict[Place, Any] = {("facts",): saved.facts}
+    fixed = _fixed_beside_tables(saved) if has_tables else fixed
     words: Words = {
         "format": FORMAT,
         "hexveil": importlib.metadata.version("hexveil"),
@@ -114,7 +114,7 @@ def _write(saved: Any, folder: Path) -> str:  # noqa: ANN401  a part, or a plan 
         "figures": {"epsilon": decimal_text(saved.epsilon)}
         | _FIGURES.get(saved.saved_as, _json)(saved),
         **_RECORDS.get(saved.saved_as, _no_records)(saved),
-        "plan": Codec(arrays, given, _coders(component)).pack(saved),
+        "plan": Codec(arrays, fixed, _coders(component)).pack(saved),
     }
     tables = plan_tables.tables_of(saved, arrays or {}) if has_tables else {}
     words["digest"] = plan_tables.digest(words, tables)
@@ -130,17 +130,17 @@ def _coders(pack: Any, unpack: Any = None) -> dict[type, Coder]:  # noqa: ANN401
     return CODERS | dict.fromkeys((MomentPart, DistributionPart), Coder(pack, unpack))
 
 
-def _given_beside_tables(component: MomentPart) -> dict[Place, Any]:
+def _fixed_beside_tables(component: MomentPart) -> dict[Place, Any]:
     """Return fields that plan.json lacks: the counts are in the tables."""
     labels = None if component.facts is None else component.facts.cells.labels
-    return _given_records(component.occupancy, labels)
+    return _fixed_records(component.occupancy, labels)
 
 
-def _given_records(occupancy: Occupancy, labels: Any) -> dict[Place, Any]:  # noqa: ANN401
+def _fixed_records(occupancy: Occupancy, labels: Any) -> dict[Place, Any]:  # noqa: ANN401
     """Return the counts and labels that tables have, and fields that no folder has."""
-    given: dict[Place, Any] = {("occupancy",): occupancy, ("facts", "cells", "labels"): labels}
-    given |= {("facts", name): None for name in ("recount", "bins")}
-    return given | {("facts", "id_space"): "", ("facts", "cells", "grid", "area"): None}
+    fixed: dict[Place, Any] = {("occupancy",): occupancy, ("facts", "cells", "labels"): labels}
+    fixed |= {("facts", name): None for name in ("recount", "bins")}
+    return fixed | {("facts", "id_space"): "", ("facts", "cells", "grid", "area"): None}
 
 
 def _moment_figures(component: MomentPart) -> Words:
@@ -328,10 +328,10 @@ def _check_records(words: Words, facts: PublicMetadata) -> None:
 def _moment_part(words: Words, tables: Tables, elsewhere: Occupancy | None) -> MomentPart:
     """Return the plan of means and variances that words and tables hold."""
     occupancy = plan_tables.occupancy_of(words, tables, elsewhere)
-    given = _given_records(occupancy, plan_tables.labels_of(tables[CELLS]))
+    fixed = _fixed_records(occupancy, plan_tables.labels_of(tables[CELLS]))
     plan = cast(
         "MomentPart",
-        Codec(plan_tables.TableArrays(tables), given, CODERS).unpack(MomentPart, words["plan"]),
+        Codec(plan_tables.TableArrays(tables), fixed, CODERS).unpack(MomentPart, words["plan"]),
     )
     # Names are what a recipient reads; the release is about places.
     if plan.facts is not None and list(plan.names) != tables[CELLS]["cell"].to_pylist():

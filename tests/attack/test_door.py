@@ -47,7 +47,7 @@ MEASURES = {
 }  # fmt: skip
 """Modules that make integers of sums, each with a proof of their sensitivity in its head."""
 STUDIES = {
-    "simulation/private_study_output.py", "hexveil_research/pictures/releases.py",
+    "simulation/own_cells.py", "hexveil_research/pictures/releases.py",
     "hexveil_research/pictures/car_map.py",
     "hexveil_research/mechanisms/foresight.py",
 }  # fmt: skip
@@ -224,7 +224,7 @@ PLANS = {
     },
     "one error of both": {"error": "sum"},
     "each cell alone": {"method": "per-cell", "statistics": ("mean", "variance")},
-    "equal-split": {"method": "equal-split", "mechanism": hv.Baseline()},
+    "equal-split": {"method": "equal-split", "mechanism": hv.mechanisms.Baseline()},
     "suppression": {"method": "clip-user", "statistics": ("mean", "variance")},
     "a private interval": {"clipping_range": "private", "statistics": ("mean", "variance")},
     "ranges of cells": {"clipping_range": "per-cell"},

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
-    from hexveil.planning.method_comparison import Comparison
     from hexveil.planning.plan_arguments import PlanArguments
 
 KINDS = ("moments", "distribution", USERS)
@@ -136,7 +135,7 @@ class PresencePart(PlainPart):
 
     @property
     def relative_error(self) -> float:
-        """Predicted errors added up, each as a part of what it is compared with.
+        """Sum of the predicted errors, each as a part of a typical value.
 
         Of averages and medians as a part of the span, of shares as they are, of numbers of units as
         a part of what a cell typically has.
@@ -154,7 +153,7 @@ class PresencePart(PlainPart):
 
     @property
     def expected(self) -> tuple[float, float, str]:
-        """Expected error, that of one number for all cells, and what they are of."""
+        """Expected error, that of one number for all cells, and the noun for both."""
         of_map, counts = self.prediction.map, self.prediction.counts
         if of_map is not None:
             named = "averages" if of_map.share_error is None else "medians"
@@ -193,19 +192,6 @@ class PresencePart(PlainPart):
             "refusal": self.refusal,
             "with_delta": self._gain_json(),
         }
-
-    def compare(self) -> Comparison:
-        """Refuse: stages follow from declarations, and there is no method to choose.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
-        raise InputError(
-            'compare takes plans of public occupancy: with protect="presence" declarations decide '
-            "how a map is measured."
-        )
 
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""

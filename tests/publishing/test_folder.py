@@ -18,9 +18,9 @@ import hexveil as hv
 from hexveil import report
 from hexveil.base import csv_safety
 from hexveil.publishing import check_writable, folder
-from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.places import with_places
 from publishing.setting import dataset_of, plan_of
@@ -133,7 +133,7 @@ def test_the_context_reaches_the_page(city, tmp_path, monkeypatch):
         return real(table, said, context=context, **more)
 
     monkeypatch.setattr(report, "render", watched)
-    folder.write(*release_of(city), tmp_path / "with", context=roads)
+    folder.write(*release_of(city), tmp_path / "with", folder.FolderOptions(context=roads))
     folder.write(*release_of(city), tmp_path / "without")
     assert handed == [report.read_context(roads), None]
 

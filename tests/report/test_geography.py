@@ -12,20 +12,19 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.report import background as module
-from hexveil.report.background import background, encode
-from hexveil.report.geography import world
-from hexveil.report.geography.location import (
-    describe_location,
-    format_distance,
-    locate,
-)
-from hexveil.report.geography.projection import align_with, centred_projection, unwrapped_rings
-from hexveil.report.geography.street_names import streets_through
-from hexveil.report.geography.world import (
+from hexveil.report import geography
+from hexveil.report.background import background, encode, streets_through
+from hexveil.report.geography import (
     AREAS,
     Box,
     Places,
+    align_with,
     areas_in,
+    centred_projection,
+    describe_location,
+    format_distance,
+    locate,
+    unwrapped_rings,
     world_places,
 )
 
@@ -252,12 +251,12 @@ def test_what_is_cut_lies_in_the_box(west, south, width, height, kind):
 
 def test_the_data_are_small_and_name_their_sources():
     """Every installation carries less than 3 MB of them, and says whose they are."""
-    folder = Path(world.__file__).parent / "data"
+    folder = Path(geography.__file__).parent / "assets" / "geography"
     assert sum(file.stat().st_size for file in folder.iterdir()) < 3_000_000
     said = (folder / "ATTRIBUTION.txt").read_text("utf-8")
     assert "public domain" in said
     assert "Creative Commons Attribution 4.0" in said
-    assert "CC BY 4.0" in world.ATTRIBUTION
+    assert "CC BY 4.0" in geography.ATTRIBUTION
 
 
 # ---- What lies around the hexagons: cut to the map, small enough, and named by the holder first

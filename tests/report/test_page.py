@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from hexveil.report import render
-from hexveil.report.palette import palette
+from hexveil.report.figure_style import palette
 from hexveil.report.payload import GRADES, QUALITIES, script_json
 from hexveil.report.promise_wording import promise
 

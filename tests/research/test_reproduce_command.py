@@ -249,7 +249,9 @@ def test_counts_of_one_cell_take_the_place_of_geometric_ones():
 
 def test_the_cell_of_a_setting():
     """λ scales it, values are drawn within the bounds, own means are not drawn again."""
-    setting = figure_setting(counts=COUNTS, scale=3, values=hv.Normal(0, 50), bounds=(-5, 20))
+    setting = figure_setting(
+        counts=COUNTS, scale=3, values=hv.evaluation.Normal(0, 50), bounds=(-5, 20)
+    )
     plain, samples, users = (
         iot_cells.cells(setting, scaling)(0) for scaling in ("none", "samples", "users")
     )

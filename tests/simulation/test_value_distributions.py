@@ -23,11 +23,11 @@ def samples(values, seed=1):
 @pytest.mark.parametrize(
     ("values", "mean", "sd"),
     [
-        (hv.Normal(20, 10), 20, 10),
-        (hv.Uniform(10, 40), 25, 30 / math.sqrt(12)),
-        (hv.Heterogeneous(20, 8, 6), 20, 10),
-        (hv.StudentT(20, 6, 8), 20, 6 * math.sqrt(8 / 6)),
-        (hv.Drift(20, 20, 10), 20, 10),
+        (hv.evaluation.Normal(20, 10), 20, 10),
+        (hv.evaluation.Uniform(10, 40), 25, 30 / math.sqrt(12)),
+        (hv.evaluation.Heterogeneous(20, 8, 6), 20, 10),
+        (hv.evaluation.StudentT(20, 6, 8), 20, 6 * math.sqrt(8 / 6)),
+        (hv.evaluation.Drift(20, 20, 10), 20, 10),
     ],
     ids=repr,
 )
@@ -42,12 +42,18 @@ def test_samples_have_the_stated_mean_and_spread(values, mean, sd):
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_every_kind_is_checked_here(kind):
     """A new distribution is entered in the test of means and spreads."""
-    assert kind in {hv.Normal, hv.Uniform, hv.Heterogeneous, hv.StudentT, hv.Drift}
+    assert kind in {
+        hv.evaluation.Normal,
+        hv.evaluation.Uniform,
+        hv.evaluation.Heterogeneous,
+        hv.evaluation.StudentT,
+        hv.evaluation.Drift,
+    }
 
 
 def test_a_users_samples_share_its_level():
     """Two samples of one user correlate by between²/(between² + within²), of two users not."""
-    seen = np.corrcoef(samples(hv.Heterogeneous(20, 8, 6)), rowvar=False)
+    seen = np.corrcoef(samples(hv.evaluation.Heterogeneous(20, 8, 6)), rowvar=False)
     user = np.repeat(np.arange(3), COUNTS)
     expected = np.where(user[:, None] == user, 0.64, 0.0) + 0.36 * np.eye(8)
     assert np.abs(seen - expected).max() < 5 / math.sqrt(TRIALS)
@@ -55,19 +61,19 @@ def test_a_users_samples_share_its_level():
 
 def test_independent_samples_do_not_correlate():
     """Samples of a plain distribution are independent within a user, too."""
-    seen = np.corrcoef(samples(hv.Normal(20, 10)), rowvar=False)
+    seen = np.corrcoef(samples(hv.evaluation.Normal(20, 10)), rowvar=False)
     assert np.abs(seen - np.eye(8)).max() < 5 / math.sqrt(TRIALS)
 
 
 def test_student_has_heavy_tails():
     """Beyond five standard deviations lie far more samples than a normal distribution has."""
-    far = np.abs(samples(hv.StudentT(0, 1, 3)) / math.sqrt(3)) > 5
+    far = np.abs(samples(hv.evaluation.StudentT(0, 1, 3)) / math.sqrt(3)) > 5
     assert 0.001 < far.mean() < 0.01  # P(|t_3| > 8.66) = 0.0032; normal: 6e-7
 
 
 def test_a_drift_moves_along_the_samples():
     """The j-th samples of all users have one level, the last of the largest user the end's."""
-    level = samples(hv.Drift(10, 40, 1)).mean(axis=0)
+    level = samples(hv.evaluation.Drift(10, 40, 1)).mean(axis=0)
     expected = [10, 20, 30, 10, 10, 20, 30, 40]
     assert np.abs(level - expected).max() < 5 / math.sqrt(TRIALS)
 
@@ -75,21 +81,23 @@ def test_a_drift_moves_along_the_samples():
 def test_user_means_average_projected_samples():
     """Samples above the upper bound count as the bound in every user's mean."""
     generator = np.random.default_rng(0)
-    means = draw_user_means(hv.Uniform(70, 80), np.array([9, 3, 1]), (0.0, 65.0), generator, 4)
+    means = draw_user_means(
+        hv.evaluation.Uniform(70, 80), np.array([9, 3, 1]), (0.0, 65.0), generator, 4
+    )
     assert means.tolist() == [[65.0] * 3] * 4
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: hv.Heterogeneous(20, -1, 1),
-        lambda: hv.Heterogeneous(20, 1, -1),
-        lambda: hv.Heterogeneous(math.inf, 1, 1),
-        lambda: hv.StudentT(20, -1, 3),
-        lambda: hv.StudentT(20, 1, 2),
-        lambda: hv.StudentT(20, 1, math.nan),
-        lambda: hv.Drift(10, math.nan, 1),
-        lambda: hv.Drift(10, 20, -1),
+        lambda: hv.evaluation.Heterogeneous(20, -1, 1),
+        lambda: hv.evaluation.Heterogeneous(20, 1, -1),
+        lambda: hv.evaluation.Heterogeneous(math.inf, 1, 1),
+        lambda: hv.evaluation.StudentT(20, -1, 3),
+        lambda: hv.evaluation.StudentT(20, 1, 2),
+        lambda: hv.evaluation.StudentT(20, 1, math.nan),
+        lambda: hv.evaluation.Drift(10, math.nan, 1),
+        lambda: hv.evaluation.Drift(10, 20, -1),
     ],
 )
 def test_impossible_distributions_are_refused(make):
@@ -111,11 +119,11 @@ def test_every_mechanism_reads_its_own_name(name):
 @pytest.mark.parametrize(
     "made",
     [
-        hv.Levy(gamma=0.05, cap=7),
-        hv.FixedQuantile(0.25, 0.75, split="0.3"),
-        hv.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
-        hv.AKMV(split="1/3"),
-        hv.Auto(prior=hv.Normal(20, 10), trials=64),
+        hv.mechanisms.Levy(gamma=0.05, cap=7),
+        hv.mechanisms.FixedQuantile(0.25, 0.75, split="0.3"),
+        hv.mechanisms.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
+        hv.mechanisms.AKMV(split="1/3"),
+        hv.mechanisms.Auto(prior=hv.evaluation.Normal(20, 10), trials=64),
     ],
     ids=repr,
 )
@@ -174,11 +182,11 @@ def test_anything_else_is_refused(text):
 @pytest.mark.parametrize(
     ("text", "made"),
     [
-        ("normal:20,10", hv.Normal(20, 10)),
-        ("Uniform: 0, 65", hv.Uniform(0, 65)),
-        ("heterogeneous:20,8,5", hv.Heterogeneous(20, 8, 5)),
-        ("student:20,5,3", hv.StudentT(20, 5, 3)),
-        ("drift:-10,4e1,5", hv.Drift(-10, 40, 5)),
+        ("normal:20,10", hv.evaluation.Normal(20, 10)),
+        ("Uniform: 0, 65", hv.evaluation.Uniform(0, 65)),
+        ("heterogeneous:20,8,5", hv.evaluation.Heterogeneous(20, 8, 5)),
+        ("student:20,5,3", hv.evaluation.StudentT(20, 5, 3)),
+        ("drift:-10,4e1,5", hv.evaluation.Drift(-10, 40, 5)),
     ],
 )
 def test_values_are_read(text, made):

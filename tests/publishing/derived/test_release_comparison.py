@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
+from hexveil.publishing.derived.cell_numbers import pair_bound, sum_bound
 from hexveil.publishing.derived.coarser_cells import CoarserGrid
-from hexveil.publishing.derived.laplace_sums import pair_bound, sum_bound
 from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.report.payload import GRADES
 from publishing.releases import release_of, released

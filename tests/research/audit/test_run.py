@@ -12,11 +12,17 @@ import hexveil as hv
 from hexveil.mechanisms.contract import Outputs
 from hexveil.mechanisms.private_quantile import MiddleCost, RankCost, selection_scale
 from hexveil_research.audit import run
-from hexveil_research.audit.bounds import detection, loss_bound, lower_end, tail, upper_end
 from hexveil_research.audit.cases import suite
-from hexveil_research.audit.output_distributions import AuditedRelease, Event, Mixture
-from hexveil_research.audit.run import exact_loss
-from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, WeakenedSource
+from hexveil_research.audit.output_distributions import (
+    NOISE,
+    SCALES,
+    SCORES,
+    AuditedRelease,
+    Event,
+    Mixture,
+    WeakenedSource,
+)
+from hexveil_research.audit.run import detection, exact_loss, loss_bound, lower_end, tail, upper_end
 from stage_laws import candidate_scores
 
 CASES = suite()
@@ -340,14 +346,14 @@ def test_every_mechanism_is_audited():
     assert names >= {
         type(mechanism).__name__
         for mechanism in (
-            hv.Baseline(),
-            hv.ArrayAveraging(),
-            hv.Levy(),
-            hv.FixedQuantile(),
-            hv.OptimizedQuantile(),
-            hv.OptArrayAveraging(),
-            hv.OptimalClipping(),
-            hv.AKMV(),
+            hv.mechanisms.Baseline(),
+            hv.mechanisms.ArrayAveraging(),
+            hv.mechanisms.Levy(),
+            hv.mechanisms.FixedQuantile(),
+            hv.mechanisms.OptimizedQuantile(),
+            hv.mechanisms.OptArrayAveraging(),
+            hv.mechanisms.OptimalClipping(),
+            hv.mechanisms.AKMV(),
         )
     }
     alone = [case for case in CASES if case.subject.choice_alone]
@@ -380,12 +386,12 @@ def test_a_plan_without_a_choice_has_none_to_audit(monkeypatch):
 TRIALS = 100_000
 COUNTS, MEANS = [9, 7, 5, 4, 2, 1], np.array([-3.0, 0.5, 1.0, 4.0, 5.0, -1.0])
 MECHANISMS = [
-    hv.Baseline(),
-    hv.ArrayAveraging("wrap_around", "sqrt"),
-    hv.Levy(gamma=1, cap=9),
-    hv.FixedQuantile(0.1, 0.9, candidates=5),
-    hv.OptimizedQuantile(candidates=4, cap=2),
-    hv.AKMV(candidates=6),
+    hv.mechanisms.Baseline(),
+    hv.mechanisms.ArrayAveraging("wrap_around", "sqrt"),
+    hv.mechanisms.Levy(gamma=1, cap=9),
+    hv.mechanisms.FixedQuantile(0.1, 0.9, candidates=5),
+    hv.mechanisms.OptimizedQuantile(candidates=4, cap=2),
+    hv.mechanisms.AKMV(candidates=6),
 ]
 
 
@@ -406,7 +412,7 @@ def test_simulated_outcomes_have_the_law(mechanism):
 
 def test_a_choice_has_a_law_of_points():
     """A choice alone has one point per candidate, at its own chance, without noise."""
-    plan = hv.Levy(gamma=1, cap=20).plan([20] * 3, bounds=(0, 8), epsilon=2)
+    plan = hv.mechanisms.Levy(gamma=1, cap=20).plan([20] * 3, bounds=(0, 8), epsilon=2)
     subject = AuditedRelease(plan, choice_alone=True)
     bins = subject.choice.candidates.size
     middles = 8 * (np.arange(bins) + 0.5) / bins
@@ -447,7 +453,12 @@ def test_events_hold_their_ends():
 
 
 FACTS = {"counts": [40] * 30, "bounds": (0, 8), "epsilon": 2}
-WITH_CHOICES = [hv.Levy(), hv.FixedQuantile(), hv.OptimizedQuantile(), hv.AKMV()]
+WITH_CHOICES = [
+    hv.mechanisms.Levy(),
+    hv.mechanisms.FixedQuantile(),
+    hv.mechanisms.OptimizedQuantile(),
+    hv.mechanisms.AKMV(),
+]
 MEANS_OF_WEAKENINGS = np.linspace(0, 8, 30)
 
 
@@ -476,7 +487,10 @@ def scales(plan, weakening=None):
     return noted, outcome
 
 
-@pytest.mark.parametrize("mechanism", [hv.Baseline(), hv.OptimalClipping(), hv.ArrayAveraging()])
+@pytest.mark.parametrize(
+    "mechanism",
+    [hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping(), hv.mechanisms.ArrayAveraging()],
+)
 def test_one_noise_has_one_weakening(mechanism):
     """A release of one noise has a weakening of smaller noise and of the same estimate."""
     plan = mechanism.plan(**FACTS)
@@ -500,14 +514,14 @@ def test_weakenings_of_composed_releases(mechanism, weakening):
 
 def test_weakenings_of_choices():
     """A choice alone has weakenings of its scale, of either kind of choice."""
-    for mechanism in (hv.FixedQuantile(), hv.Levy()):
+    for mechanism in (hv.mechanisms.FixedQuantile(), hv.mechanisms.Levy()):
         subject = AuditedRelease(mechanism.plan(**FACTS), choice_alone=True)
         assert subject.weakenings == (SCALES, SCORES)
 
 
 def test_a_plan_without_a_choice():
     """LEVY with one bin has its noise weakened, and no choice to weaken."""
-    plan = hv.Levy().plan([2, 1, 1], bounds=(0, 8), epsilon=2)
+    plan = hv.mechanisms.Levy().plan([2, 1, 1], bounds=(0, 8), epsilon=2)
     subject = AuditedRelease(plan)
     assert subject.weakenings == (SCALES,)
     with pytest.raises(ValueError, match="makes no choice"):

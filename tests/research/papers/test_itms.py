@@ -4,22 +4,19 @@ import json
 from dataclasses import astuple, replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import hexveil as hv
 from hexveil import theory
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.simulation.evaluation import evaluate
-from hexveil_research.city import track_statistics
-from hexveil_research.papers import city_statistics, itms
+from hexveil_research.papers import itms
 from hexveil_research.papers.comp_setting import comp_setting
 from hexveil_research.papers.exponential_mechanism import (
     PrintedChoice,
     choose_exponential,
     exponential_law,
 )
-from hexveil_research.papers.study import Setting
 
 
 @pytest.mark.slow
@@ -135,7 +132,7 @@ CELL = {"counts": [40, 20, 10, 5, 3], "bounds": (0, 8), "epsilons": ["4"], "seed
 
 def test_a_mechanism_with_the_printed_choice_follows_its_law():
     """Estimates of AKMV without its last noise have the chances of the law."""
-    plan = PrintedChoice(hv.AKMV()).plan(CELL["counts"], bounds=(0, 8), epsilon="0.4")
+    plan = PrintedChoice(hv.mechanisms.AKMV()).plan(CELL["counts"], bounds=(0, 8), epsilon="0.4")
     sums = plan.cell.sums([8.0, 3.0, 5.0, 1.0, 6.0])
     stage = plan.allocation.stages[0]
     (costs,), (request,) = stage.measure(sums, {}), stage.noise({})
@@ -151,82 +148,14 @@ def test_only_a_choice_changes_the_error():
 
     LEVY's candidates are few. Of AKMV's thousands the two choices have nearly one law.
     """
-    for values in ({"user_means": [1.0, 2.0, 7.0, 7.0, 7.0]}, {"values": hv.Normal(4, 1)}):
+    for values in (
+        {"user_means": [1.0, 2.0, 7.0, 7.0, 7.0]},
+        {"values": hv.evaluation.Normal(4, 1)},
+    ):
         pairs = [
             evaluate([mechanism], **CELL, **values, trials=2000)["mae"][0].as_py()
-            for plain in (hv.Baseline(), hv.Levy())
+            for plain in (hv.mechanisms.Baseline(), hv.mechanisms.Levy())
             for mechanism in (plain, PrintedChoice(plain))
         ]
         assert pairs[0] == pairs[1]
         assert pairs[2] != pairs[3]
-
-
-# ---- Tests of `hexveil_research.papers.city_statistics` ----
-
-
-ROWS = [
-    ("records per user", 0.5, 1.1, 9.0, True),
-    ("records per user", 1.0, 3.0, 4.0, False),
-    ("speed above 0", 0.5, 0.9, 0.4, True),
-    ("share of speeds that are 0", None, 1.2, 2.4, True),
-    *(
-        (f"{city_statistics.LAGGED} after {name}", None, 1.0, 1.5, True)
-        for name in track_statistics.LAGS
-    ),
-]
-
-
-@pytest.fixture
-def found():
-    """Return a verdict as `likeness.verdict` gives it, with one number out of bounds."""
-    names = ("statistic", "quantile", "surat_itms", "warsaw_buses", "holds")
-    return pa.table(dict(zip(names, zip(*ROWS, strict=True), strict=True)))
-
-
-def test_a_number_far_from_both_sets_fails(found):
-    """Each statistic is a claim, and one quantile out of bounds turns it."""
-    claims = city_statistics.claims(found, ("surat_itms", "warsaw_buses"))
-    verdicts = {claim.says.split(":")[0]: claim.verdict for claim in claims}
-    assert verdicts["records per user"] == "fails"
-    assert verdicts["speed above 0"] == "holds"
-    assert len(claims) == 3 + len(track_statistics.LAGS)
-    assert "city / real 1.10 to 3.00; 1 of 2 hold, beside Surat or Warsaw" in claims[0].measured
-
-
-def test_panels_show_ratios_between_their_limits(found):
-    """A panel for each statistic with quantiles, one for the autocorrelation over the lags."""
-    panels = city_statistics.panels(found, city_statistics.NAMES, ratios=True)
-    assert [panel.title for panel in panels] == [
-        "records per user",
-        "speed above 0",
-        city_statistics.LAGGED,
-    ]
-    first, last = panels[0], panels[-1]
-    assert [line.name for line in first.lines] == [*city_statistics.NAMES.values(), "twice", "half"]
-    assert first.lines[0].y.tolist() == [1.1, 3.0]
-    assert first.lines[-1].y.tolist() == [0.5, 0.5]
-    assert last.lines[0].x.tolist() == list(track_statistics.LAGS.values())
-    assert all(panel.log_y for panel in panels)
-
-
-@pytest.mark.slow
-def test_without_records_nothing_is_claimed():
-    """The figure then shows the city alone, in its own units."""
-    outcome = city_statistics.STUDIES[0].make(Setting())
-    assert [claim.verdict for claim in outcome.claims] == ["not tried"]
-    labels = {panel.title: panel.y_label for panel in outcome.panels}
-    assert labels["speed above 0"] == "Speed (km/h)"
-    assert labels[city_statistics.LAGGED] == "Correlation"
-    speed = next(panel for panel in outcome.panels if panel.title == "speed above 0").lines[0]
-    assert 30 < speed.y[-1] <= 65
-
-
-@pytest.mark.slow
-def test_no_quantile_of_real_records_leaves(shared):
-    """Of one real set, the outcome's numbers are ratios and counts only."""
-    outcome = city_statistics.beside({"surat_itms": shared / "data" / "surat_itms.parquet"})
-    assert {panel.y_label for panel in outcome.panels} == {"City / real"}
-    assert {line.name for panel in outcome.panels for line in panel.lines} == {
-        "beside Surat", "twice", "half",
-    }  # fmt: skip
-    assert all("city / real" in claim.measured for claim in outcome.claims)

@@ -18,15 +18,13 @@ from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil.base import hexagons
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.report import figure_style
-from hexveil.report.palette import colours_of
+from hexveil.report.figure_style import colours_of
 from hexveil.simulation.cars import BOX, ZONE
 from hexveil.simulation.city import City
 from hexveil_research.pictures import (
     car_map,
-    example_fleet,
     gallery,
     gallery_settings,
-    labels,
     maps,
     privacy,
     releases,
@@ -100,7 +98,7 @@ def test_labels_say_number_and_interval(column):
             "mean_quality": ["good", "noise"],
         }
     )
-    figure = labels.draw(gallery_settings.LABELS, table)
+    figure = gallery.draw(gallery_settings.LABELS, table)
     assert cut_off(figure) == []
     axes = figure.axes[0]
     assert [text.get_text() for text in axes.texts] == ["400 ± 51", "340 ± 60"]
@@ -229,9 +227,9 @@ def test_factors_on_the_page():
 
 def test_losses_on_the_page():
     """What buses lose by record and by bus, and what counting cells would claim, are computed."""
-    occupancy, made = example_fleet.fleet(), example_fleet.planned()
-    scales = example_fleet.SPAN / occupancy.records_per_cell
-    by_record = privacy_loss(occupancy, scales, None, example_fleet.SPAN)
+    occupancy, made = privacy.fleet(), privacy.planned()
+    scales = privacy.SPAN / occupancy.records_per_cell
+    by_record = privacy_loss(occupancy, scales, None, privacy.SPAN)
     assert by_record == pytest.approx(occupancy.records_per_user)
     assert f"{by_record.min():.0f} to {by_record.max():.0f} here" in PRIVACY_PAGE
     assert made.losses().max() <= 1
@@ -241,19 +239,19 @@ def test_losses_on_the_page():
 
 def test_a_loss_is_the_sum_over_cells():
     """The pieces of a bar add up to what the plan says its bus loses."""
-    occupancy, made = example_fleet.fleet(), example_fleet.planned()
+    occupancy, made = privacy.fleet(), privacy.planned()
     summed = np.bincount(occupancy.user, weights=made.pair_losses())
     assert summed == pytest.approx(made.losses())
 
 
 def test_clipping_on_the_page():
     """The limit is the best there is, and noise and bias at it are those of the page."""
-    counts = np.array(example_fleet.ONE_CELL)
+    counts = np.array(privacy.ONE_CELL)
     noise, bias = [], []
     for limit in range(1, counts.max() + 1):
         kept = np.minimum(counts, limit)
-        noise.append(user_midpoint_mean_sensitivity(kept, counts, example_fleet.SPAN).max())
-        bias.append(midpoint_mean_bias(kept, counts, example_fleet.SPAN))
+        noise.append(user_midpoint_mean_sensitivity(kept, counts, privacy.SPAN).max())
+        bias.append(midpoint_mean_bias(kept, counts, privacy.SPAN))
     total = np.add(noise, bias)
     assert int(total.argmin()) + 1 == LIMIT
     best = LIMIT - 1
@@ -268,9 +266,11 @@ def test_clipping_on_the_page():
 
 def test_pseudo_users_on_the_page():
     """Their noise, and the bias that is its price."""
-    facts = {"bounds": (0, example_fleet.SPAN), "epsilon": 1}
-    arrays = hv.ArrayAveraging(grouping="best_fit", cap=6).plan(example_fleet.ONE_CELL, **facts)
-    plain = hv.Baseline().plan(example_fleet.ONE_CELL, **facts)
+    facts = {"bounds": (0, privacy.SPAN), "epsilon": 1}
+    arrays = hv.mechanisms.ArrayAveraging(grouping="best_fit", cap=6).plan(
+        privacy.ONE_CELL, **facts
+    )
+    plain = hv.mechanisms.Baseline().plan(privacy.ONE_CELL, **facts)
     assert arrays.allocation.groups.n_arrays == 7
     assert f"from {plain.noise_scale:.0f} to {arrays.noise_scale:.0f} km/h" in PRIVACY_PAGE
     assert f"{arrays.worst_case_bias:.1f} km/h at worst" in PRIVACY_PAGE

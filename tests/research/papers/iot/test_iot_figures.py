@@ -16,8 +16,8 @@ from hexveil_research.papers.iot import (
     gains,
     iot_cells,
     iot_figures,
-    lemmas,
     staircase,
+    surrogate,
 )
 from hexveil_research.papers.iot.iot_cells import Curve, X
 from hexveil_research.papers.study import Setting
@@ -44,7 +44,9 @@ def test_the_printed_noise_of_wraparound():
     """The formula agrees with a simulation of the same estimate with twice the noise U/K."""
     cell = iot_cells.mixed_cell(0)
     found = iot_figures.printed_wrap(cell)
-    plan = hv.ArrayAveraging("wrap_around").plan(cell.counts, bounds=itms.BOUNDS, epsilon="0.5")
+    plan = hv.mechanisms.ArrayAveraging("wrap_around").plan(
+        cell.counts, bounds=itms.BOUNDS, epsilon="0.5"
+    )
     noise = np.random.default_rng(0).laplace(
         0, 2 * 65 / (plan.allocation.groups.n_arrays * 0.5), 200_000
     )
@@ -137,11 +139,13 @@ def test_claims_of_figures_2_to_4_turn():
 
 def test_the_error_of_baseline_is_the_scale_of_its_noise():
     """As simulated, and not of one that is a tenth too large."""
-    found = iot_cells.simulated([hv.Baseline()], Setting(trials=5000), lambda _: CELL)
-    scale = hv.Baseline().plan(CELL.counts, bounds=itms.BOUNDS, epsilon=1).noise_scale
+    found = iot_cells.simulated([hv.mechanisms.Baseline()], Setting(trials=5000), lambda _: CELL)
+    scale = hv.mechanisms.Baseline().plan(CELL.counts, bounds=itms.BOUNDS, epsilon=1).noise_scale
     cells = len(iot_cells.seeds(Setting(trials=5000)))
     for factor, holds in ((1.0, True), (1.1, False)):
-        claim = figure_claims.baseline_claim(found[hv.Baseline().name], [factor * scale] * cells)
+        claim = figure_claims.baseline_claim(
+            found[hv.mechanisms.Baseline().name], [factor * scale] * cells
+        )
         assert claim.holds is holds
 
 
@@ -214,7 +218,9 @@ def test_the_best_pair_is_the_one_found_by_trying_all(epsilon):
     assert extremes.price(x, x[rank - 1], x[-rank], epsilon) == pytest.approx(least)
 
 
-@pytest.mark.parametrize("mechanism", [hv.FixedQuantile(), hv.OptimizedQuantile()])
+@pytest.mark.parametrize(
+    "mechanism", [hv.mechanisms.FixedQuantile(), hv.mechanisms.OptimizedQuantile()]
+)
 def test_the_error_with_exact_ends_is_that_of_simulated_noise(mechanism):
     """The closed form agrees with draws of Laplace noise about the projected mean."""
     counts, means = np.array([4] * 30), np.linspace(5.0, 60.0, 30) ** 1.05
@@ -238,7 +244,7 @@ def test_private_quantiles_are_what_costs_the_error():
 # ---- What a cap costs by clipping: the claim holds for the median, and can fail ----
 
 
-CELLS = lemmas.instances(5, 40)
+CELLS = surrogate.instances(5, 40)
 
 
 def test_the_median_clips_less_than_the_smallest_count():

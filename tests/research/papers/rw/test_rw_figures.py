@@ -7,7 +7,7 @@ import hexveil as hv
 from hexveil import theory
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot import lemmas
+from hexveil_research.papers.iot import surrogate
 from hexveil_research.papers.iot.iot_cells import Curve, X
 from hexveil_research.papers.rw import rw_claims, rw_figures
 
@@ -49,7 +49,7 @@ def test_another_order_is_seen():
 # ---- RW's claims: IOT's verdicts under RW's numbers, and what RW alone states ----
 
 
-CELLS = lemmas.instances(4, 25)
+CELLS = surrogate.instances(4, 25)
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_caps_that_ignore_the_noise_are_seen():
 
 
 M = itms.counts()
-RW_LEVY = hv.Levy(interval="unclamped", arrays="full")
+RW_LEVY = hv.mechanisms.Levy(interval="unclamped", arrays="full")
 
 
 def plan(mechanism, epsilon=1, counts=M):
@@ -84,7 +84,7 @@ def plan(mechanism, epsilon=1, counts=M):
 
 def test_levy_takes_its_radius_from_the_full_arrays():
     """K = 160 where IOT has K̄ = 164: τ = U √(ln(2K/gamma) / (2 m_UB)), and U/τ bins of it."""
-    free, iot = plan(RW_LEVY), plan(hv.Levy())
+    free, iot = plan(RW_LEVY), plan(hv.mechanisms.Levy())
     cap = theory.sqrt_cap(M)
     assert (
         free.allocation.groups.n_arrays == iot.allocation.groups.n_arrays == itms.PUBLISHED.fitted
@@ -114,14 +114,14 @@ def test_levy_leaves_the_bounds():
 def test_the_cap_of_equation_4():
     """OPT-ARRAY-AVERAGING weighs the noise by √2: IOT's cap at ε/√2."""
     for epsilon in ("0.5", "2", "8"):
-        cap = plan(hv.OptArrayAveraging("minimax_std"), epsilon).allocation.groups.cap
+        cap = plan(hv.mechanisms.OptArrayAveraging("minimax_std"), epsilon).allocation.groups.cap
         assert cap == theory.minimax_cap(M, epsilon, noise="std")
         assert cap <= theory.minimax_cap(M, epsilon)
 
 
 def test_the_cap_of_the_printed_rule():
     """The printed rule takes m* here, so that it is BASELINE in arrays."""
-    chosen = plan(hv.OptArrayAveraging("surrogate_printed"))
+    chosen = plan(hv.mechanisms.OptArrayAveraging("surrogate_printed"))
     assert chosen.allocation.groups.cap == itms.PUBLISHED.largest
-    same = plan(hv.ArrayAveraging(cap=itms.PUBLISHED.largest))
+    same = plan(hv.mechanisms.ArrayAveraging(cap=itms.PUBLISHED.largest))
     assert chosen.noise_scale == same.noise_scale

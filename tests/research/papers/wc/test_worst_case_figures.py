@@ -87,9 +87,15 @@ def test_rejected_samples_are_drawn_again():
 
 def test_a_simulated_curve_is_the_mechanisms_error():
     """Plain Laplace on figure 2's collection: U m*/(N ε) at every ε, within its own noise."""
-    name, setting = hv.Baseline().name, Setting(trials=400)
+    name, setting = hv.mechanisms.Baseline().name, Setting(trials=400)
     counts = wc.geometric()
-    found = wc.simulated([hv.Baseline()], setting, setting.tell, counts=counts, values=hv.Uniform())
+    found = wc.simulated(
+        [hv.mechanisms.Baseline()],
+        setting,
+        setting.tell,
+        counts=counts,
+        values=hv.evaluation.Uniform(),
+    )
     expected = 65 * 64 / 448 / wc.X
     assert np.abs(found[name].error - expected).max() < 5 * found[name].standard_error[0]
     assert (np.abs(found[name].error - expected) < 5 * found[name].standard_error).all()
@@ -121,8 +127,11 @@ def test_steps_and_logarithms_have_the_noise_of_both_errors():
 # ---- Claims of what the figures show: that they hold, and that other curves turn them ----
 
 
-LAPLACE, OPTIMAL, HALVES = (one.name for one in (hv.Baseline(), hv.OptimalClipping(), hv.AKMV()))
-OURS = [Foresight().name, hv.Auto().name]
+LAPLACE, OPTIMAL, HALVES = (
+    one.name
+    for one in (hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping(), hv.mechanisms.AKMV())
+)
+OURS = [Foresight().name, hv.mechanisms.Auto().name]
 FALLING = 10 / X
 
 

@@ -1,4 +1,4 @@
-"""Tests of `hexveil.simulation.private_study_output`: a cell of own records."""
+"""Tests of `hexveil.simulation.own_cells`: a cell of own records."""
 
 import datetime as dt
 import json
@@ -12,7 +12,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.model.cells import CellTable
-from hexveil.simulation.private_study_output import (
+from hexveil.simulation.own_cells import (
     check_folder,
     own_cell,
     read_counts,
@@ -129,7 +129,7 @@ def test_a_manifest_that_cannot_be_read_counts_as_one(release):
         check_folder(release)
 
 
-# ---- Tests of `hexveil.simulation.private_study_output`: counts from a small file ----
+# ---- Tests of `hexveil.simulation.own_cells`: counts from a small file ----
 
 
 COUNTS = [9, 3, 1]

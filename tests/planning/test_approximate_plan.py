@@ -56,6 +56,7 @@ from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
+from hexveil.planning.calibration import SeparateTargets
 from hexveil.planning.goal import goal
 from hexveil.planning.optimizers.joint_gaussian import least_rates
 from hexveil.planning.optimizers.mean_error import (
@@ -67,11 +68,10 @@ from hexveil.planning.optimizers.mean_error import (
 )
 from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
 from hexveil.planning.release_allocation import allocation_of
-from hexveil.planning.target_errors import SeparateTargets
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.verification import loss_checks
-from hexveil.publishing.verification.release_statements import ReleaseStatements
+from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
 from publishing.setting import dataset_of
 from stage_laws import moves_of, selection_law
 

@@ -77,7 +77,7 @@ def test_no_user_loses_more_than_is_booked(fleet):
         assert (spent <= 1).all()
         assert spent.max() > 0.9
         # A cell that differs much is measured anew; ranges lie within the bounds.
-        ranges = with_outputs(plan, allocation, outputs).allocation.clipping.released()
+        ranges = with_outputs(plan.single, allocation, outputs).allocation.clipping.released()
         assert ranges.moved[6]
         assert (ranges.lower >= 0).all()
         assert (ranges.upper <= 600).all()
@@ -122,16 +122,6 @@ def test_a_folder_says_how_averages_were_clipped(made):
     assert "Histogram of user averages over the whole map" in text
     assert "First look at each cell" in text
     assert "measured anew" in text
-
-
-def test_the_same_request_gets_the_same_numbers(fleet, made):
-    """Ranges and numbers are those that the ledger holds; nothing is drawn again."""
-    dataset, plan = fleet
-    again = hv.release(dataset, plan, ledger=made[2])
-    assert again.replayed
-    assert again.to_arrow().equals(made[0].to_arrow())
-    assert again.manifest == made[0].manifest
-    assert len(made[2].entries()) == 1
 
 
 # ---- the journal ----

@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 from hexveil.base.errors import InputError
-from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
-from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import option_rules
 from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats
@@ -106,7 +105,7 @@ def _plan_of(facts: Any, options: PlanArguments) -> Plan:  # noqa: ANN401  of an
     if isinstance(facts, ColumnFacts):
         from hexveil.planning.plan_columns import plan_columns  # noqa: PLC0415
 
-        return plan_columns(facts, options)
+        return plan_columns(facts, options, part_of)
     if isinstance(facts, DeclaredColumns):
         from hexveil.planning.plan_columns import plan_declared_columns  # noqa: PLC0415
 

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.contributions import KeptRecords
+from hexveil.accounting.privacy_loss import KeptRecords
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import OptimalClipping
-from hexveil.planning.alternatives import EstimatorErrors, MechanismRow, compare_mechanisms
+from hexveil.planning.alternatives import (
+    EstimatorErrors,
+    MechanismRow,
+    compare_estimators,
+    compare_mechanisms,
+)
 from hexveil.planning.calibration import spend_epsilon
 from hexveil.planning.methods import allocate
 from hexveil.planning.moment_part import MomentPart
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Pairs
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
     from hexveil.planning.request import ClippingRangeMode
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
@@ -154,8 +160,17 @@ def compare(plan: Plan) -> Comparison:
             "compare takes the plan of one value column; name one, as in "
             f'hv.compare(plan.plans["{column}"]).'
         )
-    comparison: Comparison = plan.single.compare()
-    return comparison
+    if plan.is_declared:
+        raise InputError(
+            'compare takes plans of public occupancy: with protect="presence" declarations decide '
+            "how a map is measured."
+        )
+    return _BY_KIND[plan.single.kind](plan.single)
+
+
+def compare_distributions(plan: DistributionPart) -> Comparison:
+    """Return each way to measure the distribution at the same ε."""
+    return Comparison([], [], [], compare_estimators(plan))
 
 
 def compare_moments(plan: MomentPart) -> Comparison:
@@ -166,6 +181,13 @@ def compare_moments(plan: MomentPart) -> Comparison:
         ranges = compare_ranges(plan)
     with share_of_work(COMPARING, 0.8, 1.0):
         return Comparison(methods, ranges, compare_mechanisms(plan))
+
+
+_BY_KIND: dict[str, Callable[[Any], Comparison]] = {
+    "moments": compare_moments,
+    "distributions": compare_distributions,
+}
+"""Comparison of a part, by its kind."""
 
 
 def compare_methods(plan: MomentPart) -> list[ComparisonRow]:

@@ -17,7 +17,6 @@ from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
     from hexveil.mechanisms.looks.kinds import ReleaseAllocation
-    from hexveil.planning.method_comparison import Comparison
 
 
 class MomentPart(MomentFigures):
@@ -203,12 +202,6 @@ class MomentPart(MomentFigures):
         return replace(
             self, allocation=allocate(replace(self.problem, request=request)), request=request
         )
-
-    def compare(self) -> Comparison:
-        """Return the request by every method, clipping range and mechanism of one cell."""
-        from hexveil.planning.method_comparison import compare_moments  # noqa: PLC0415  as above
-
-        return compare_moments(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as JSON data; all of it is public."""

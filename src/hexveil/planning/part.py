@@ -22,7 +22,6 @@ from hexveil.base.read_only import read_only
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.planning.method_comparison import Comparison
 
 Json = dict[str, Any]
 
@@ -125,15 +124,6 @@ class Part(Protocol):
         ------
         InputError
             If what is then asked for cannot be planned.
-        """
-
-    def compare(self) -> Comparison:
-        """Return other ways to answer the same request, with predicted errors of each.
-
-        Raises
-        ------
-        InputError
-            If there are none.
         """
 
     def to_json(self) -> Json:

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.clip_user import Suppression, suppress_users
-from hexveil.accounting.contributions import KeptRecords, contributes_wholly
+from hexveil.accounting.clip_user import Suppression, clip_user
 from hexveil.accounting.heavy_users import SuppressionSource
-from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.accounting.privacy_loss import VARIANCE_LATTICE, KeptRecords, contributes_wholly
 from hexveil.accounting.residual_cap import caps_of_remaining
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.errors import InputError
@@ -36,7 +35,7 @@ from hexveil.planning.plan_rows import PlanningProblem, full_factors
 from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan_data import MomentFigures
 
 LOSSES_PER_CELL = 24
 """Losses of one cell that are tried from ε down, before the best is refined."""
@@ -47,7 +46,7 @@ DIGITS = 3
 def printed_suppression(source: SuppressionSource, span: float, request: Request) -> Suppression:
     """Return the stages of CLIP-USER, and K, for a request of the printed form."""
     assert request.cell_epsilon is not None  # noqa: S101  checked with the request
-    return suppress_users(
+    return clip_user(
         source,
         span,
         request.cell_epsilon,
@@ -132,19 +131,19 @@ def _in_few_digits(number: float) -> Fraction:
 # ---- of a plan ----
 
 
-def suppression_of(plan: MomentPart) -> Suppression:
+def suppression_of(plan: MomentFigures) -> Suppression:
     """Return the stages of a plan by CLIP-USER as printed."""
     source = SuppressionSource(plan.occupancy)
     return printed_suppression(source, float(plan.span[0]), plan.request)
 
 
-def loss_per_cell(plan: MomentPart) -> float:
+def loss_per_cell(plan: MomentFigures) -> float:
     """Return the loss of one cell that such a plan was asked for."""
     assert plan.request.cell_epsilon is not None  # noqa: S101  of the printed form
     return float(plan.request.cell_epsilon)
 
 
-def clip_user_json(plan: MomentPart) -> dict[str, Any] | None:
+def clip_user_json(plan: MomentFigures) -> dict[str, Any] | None:
     """Return K, the stages and both accounts of the loss as JSON data; None of other forms."""
     if plan.request.clip_user != "printed":
         return None

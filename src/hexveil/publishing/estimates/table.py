@@ -20,8 +20,9 @@ from hexveil.publishing.estimates.quality_grades import (
     noise_variance,
 )
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, describe_column, split_column
-from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.manifest_view import RANGE, squared
+from hexveil.report.accuracy_text import CUT_OFF
+from hexveil.report.manifest_view import RANGE
+from hexveil.report.templates import squared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_part import MomentPart
-    from hexveil.publishing.estimates.surplus import PosteriorEstimates
+    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
     from hexveil.smoothing import Smoothed
 
 

@@ -34,7 +34,7 @@ parametric bootstrap (Efron, 1979).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -43,9 +43,6 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
-
-if TYPE_CHECKING:
-    from hexveil.mechanisms.presence.contribution import CellWindow
 
 N_DRAWS, SEED = 100, 20_261_126
 BIAS_TAKEN_OFF = 0.5
@@ -298,6 +295,18 @@ def refined_edges(low: int, high: int) -> Ints:
     return np.pad(every, (0, 2 * VALUE_EDGES.size - every.size), constant_values=PARTS)
 
 
+class Window(Protocol):
+    """Ranges of cells, in parts; public."""
+
+    @property
+    def low(self) -> Ints:
+        """Lower end of each cell's range."""
+
+    @property
+    def high(self) -> Ints:
+        """Upper end of each cell's range."""
+
+
 @dataclass(frozen=True, eq=False)
 class BeyondRange(ReadOnlyArrays):
     """Excess beyond the ranges of cells, in shares of the span, by the pooled law.
@@ -315,7 +324,7 @@ class BeyondRange(ReadOnlyArrays):
     deviation: float
 
     @classmethod
-    def of(cls, law: PooledLaw, origin: Ints, window: CellWindow) -> BeyondRange:
+    def of(cls, law: PooledLaw, origin: Ints, window: Window) -> BeyondRange:
         """Return the excess beyond windows.
 
         Parameters
@@ -323,7 +332,7 @@ class BeyondRange(ReadOnlyArrays):
         law : PooledLaw
         origin : ndarray of int64
             What the law's values are distances from, in parts: of each cell, or 0.
-        window : CellWindow
+        window : Window
         """
         return cls(
             law.below((window.low - origin) / PARTS).where(window.low > 0),

@@ -104,11 +104,11 @@ def _plan_of(facts: Any, options: PlanOptions) -> Plan:  # noqa: ANN401  of any 
     """Return the plan of public or declared facts, within checked options."""
     # Loaded where they are used.
     if isinstance(facts, ColumnFacts):
-        from hexveil.planning.columns.plan_columns import plan_columns  # noqa: PLC0415
+        from hexveil.planning.plan_columns import plan_columns  # noqa: PLC0415
 
         return plan_columns(facts, options)
     if isinstance(facts, DeclaredColumns):
-        from hexveil.planning.columns.plan_columns import plan_declared_columns  # noqa: PLC0415
+        from hexveil.planning.plan_columns import plan_declared_columns  # noqa: PLC0415
 
         return plan_declared_columns(facts, options)
     return Plan.of(part_of(facts, options))

@@ -40,7 +40,7 @@ from hexveil.planning.distribution.distribution_components import (
     RankPlan,
     weight_variance,
 )
-from hexveil.planning.release_allocation import with_outputs
+from hexveil.planning.moment_part import with_outputs
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
 

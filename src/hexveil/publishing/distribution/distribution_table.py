@@ -25,7 +25,7 @@ from hexveil.planning.distribution.distribution_components import (
     IndicatorPlan,
     RankPlan,
 )
-from hexveil.planning.release_allocation import with_outputs
+from hexveil.planning.moment_part import with_outputs
 from hexveil.publishing.distribution.distribution_decoding import (
     CellEstimates,
     decode_distribution,

@@ -1,1 +1,0 @@
-"""Plans of several value columns in one release, and how ε is divided."""

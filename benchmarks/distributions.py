@@ -56,7 +56,6 @@ from hexveil.base import atomic_files
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.shape_decoding import decode_shapes
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
@@ -272,9 +271,11 @@ def hidden(
         noise = SimulatedNoise(np.random.default_rng([SEED, run]), 1)
         meter = Meter(plan.losses(), squared=bool(plan.delta))
         outputs = execute(plan, sums, noise, MemoryJournal(), meter)
-        made = decode_shapes(plan, outputs, request.measured, facts.cells.groupings())
-        columns = zip(names, made.estimate.T, made.low.T, made.high.T, strict=True)
-        yield {name: (*three, float("nan")) for name, *three in columns}
+        made = plan.decode(outputs, request.measured, facts.cells.groupings()).columns
+        yield {
+            name: (made[name], made[f"{name}_low"], made[f"{name}_high"], float("nan"))
+            for name in names
+        }
 
 
 def measure(

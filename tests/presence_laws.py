@@ -1,10 +1,10 @@
 """Exact laws of maps with private presence on tiny worlds: the largest loss of any unit.
 
 A world holds the records of some units, and every set of records that one more unit may have. The
-stages of an allocation are walked along paths of outputs, for all of these data sets at once: every
-candidate of a choice, with its chance by the definition of permute-and-flip; and of noisy numbers
-that later stages see, outcomes on a grid whose ends tell two data sets apart as well as any outcome
-does. Discrete Laplace noise of scale b on the last numbers attains exp(|change| / b).
+stages of an allocation are walked along paths of outputs, for all of these data sets at once: of
+noisy numbers that later stages see, outcomes on a grid whose ends tell two data sets apart as well
+as any outcome does. Discrete Laplace noise of scale b on the last numbers attains
+exp(|change| / b).
 """
 
 import itertools
@@ -15,9 +15,7 @@ import numpy as np
 
 from hexveil.mechanisms.contract import (
     DONE,
-    LaplaceNoise,
     Meter,
-    NoisyMax,
     Outputs,
     PrivateSums,
 )
@@ -25,10 +23,9 @@ from hexveil.mechanisms.distribution.combined_stages import ColumnSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.publishing.pipeline import draw_once
+from hexveil.publishing.presence.presence_manifest import identify
 from hexveil.publishing.presence.presence_table import decode_outputs, released_table
-from hexveil.publishing.presence.request_identity import identify
 from hexveil.publishing.privacy_models import any_unit_charge
-from stage_laws import TINY, selection_law
 
 NEW_UNIT = 99
 FEW_NUMBERS, SOME_ROWS = 6, 1
@@ -78,6 +75,33 @@ class PresenceWorld:
         return made
 
 
+EDGES, N_FINE = (1, 3, 4), 3
+"""Upper ends of the fine bins of a `BinnedWorld`."""
+
+
+class BinnedWorld:
+    """Units that are always there, and the sets of records by bin that one more unit may have."""
+
+    def __init__(self, base, max_n=2, step=1):
+        counts = [c for c in itertools.product(range(max_n + 1), repeat=N_FINE) if sum(c) <= max_n]
+        every = list(itertools.product(counts, repeat=2))
+        self.base, self.options = base, [every[0], *every[1::step]]
+
+    def data_sets(self):
+        """Return the private pairs of each data set, the one without the new unit first."""
+        return [self._pairs(option) for option in self.options]
+
+    def _pairs(self, option):
+        new = [
+            (cell, NEW_UNIT, j, n)
+            for cell, own in enumerate(option)
+            for j, n in enumerate(own)
+            if n
+        ]
+        cell, unit, place, n = np.array([*self.base, *new], dtype=np.int64).reshape(-1, 4).T
+        return PrivatePairs(cell, unit, n, n * place, by_bin=(cell, unit, place, n))
+
+
 @dataclass(frozen=True)
 class ColumnWorld:
     """Worlds of several value columns, in all of which one more unit may have records at once.
@@ -125,7 +149,6 @@ class ExactPresenceLoss:
         self._numbers = [[one is a for a in self.allocations].index(True) for one in allocations]
         self.worst = self.last_map = 0.0
         self.paths = 0
-        self._laws = {}
         self._follow({}, np.zeros(len(pairs)), ())
 
     def _follow(self, rows, ratio, metered):
@@ -146,29 +169,10 @@ class ExactPresenceLoss:
             for number, sums in zip(self._numbers, self.sums, strict=True)
         ]
         metered = (*metered, (requests, reports))
-        (request,) = requests
-        if isinstance(request, NoisyMax):
-            self._choose(rows, ratio, metered, stage, request, measured)
-        else:
-            self._noise(rows, ratio, metered, stage, request, measured, earlier)
-
-    def _choose(self, rows, ratio, metered, stage, request, measured):
-        scores = np.array([one.scores[0] for one in measured])
-        (report,) = stage.sensitivity(Outputs())
-        # A column's report stands behind the numbers of units of the whole release.
-        stated = int(getattr(report, "report", report).by.max())
-        assert np.abs(scores - scores[0]).max() <= stated, "a score moves by more than is stated"
-        laws = np.array([self._law(one.scores[0], request.scale) for one in measured])
-        logs = np.log(np.maximum(laws, TINY))
-        for candidate in range(logs.shape[1]):
-            told = logs[:, candidate] - logs[0, candidate]
-            self._follow({**rows, stage.name: [candidate]}, ratio + told, metered)
-
-    def _noise(self, rows, ratio, metered, stage, request, measured, earlier):
         values = np.array([one.integers[0] for one in measured])
-        scales = np.atleast_2d(request.scales)[0]
+        scales = np.atleast_2d(requests[0].scales)[0]
         moved = (np.abs(values - values[0]) / scales).sum(axis=1)
-        stated = stage.sensitivity(earlier)[0].loss_lower_bound(request, 1)[0]
+        stated = stage.sensitivity(earlier)[0].loss_lower_bound(requests[0], 1)[0]
         share = float(moved.max() / stated)
         assert share <= 1 + 1e-9, "numbers move by more than is stated"
         after = {name: np.array([row]) for name, row in rows.items()}
@@ -196,12 +200,6 @@ class ExactPresenceLoss:
         mixed = [np.where(one, high, low) for one in is_high]
         return [low, high, *mixed]
 
-    def _law(self, scores, scale):
-        key = scores.tobytes(), scale
-        if key not in self._laws:
-            self._laws[key] = selection_law(scores, scale)
-        return self._laws[key]
-
     def _end(self, ratio, metered):
         """Note the loss of a complete path; the meter accepts it at what is booked."""
         self.paths += 1
@@ -213,12 +211,4 @@ class ExactPresenceLoss:
 
 def same_requests(ours, others):
     """Return whether two stages ask for the same noise."""
-    return all(
-        type(a) is type(b)
-        and (
-            np.array_equal(a.scales, b.scales)
-            if isinstance(a, LaplaceNoise)
-            else a.scale == b.scale
-        )
-        for a, b in zip(ours, others, strict=True)
-    )
+    return all(np.array_equal(a.scales, b.scales) for a, b in zip(ours, others, strict=True))

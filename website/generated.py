@@ -19,7 +19,7 @@ from hexveil.cli.endings import Failure
 from hexveil.cli.options import FIELDS_PANEL
 from hexveil.config.fields import FIELDS, option, section_of
 from hexveil.planning.option_rules import RULES, spoken
-from hexveil.planning.options import PlanOptions
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.publishing.manifest import schema
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ def options_page(_: str = "") -> str:
             "The options of `hv.plan`, which [the run file](run-file.md) has in `[plan]` and "
             "`[privacy]`, and which of them go together. `python website/generated.py` generates "
             "this page from the tables that the package checks a request with "
-            "([options](../../src/hexveil/planning/options.py), "
+            "([options](../../src/hexveil/planning/plan_arguments.py), "
             "[rules](../../src/hexveil/planning/option_rules.toml)). What is refused costs "
             "nothing: it is refused before records are read."
         ),
@@ -391,7 +391,7 @@ def options_page(_: str = "") -> str:
 
 def option_rows() -> Iterator[tuple[str, str, str]]:
     """Yield a row for each option of a plan."""
-    for one in fields(PlanOptions):
+    for one in fields(PlanArguments):
         home = section_of(one.name)
         meaning = FIELDS[home, one.name].description if home else "Warn where a map says nothing."
         yield f"`{one.name}`", f"`{one.default}`", cell(meaning)

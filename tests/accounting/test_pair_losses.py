@@ -146,6 +146,15 @@ def test_other_noise_at_the_door_is_charged_at_its_scales():
     assert silent.per_user(moves.losses, up=False).tolist() == [np.inf] * 3
 
 
+def test_what_an_earlier_look_authorised_and_did_not_spend_pays_for_the_next():
+    """1/2 costs nothing of 3/4 less 1/4, and 1/4 beyond 3/8 less 1/8; never a digit too much."""
+    by, scale = np.array([4, 4, 4]), np.array([8.0, 8.0, 8.0])
+    before, used = np.array([16 / 3, 32 / 3, np.inf]), np.array([16.0, 32.0, np.inf])
+    (left,) = moves.beyond([(by, scale), (by, before), (by, used)])
+    assert left.tolist() == pytest.approx([0.0, 0.25, 0.5], rel=1e-13, abs=1e-14)
+    assert (left <= [0.0, 0.25, 0.5]).all()
+
+
 def test_clipped_records_are_those_above_the_cap():
     """Per cell: 3 - 2 and 1 - 1/2, nothing, and half a record."""
     clipped = clipped_by_caps(PAIRS, kept=kept())

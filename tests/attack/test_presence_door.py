@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attack.exact_law import EXACT, Heard, Oracle, choice, door, new_book
-from hexveil.mechanisms.presence.presence_design import NO_CAP
+from hexveil.mechanisms.presence.contribution import NO_CAP
 from hexveil.model.cells import Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs

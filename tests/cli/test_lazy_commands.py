@@ -216,7 +216,7 @@ def test_every_shell_has_a_script(shell):
 OTHER_PLANS = (
     "hexveil.cli.planned_release", "hexveil.cli.output.grid_text",
     "hexveil.cli.output.error_curve", "hexveil.cli.output.method_table",
-    "hexveil.mechanisms.presence.presence_design", "hexveil.planning.plan_columns",
+    "hexveil.mechanisms.presence.presence_allocation", "hexveil.planning.plan_columns",
     "hexveil.planning.distribution.distribution_plan", "hexveil.planning.presence.presence_plan",
     "hexveil.publishing.privacy_steps", "hexveil.records.sql.sums_query", "rich.table",
 )  # fmt: skip

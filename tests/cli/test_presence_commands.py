@@ -384,6 +384,7 @@ def test_labels_of_columns_are_judged_on_paper(here, call):
     """The declared labels are the one grid; a fleet that is too small has none in common."""
     (here / "cars.csv").unlink()
     said = call("inspect", "run.toml", *SEVERAL, "--set", "plan.statistics=mean,users")
+    assert said.code == 0, said.err
     assert 'cells.labels = ["road"]' in said.out
     assert "numbers of units off by" in said.out
     few = ("inspect", "run.toml", *SEVERAL, "--set", "privacy.fleet=5")

@@ -223,11 +223,11 @@ def test_a_refusal_says_what_is_wrong(folders, name, path, word, message, tmp_pa
     assert re.search(message, load(copied, records, plan))
 
 
-NOISE, CAP, FACTOR, WEIGHT, VARIANCE = (
+NOISE, CAP, FACTOR, WEIGHT, WEIGHT_FACTOR, VARIANCE = (
     f"allocation.{name}"
     for name in (
         "noise_scale_records", "contribution_cap", "contribution_factor",
-        "clipping.weight.total", "variance_noise",
+        "clipping.weight.total", "clipping.weight.factor", "variance_noise",
     )
 )  # fmt: skip
 ROWS = [
@@ -242,6 +242,7 @@ ROWS = [
     ("bounds", "users", "loss", 0.0, "states a loss that the rows"),
     ("bounds", "pairs", "n", 0, "counts must be 1 or above"),
     ("range", "cells", WEIGHT, 2**-60, "weights that no plan has"),
+    ("range", "users", WEIGHT_FACTOR, 1.5, "weights that no plan has"),
     ("range", "cells", VARIANCE, 0.0, "the variance keeps records without noise"),
     ("targets", "cells", "request.target.mean", float("nan"), "request.target of 'mean'"),
 ]

@@ -15,9 +15,9 @@ from hexveil.planning.option_rules import (
     UNITS_ALONE,
     broken_rules,
 )
-from hexveil.planning.options import WORDS, PlanOptions
+from hexveil.planning.plan_arguments import WORDS, PlanArguments
 
-OPTIONS = {one.name: one for one in fields(PlanOptions)}
+OPTIONS = {one.name: one for one in fields(PlanArguments)}
 MAPS = hv.Labels("ward", values=["a", "b", "c"])
 
 
@@ -66,9 +66,9 @@ def test_a_rule_is_about_words_that_are_asked_for():
 def test_defaults_break_no_rule():
     """Neither alone nor under either privacy model, with each kind of statistics."""
     for statistics in (None, "p50", ("mean", "sd")):
-        assert [*broken_rules(PlanOptions(epsilon=1, statistics=statistics).asked())] == []
-    private = PlanOptions(epsilon=1, fleet=9, statistics=("mean", "users"), weights={"users": 2})
-    assert [*broken_rules(private.asked(['protect="presence"']))] == []
+        assert [*broken_rules(PlanArguments(epsilon=1, statistics=statistics).terms())] == []
+    private = PlanArguments(epsilon=1, fleet=9, statistics=("mean", "users"), weights={"users": 2})
+    assert [*broken_rules(private.terms(['protect="presence"']))] == []
 
 
 @pytest.fixture(scope="module")

@@ -275,6 +275,7 @@ def test_noise_with_a_widened_interval_is_no_forgery():
         cut_off=cut,
         surplus=np.zeros(2),
         missed=np.zeros(2),
+        tight=np.zeros(2, dtype=bool),
     )
     noisy = {"mean": np.array([60.0, 50.0])}
     table = build_table(loud, plan.facts, noisy, cut_off={"mean": cut}, posterior=posterior)
@@ -286,6 +287,14 @@ def test_noise_with_a_widened_interval_is_no_forgery():
         "plan": {"statistics": ["mean"]},
     }
     assert list(check_accuracy(table, manifest, LAPLACE)) == []
+    # A range that is tight against the spread within a cell makes a good number a caution.
+    posterior = replace(posterior, tight=np.ones(2, dtype=bool))
+    careful = build_table(loud, plan.facts, noisy, cut_off={"mean": cut}, posterior=posterior)
+    assert careful["mean_quality"].to_pylist() == ["noise", "caution"]
+    stated = manifest | {"accuracy": accuracy_statement(loud, careful, posterior)}
+    assert list(check_accuracy(careful, stated, LAPLACE)) == []
+    # The cell that is cut off counts in the typical error as others do.
+    assert stated["accuracy"][0]["typical_error"] == 5.0
     place = table.column_names.index("mean_quality")
     forged = table.set_column(place, "mean_quality", pa.array(["good", "good"]))
     assert "mean_quality is not that of its interval." in list(

@@ -59,6 +59,16 @@ def test_an_end_at_a_bound_cuts_nothing_off():
     assert not made.cut_off.either.any()
 
 
+def test_a_range_that_is_tight_against_the_spread_within_cells_is_known():
+    """It holds less than half of a cell's users by the fitted law; an end at a bound is none."""
+    level = [40.0, 41.0, 39.0, 40.5]
+    ends = {"lower": [39.5, 20.0, 0.0, 38.0], "upper": [40.5, 60.0, 41.0, 43.0]}
+    made = made_of(look_at(level, **ends))
+    assert made.tight.tolist() == [True, False, False, True]
+    wide = made_of(look_at(level, *BOUNDS))
+    assert not wide.tight.any()
+
+
 def test_a_number_of_pure_noise_is_not_cut_off():
     """Of such a number every end is within its noise, and the interval is about the map's."""
     quiet = [41.0, 40.0, 38.0, 39.0, 42.0, 37.0]

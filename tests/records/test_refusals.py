@@ -62,50 +62,86 @@ def refused(source, sentence, **more):
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"bounds": (65, 0)}, "bounds must run from the smaller"),
-        ({"bounds": (0, float("inf"))}, "upper bounds must be a finite number"),
-        ({"bounds": (float("nan"), 65)}, "lower bounds must be a finite number"),
-        ({"bounds": (0, "0.0005")}, "upper bound 0.0005 is not a multiple of the quantum"),
-        ({"bounds": (0, 10**9), "quantum": "0.0000001"}, "coarser quantum"),
-        ({"quantum": 0}, "quantum must be positive"),
-        ({"timezone": "Europe/Warsav"}, "did you mean 'Europe/Warsaw'"),
-        ({"privacy_unit": "day"}, "unit must be one of"),
-        ({"repeats": "maybe"}, "repeats must be"),
-        ({"max_bad_rows": 2}, "max_bad_rows must be a share"),
-        ({"max_bad_rows": True}, "max_bad_rows must be a share"),
-        ({"memory": "a lot"}, "memory must be a size"),
-        ({"memory": "1MB"}, "memory must be a size"),
-        ({"engine": "sparks"}, "engine must be"),
-        ({"cells": 8}, "cells must be"),
-        ({"select": {}}, "select must be"),
-        ({"lon": None}, "lat and lon are named together"),
-        ({"location": "place"}, "cannot be combined"),
-        ({"lat": None, "lon": None}, "hexagons need places"),
-        ({"time": None}, "timeslots need times"),
-        ({"user": ""}, "user must be the name of a column"),
-        ({"value": None}, "value must be the name of a column"),
-        (
-            {"time": None, "cells": Cells(5, None), "privacy_unit": "user-day"},
-            "unit 'user-day' needs",
-        ),
-        ({"cells": Cells(5, None), "select": Select(hours=[7])}, "hours needs .* name timezone"),
-        (
-            {
-                "cells": Labels("user"),
-                "lat": None,
-                "lon": None,
-                "select": Select(box=(20, 50, 22, 54)),
-            },
-            "box needs places",
-        ),
+NO_PLACE = {"lat": None, "lon": None}
+REFUSALS = [
+    ({}, {"bounds": (65, 0)}, "bounds must run from the smaller"),
+    ({}, {"bounds": (0, float("inf"))}, "upper bounds must be a finite number"),
+    ({}, {"bounds": (float("nan"), 65)}, "lower bounds must be a finite number"),
+    ({}, {"bounds": (0, "0.0005")}, "upper bound 0.0005 is not a multiple of the quantum"),
+    ({}, {"bounds": (0, 10**9), "quantum": "0.0000001"}, "coarser quantum"),
+    ({}, {"quantum": 0}, "quantum must be positive"),
+    ({}, {"timezone": "Europe/Warsav"}, "did you mean 'Europe/Warsaw'"),
+    ({}, {"privacy_unit": "day"}, "unit must be one of"),
+    ({}, {"repeats": "maybe"}, "repeats must be"),
+    ({}, {"max_bad_rows": 2}, "max_bad_rows must be a share"),
+    ({}, {"max_bad_rows": True}, "max_bad_rows must be a share"),
+    ({}, {"memory": "a lot"}, "memory must be a size"),
+    ({}, {"memory": "1MB"}, "memory must be a size"),
+    ({}, {"engine": "sparks"}, "engine must be"),
+    ({}, {"cells": 8}, "cells must be"),
+    ({}, {"select": {}}, "select must be"),
+    ({}, {"lon": None}, "lat and lon are named together"),
+    ({}, {"location": "place"}, "cannot be combined"),
+    ({}, NO_PLACE, "hexagons need places"),
+    ({}, {"time": None}, "timeslots need times"),
+    ({}, {"user": ""}, "user must be the name of a column"),
+    ({}, {"value": None}, "value must be the name of a column"),
+    ({}, {"time": None, "cells": Cells(5, None), "privacy_unit": "user-day"}, "-day' needs"),
+    ({}, {"cells": Cells(5, None), "select": Select(hours=[7])}, "hours needs .* name timezone"),
+    ({}, NO_PLACE | {"cells": Labels("user"), "select": Select(box=(20, 50, 22, 54))}, "box needs"),
+    ({}, {"accept_single_records": "yes"}, "accept_single_records must be true or false"),
+    # Columns that are not there, or of a type that cannot be meant.
+    ({}, NO_PLACE | {"location": "spot"}, "location: the source has no column 'spot'"),
+    ({}, NO_PLACE | {"location": "lat"}, "holds no list"),
+    ({}, {"cells": Labels("route")}, "label: the source has no column 'route'"),
+    ({}, {"user": "users"}, "no column 'users'"),
+    ({}, {"value": "time.x"}, "value and time cannot be"),
+    ({"speed": [True] * 40}, {}, "holds boolean values, not numbers"),
+    ({"time": [True] * 40}, {}, "holds boolean values, not times"),
+    ({"user": [["a"]] * 40}, {}, "is nested"),
+    # A value would be published without noise as an id, a place, a time, a label, or a degree.
+    *[
+        ({}, {role: "speed"}, f"value and {role} cannot be")
+        for role in ("user", "lat", "lon", "time")
     ],
-)
-def test_arguments_without_meaning_are_refused(arguments, sentence):
-    """Each wrong argument is named before a record is read."""
-    refused(table(), sentence, **arguments)
+    ({}, NO_PLACE | {"cells": Labels("speed")}, "cannot be the same column"),
+    ({}, NO_PLACE | {"cells": Labels("inside"), "value": "inside.speed"}, "cannot be the same"),
+    *[
+        ({}, NO_PLACE | {"value": value, "location": "place"}, "cannot be the same column")
+        for value in ("place", "place.coordinates.0", "place/1")
+    ],
+    # Nothing usable: the rule that left records out, from public counts.
+    ({"speed": [None] * 40}, {}, "no record has a usable value"),
+    ({"speed": [float("nan")] * 40}, {"max_bad_rows": 1}, "no record has a usable value"),
+    ({"speed": ["fast"] * 40}, {}, "no record has a usable value"),
+    ({"user": [None] * 40}, {"max_bad_rows": 1}, "no record has a user"),
+    ({"time": [-5] * 40}, {}, "usable time; 40 times are before 1970"),
+    ({"time": [4_102_444_800] * 40}, {}, "usable time; 0 times are before 1970 and 40 after"),
+    ({"time": ["20224-02-19 15:58:20"] * 40}, {}, "no record has a usable time; times are ISO"),
+    ({"lat": [200.0] * 40}, {"max_bad_rows": 1}, "latitude runs from -90"),
+    ({"lon": [None] * 40}, {}, "no record has a usable place"),
+    ({"lat": [95.0] * 5 + [52.2] * 35}, {}, r"5 of 40 .* max_bad_rows=0.1 .* usable place \(5\)"),
+    # Nothing left after selection.
+    ({}, {"select": Select(box=(0, 0, 1, 1))}, "no record lies inside the box"),
+    ({}, {"select": Select(dates=("2023-01-01", "2023-01-02"))}, "outside the dates; widen"),
+    ({}, {"select": Select(hours=[3])}, "40 are outside the hours; widen"),
+    ({"lat": [52.2] * 40}, {"select": Select(min_users=50)}, "none of 1 cells has min_users=50"),
+    # Swapped degrees: out of range, against the time zone, against the box.
+    ({"lat": [121.5] * 40, "lon": [31.2] * 40}, {}, "latitude and longitude look swapped"),
+    ({}, {"lat": "lon", "lon": "lat"}, "latitude and longitude look swapped"),
+    (
+        {},
+        {"lat": "lon", "lon": "lat", "select": Select(box=(20, 51, 22, 53), min_users=1)},
+        "latitude and longitude look swapped",
+    ),
+]
+"""Columns of the table, arguments, and what is said of them."""
+
+
+@pytest.mark.parametrize(("columns", "arguments", "sentence"), REFUSALS)
+def test_what_cannot_be_used_is_refused(columns, arguments, sentence):
+    """Each in one sentence; what is wrong with an argument before a record is read."""
+    refused(table(**columns), sentence, **arguments)
 
 
 @pytest.mark.parametrize("role", ["user", "value", "lat", "lon", "time"])
@@ -115,28 +151,6 @@ def test_a_misspelt_column_is_named_with_the_nearest(role):
     error = refused(table(), f"no column '{name}x'; did you mean '{name}'", **{role: name + "x"})
     assert isinstance(error, ColumnError)
     assert "speed" in error.available
-
-
-def test_a_missing_location_or_label_is_named():
-    """A location that is nowhere, and a label, are column errors too."""
-    refused(
-        table(), "location: the source has no column 'spot'", lat=None, lon=None, location="spot"
-    )
-    refused(table(), "label: the source has no column 'route'", cells=Labels("route"))
-    refused(table(), "holds no list", lat=None, lon=None, location="lat")
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "sentence"),
-    [
-        ("speed", [True] * 40, "holds boolean values, not numbers"),
-        ("time", [True] * 40, "holds boolean values, not times"),
-        ("user", [["a"]] * 40, "is nested"),
-    ],
-)
-def test_a_column_of_the_wrong_type_is_refused(column, values, sentence):
-    """A declared type that cannot be meant is named."""
-    refused(table(**{column: values}), sentence)
 
 
 def test_missing_and_empty_sources_are_refused(tmp_path):
@@ -206,28 +220,7 @@ def test_bad_values_among_good_ones_are_dropped_by_rule():
 def test_more_bad_rows_than_allowed_name_the_rule():
     """The message gives public counts and the rule that left out most."""
     lat = [95.0] * 5 + [52.2] * 35
-    refused(table(lat=lat), r"5 of 40 records .* max_bad_rows=0.1 .* usable place \(5\)")
     assert reading(table(lat=lat), max_bad_rows=0.2).occupancy.n.sum() == 35
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "sentence"),
-    [
-        ("speed", [None] * 40, "no record has a usable value"),
-        ("speed", [float("nan")] * 40, "no record has a usable value"),
-        ("speed", ["fast"] * 40, "no record has a usable value"),
-        ("user", [None] * 40, "no record has a user"),
-        ("time", [-5] * 40, "usable time; 40 times are before 1970"),
-        ("time", [4_102_444_800] * 40, "usable time; 0 times are before 1970 and 40 after"),
-        ("time", ["20224-02-19 15:58:20"] * 40, "no record has a usable time; times are ISO"),
-        ("lat", [200.0] * 40, "latitude runs from -90"),
-        ("lon", [None] * 40, "no record has a usable place"),
-    ],
-)
-def test_a_column_without_anything_usable_is_named(column, values, sentence):
-    """When no record can be used the message says which rule left them out."""
-    refused(table(**{column: values}), sentence)
-    refused(table(**{column: values}), sentence, max_bad_rows=1)
 
 
 def test_naive_times_without_a_timezone_ask_for_it():
@@ -243,11 +236,6 @@ def test_naive_times_without_a_timezone_ask_for_it():
 @pytest.mark.slow
 def test_swapped_latitude_and_longitude_are_recognised():
     """Out of range, against the box, or against the time zone: the message says swapped."""
-    swapped = {"lat": [121.5] * 40, "lon": [31.2] * 40}
-    refused(table(**swapped), "latitude and longitude look swapped")
-    refused(table(), "latitude and longitude look swapped", lat="lon", lon="lat")
-    box = Select(box=(20, 51, 22, 53), min_users=1)
-    refused(table(), "latitude and longitude look swapped", lat="lon", lon="lat", select=box)
     # Far from the declared zone, but a box says that they are meant.
     there = Select(box=(50, 20, 53, 22), min_users=1)
     assert reading(table(), lat="lon", lon="lat", select=there).occupancy.n_users == 5
@@ -266,20 +254,6 @@ def test_real_places_swapped_are_recognised(shared):
             bounds=(0, 65),
             cells=Cells(5, "1h", "Asia/Kolkata"),
         )
-
-
-@pytest.mark.parametrize(
-    ("select", "sentence"),
-    [
-        (Select(box=(0, 0, 1, 1)), "no record lies inside the box"),
-        (Select(dates=("2023-01-01", "2023-01-02")), "40 are outside the dates; widen"),
-        (Select(hours=[3]), "40 are outside the hours; widen"),
-        (Select(min_users=50), "none of 1 cells has min_users=50 users"),
-    ],
-)
-def test_a_selection_that_leaves_nothing_says_so(select, sentence):
-    """The box, dates, hours and min_users are named with public counts."""
-    refused(table(lat=[52.2] * 40), sentence, select=select)
 
 
 @pytest.mark.slow
@@ -462,28 +436,6 @@ def test_keys_of_json_documents_are_not_listed(tmp_path):
     refused(tmp_path / "s.json", "their keys are not listed", user=SENTINEL_ID, value="speed")
 
 
-@pytest.mark.parametrize("role", ["user", "lat", "lon", "time"])
-def test_a_value_in_a_second_role_is_refused(role):
-    """As an id, a place or a time it would be public."""
-    refused(table(), f"value and {role} cannot be the same column", **{role: "speed"})
-
-
-@pytest.mark.parametrize(
-    ("cells", "value", "location"),
-    [
-        (Labels("speed"), "speed", None),
-        (Labels("inside"), "inside.speed", None),
-        (GRID, "place", "place"),
-        (GRID, "place.coordinates.0", "place"),
-        (GRID, "place/1", "place"),
-    ],
-)
-def test_a_value_that_would_name_its_cell_is_refused(cells, value, location):
-    """As a label, within one, or as a degree of a location it would be published without noise."""
-    where = {"lat": None, "lon": None, "location": location}
-    refused(table(), "cannot be the same column", value=value, cells=cells, **where)
-
-
 def test_no_error_hangs_on_one_that_quotes_rows(tmp_path):
     """What an engine or a decoder says of a row is not even the context of our error."""
     row = f"{SENTINEL_ID},{SENTINEL},{NOON},52.2,21\n".encode()
@@ -567,11 +519,6 @@ def test_single_records_are_found_among_many():
     refused(alone, "120000 of 120000 ids", privacy_unit="user-day")
     twice = table(size, user=[i // 2 for i in range(size)], **columns)
     assert reading(twice, privacy_unit="user-day").occupancy.n_users == size // 2
-
-
-def test_accepting_single_records_is_yes_or_no():
-    """Nothing else is taken for a confirmation."""
-    refused(table(), "accept_single_records must be true or false", accept_single_records="yes")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms.presence.presence_decoding import PresenceMap
-from hexveil.mechanisms.presence.shape_decoding import ShapeMap
+from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, noisy_columns
 from hexveil.publishing.presence.presence_manifest import presence_sections
 from hexveil.publishing.presence.presence_table import released_table
 from hexveil.report import render, shown_column
@@ -28,16 +27,9 @@ def page_of(cells, n_closed, statistics=()):
     is_open = np.arange(facts.grid.n_cells) >= n_closed
     share, wide = np.linspace(0.2, 0.6, is_open.size), np.full(is_open.size, 0.02)
     if statistics:
-        decoded = shapes_of(is_open, share, wide)
+        decoded = shapes_of(plan.request.measured.columns, is_open, share, wide)
     else:
-        numbers = [share, share - wide, share + wide, 50 * share, 40 * share, 60 * share]
-        # The range of the highest cell ends where its interval does not: its upper end is unknown.
-        numbers[2][-1] = 1.0
-        sums = (50 * share, 10 * share, share, share - 0.1, share + 0.1, wide / 2)
-        shown, uncut = (
-            [np.where(is_open, one, np.nan) for one in part] for part in (numbers, sums)
-        )
-        decoded = PresenceMap(is_open, *shown, share, *uncut, float(share[is_open].std()))
+        decoded = means_of(is_open, share, wide).in_units(0.0, 100.0)
     table = released_table(plan.request, decoded, "speed", "km/h")
     manifest = {
         "model": "presence",
@@ -62,19 +54,34 @@ def page_of(cells, n_closed, statistics=()):
     return html, table, json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
 
 
-def shapes_of(is_open, share, wide):
+def means_of(is_open, share, wide):
+    """Return made-up averages; the range of the last ends where its interval does not."""
+    high = np.append((share + wide)[:-1], 1.0)
+    columns = {"mean": share, "mean_low": share - wide, "mean_high": high}
+    columns |= {"balance_noisy": 10 * share, "mean_centre": share}
+    columns |= {"mean_range_low": share - 0.1, "mean_range_high": share + 0.1}
+    columns = {name: np.where(is_open, one, np.nan) for name, one in columns.items()}
+    columns |= noisy_columns("weight", 50 * share, (40 * share, 60 * share), is_open)
+    between = {"mean": float(share[is_open].std())}
+    return ReleasedMap(is_open, columns | {"mean_smoothed": share}, {"mean": wide / 2}, between)
+
+
+def shapes_of(names, is_open, share, wide):
     """Return made-up averages, medians, shares and histograms; medians are noise."""
     bins = np.full((share.size, 20), 0.05)
     estimate = np.column_stack([100 * share, 100 * share, share, bins])
     half = np.column_stack([100 * wide, 4000 * wide, wide, bins / 2])
-    ends = np.clip(estimate - half, 0, None), np.minimum(estimate + half, [100, 100] + [1] * 21)
-    weights = 50 * share, 40 * share, 60 * share
+    high = np.minimum(estimate + half, [100, 100] + [1] * 21)
+    numbers = {"": estimate, "_low": np.clip(estimate - half, 0, None), "_high": high}
     closed = np.where(is_open, 1.0, np.nan)
-    return ShapeMap(
-        is_open, *(closed * one for one in weights),
-        *(closed[:, None] * one for one in (estimate, *ends)), 50 * closed * share,
-        closed[:, None] * half / 2, estimate.std(axis=0),
-    )  # fmt: skip
+    columns = {
+        f"{name}{end}": closed * column
+        for end, one in numbers.items()
+        for name, column in zip(names, one.T, strict=True)
+    }
+    columns |= noisy_columns("weight", 50 * share, (40 * share, 60 * share), is_open)
+    error = dict(zip(names, half.T / 2, strict=True))
+    return ReleasedMap(is_open, columns, error, dict(zip(names, estimate.std(axis=0), strict=True)))
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pyarrow as pa
@@ -25,8 +26,10 @@ from hexveil.cli.output.plan_text import map_lines
 from hexveil.cli.output.price_text import price_lines
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
+from hexveil.model.cells import Cells
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.planning.api import plan as make_plan
+from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
 from hexveil.planning.plan import Plan
 from hexveil.planning.serialization import plan_folder
 from hexveil.publishing import signing
@@ -38,8 +41,11 @@ from hexveil.publishing.folder import PageOptions, list_files
 from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
-from hexveil.publishing.presence.presence_manifest import presence_sections
-from hexveil.publishing.presence.request_identity import presence_request, request_name
+from hexveil.publishing.presence.presence_manifest import (
+    presence_request,
+    presence_sections,
+    request_name,
+)
 from hexveil.publishing.release_checks import check_declared
 from hexveil.records.progress import show_progress
 from hexveil.records.read import declare
@@ -47,6 +53,7 @@ from hexveil.records.read import read as read_records
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from hexveil.model.declared_grid import DeclaredFacts
@@ -172,10 +179,10 @@ class ReleaseOfRecords(PlannedRelease):
         estimates = self.run.release.estimates or ("raw",)
         # Whoever comes here was warned of a grid that is too fine.
         with show_progress(RELEASING):
-            made = publish_numbers(
+            built = publish_numbers(
                 self.records, self.plan, ledger=book, estimates=estimates, accept_noise=True
             )
-        return made, book
+        return built, book
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +219,7 @@ class ReleaseOfDeclarations(PlannedRelease):
         return None if receipts.known_spend(account) is None else Ledger(**account)
 
     def preview(self, book: Ledger) -> tuple[PlannedRelease, bool]:
-        """Check what declarations decide; no record is read."""
+        """Check the declarations; no record is read."""
         check_declared(self.plan.facts, self.plan, book)
         return self, replay_presence(self.plan, book) is not None
 
@@ -230,7 +237,7 @@ class ReleaseOfDeclarations(PlannedRelease):
     def open_cells(self, published: Release) -> dict[str, int]:
         """Return the number of open cells by value column, "" for a single one."""
         releases = published.releases if isinstance(published, ColumnReleases) else {"": published}
-        return {name: sum(one.table["is_open"].to_pylist()) for name, one in releases.items()}
+        return {name: sum(item.table["is_open"].to_pylist()) for name, item in releases.items()}
 
     def _cells(self, leading: Any) -> tuple[pa.Table, dict[str, Any]]:  # noqa: ANN401  of one column
         return pa.table(name_columns(leading.cells)), presence_sections(leading)
@@ -257,8 +264,8 @@ def plan_release(
         return _as_saved(run, saved)
     else:
         dataset = shared_steps.read_releasable(run)
-        made = shared_steps.plan_run(run, dataset.public)
-        planned = ReleaseOfRecords(run, made, shared_steps.describe_infeasibility(made), dataset)
+        built = shared_steps.plan_run(run, dataset.public)
+        planned = ReleaseOfRecords(run, built, shared_steps.describe_infeasibility(built), dataset)
     accepted = run.release.accept_noise if accept_noise is None else accept_noise
     if planned.warning is not None and not accepted:
         raise InputError(
@@ -298,6 +305,21 @@ def plan_declared(run: Run, facts: DeclaredFacts | DeclaredColumns) -> Plan:
     with show_progress(PLANNING):
         plan: Plan = make_plan(facts, **arguments.plan_arguments(run), advise=False)
     return plan
+
+
+def comparable_plans(run: Run) -> Iterator[Any]:
+    """Yield plans on the declared area at other resolutions and timeslots; none for labels."""
+    options = read_options(run)
+    cells = options.pop("cells")
+    if isinstance(cells, Cells):
+        with show_progress(OTHER_GRIDS):
+            declare_on = partial(_declare_on, options)
+            yield from on_declared_grids(cells, declare_on, partial(plan_declared, run))
+
+
+def _declare_on(options: arguments.Arguments, cells: Cells) -> DeclaredFacts | DeclaredColumns:
+    facts: DeclaredFacts | DeclaredColumns = declare(**options, cells=cells)
+    return facts
 
 
 def read_private_records(run: Run) -> Any:  # noqa: ANN401  private records of one column, or several

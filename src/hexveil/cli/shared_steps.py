@@ -18,7 +18,13 @@ from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.advice import USABLE_GRID
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grid_assessment import WEAKER_UNITS
-from hexveil.planning.feasibility.grids import OTHER_GRIDS, KeptCounts, grids_to_try, most_cells_of
+from hexveil.planning.feasibility.grids import (
+    OTHER_GRIDS,
+    KeptCounts,
+    grids_to_try,
+    most_cells_of,
+    on_each_grid,
+)
 from hexveil.planning.feasibility.proposals import RunAdvice, propose_runs
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress
@@ -85,8 +91,8 @@ def write_run(run: Run, changes: Mapping[tuple[str, str], object], file: Path) -
 
 def refuse_unused(run: Run, unused: Mapping[str, bool]) -> None:
     """Refuse options without a use under private presence, which look at records or their plans."""
-    given = [name for name, is_given in unused.items() if is_given]
-    option_rules.refuse({*arguments.about(run), *given}, only=given)
+    stated = [name for name, is_given in unused.items() if is_given]
+    option_rules.refuse({*arguments.about(run), *stated}, only=stated)
 
 
 def read(run: Run) -> Dataset:
@@ -124,13 +130,15 @@ def read_facts(run: Run) -> Any:  # noqa: ANN401  of one value column, or of sev
     if len(arguments.value_columns_of(run)) == 1:
         return _keeping(run, read(run).public)
     facts = cast("ColumnDatasets", read_releasable(run)).public
-    return replace(facts, columns={n: _keeping(run, own) for n, own in facts.columns.items()})
+    return replace(
+        facts, columns={n: _keeping(run, own_entry) for n, own_entry in facts.columns.items()}
+    )
 
 
 def _keeping(run: Run, facts: PublicMetadata) -> PublicMetadata:
     """Return facts that keep their counts on other grids."""
-    kept = facts.recount and KeptCounts(facts.recount, run.read.scratch)
-    return facts if kept is None else replace(facts, recount=kept)
+    recount = facts.recount and KeptCounts(facts.recount, run.read.scratch)
+    return facts if recount is None else replace(facts, recount=recount)
 
 
 def read_cells(run: Run) -> Dataset:
@@ -208,13 +216,16 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
     if facts.recount is None or not isinstance(grid, Cells) or grid.resolution == 0:
         return None
     coarser = tuple(replace(grid, resolution=r) for r in range(grid.resolution - 1, -1, -1))
-    counts = facts.recount(coarser, facts.privacy_unit)
-    cells = facts.occupancy.n_cells
+    options, unit = arguments.plan_arguments(run), facts.privacy_unit
     # Few places far apart have as many hexagons at several resolutions: the same map.
-    coarse_facts = next((c for c in counts if c is None or c.occupancy.n_cells != cells), None)
-    if coarse_facts is None:
-        return None
-    return _plan_with(arguments.plan_arguments(run), coarse_facts)
+    plans = on_each_grid(
+        facts,
+        coarser,
+        unit,
+        lambda _, counts: None if counts is None else _plan_with(options, counts),
+        every=False,
+    )
+    return next(plans, None)
 
 
 def describe_infeasibility(plan: Plan) -> str | None:
@@ -238,15 +249,15 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 def advise_run(run: Run, facts: PublicMetadata, epsilon: str) -> tuple[Capacity, RunAdvice]:
     """Return the capacity of the fleet at `epsilon`, and the runs that are proposed."""
     with show_progress(OTHER_GRIDS):
-        made = _comparable_plan(run, facts, epsilon)
+        built = _comparable_plan(run, facts, epsilon)
         with part_of_work(OTHER_GRIDS, 0, 2):
             runs = propose_runs(
-                made,
+                built,
                 min_users=run.select.min_users or Select.min_users,
                 # The weakest alone: each takes another reading, and gains the most where any does.
                 weaker_units=_weaker_units(run, facts)[-1:],
             )
-        return assess_grids(made, losses="planned"), runs
+        return assess_grids(built, losses="planned"), runs
 
 
 def assess_columns(

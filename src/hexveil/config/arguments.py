@@ -20,7 +20,7 @@ from hexveil.model.areas import Area, area_of
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning import option_rules
-from hexveil.planning.options import PlanOptions
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.records.sources.record_format import RecordFormat
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ _UNIT_SIZES = ("records_per_unit", "cells_per_unit")
 
 
 def about(run: Run) -> list[str]:
-    """Return what is known of a run's records, in the words of `option_rules`."""
+    """Return the privacy model and the columns of a run, in words of `option_rules`."""
     is_private, several = is_presence_private(run), len(value_columns_of(run)) > 1
     return [option_rules.PRESENCE] * is_private + [option_rules.SEVERAL] * several
 
@@ -232,7 +232,7 @@ def plan_arguments(run: Run, outputs: Sequence[str] = ()) -> Arguments:
     # Names in a file become objects of the library.
     if "mechanism" in fields:
         fields["mechanism"] = mechanism(fields["mechanism"])
-    PlanOptions(**fields).check([*about(run), *outputs], _placed)
+    PlanArguments(**fields).check([*about(run), *outputs], _placed)
     return fields
 
 

@@ -84,8 +84,10 @@ class _Choice:
     ) -> list[tuple[str, ColumnType]]:
         """Return times; those at which attributes other than the value were observed come last."""
         values = self.ranked("value")
-        own = f"{strip_value_members(values[0][0])}{_OBSERVED}" if values else ""
-        return sorted(times, key=lambda time: time[0].endswith(_OBSERVED) and time[0] != own)
+        observed_at = f"{strip_value_members(values[0][0])}{_OBSERVED}" if values else ""
+        return sorted(
+            times, key=lambda time: time[0].endswith(_OBSERVED) and time[0] != observed_at
+        )
 
     def take(self, best: list[tuple[str, ColumnType]]) -> ProposedColumn:
         """Take the first of some columns."""

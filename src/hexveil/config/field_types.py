@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from hexveil.planning.options import WORDS
+from hexveil.planning.plan_arguments import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,13 +109,13 @@ def _by_column(value: object, read: Callable[[object], object]) -> dict[str, obj
 
 
 def _or_by_column(read: Callable[[object], object]) -> Callable[[object], object]:
-    """Return what reads one value for all value columns, or one for each."""
+    """Return a reader of one value for all value columns, or of one for each."""
 
     def read_either(value: object) -> object:
-        named = _by_column(value, read)
+        labelled = _by_column(value, read)
         # An option that may be repeated is a list.
         is_single = isinstance(value, list) and len(value) == 1
-        return named or read(value[0] if is_single else value)  # type: ignore[index]
+        return labelled or read(value[0] if is_single else value)  # type: ignore[index]
 
     return read_either
 

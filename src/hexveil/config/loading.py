@@ -168,13 +168,13 @@ def named_goals(goals: Goals, columns: Sequence[str], known: Sequence[str] = GOA
     for name, goal in goals.items():
         column, _, statistic = name.rpartition(".")
         is_part = name not in columns and column in columns and statistic in (*GOALS, "sd")
-        part: Any = named.setdefault(column, {}) if is_part else named
+        portion: Any = named.setdefault(column, {}) if is_part else named
         own_name = statistic if is_part else name
-        if not isinstance(part, dict) or (is_part and not isinstance(goal, str)):
+        if not isinstance(portion, dict) or (is_part and not isinstance(goal, str)):
             raise ValueError(f"has two targets for {column}; use one")
-        if own_name in part:
+        if own_name in portion:
             raise ValueError(f"has two targets for {own_name}; use one")
-        part[own_name] = goal
+        portion[own_name] = goal
     if not set(named) <= {*known} or not set(named).isdisjoint(columns):
         _check_goals(named, columns)
     return named

@@ -112,10 +112,10 @@ def compare_estimators(plan: DistributionPart) -> tuple[EstimatorErrors, ...]:
     for estimator in ("ranks", "bins", *(("auto",) if has_indicator else ())):
         candidate = plan.alternative(estimator=estimator)
         moment_errors = dict(candidate.expected_error)
-        share_error, found = moment_errors.pop("share"), candidate.estimator
-        is_chosen = found == plan.estimator
+        share_error, result = moment_errors.pop("share"), candidate.estimator
+        is_chosen = result == plan.estimator
         rows.append(
-            EstimatorErrors(found, is_chosen, float(candidate.epsilon), share_error, moment_errors)
+            EstimatorErrors(result, is_chosen, float(candidate.epsilon), share_error, moment_errors)
         )
     return tuple(sorted(rows, key=lambda row: row.share_error))
 

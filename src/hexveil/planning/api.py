@@ -15,8 +15,8 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import option_rules
 from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats
 from hexveil.planning.least_loss import part_within_predictions
-from hexveil.planning.options import PlanOptions
 from hexveil.planning.plan import Facts, Plan
+from hexveil.planning.plan_arguments import PlanArguments
 
 if TYPE_CHECKING:
     from hexveil.model.occupancy import Occupancy
@@ -28,9 +28,9 @@ Source: TypeAlias = "Occupancy | Facts | HasFacts[Facts]"
 
 
 def _with_options(
-    options: Callable[P, PlanOptions],
+    options: Callable[P, PlanArguments],
 ) -> Callable[[Callable[..., Plan]], Callable[Concatenate[Source, P], Plan]]:
-    """Return what gives a function of a source the signature and the texts of the options."""
+    """Return a decorator: a function of a source gets signature and texts of the options."""
     source = inspect.Parameter("source", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     signature = inspect.signature(options)
 
@@ -46,8 +46,8 @@ def _with_options(
     return decorated
 
 
-@_with_options(PlanOptions)
-def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanOptions`
+@_with_options(PlanArguments)
+def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArguments`
     """Return a plan for all cells together: within a loss, or within planning errors.
 
     Only public facts enter: occupancy, bounds, the loss or the targets, and the prior. Nothing is
@@ -85,22 +85,22 @@ def plan(source: Source, **options: Any) -> Plan:  # noqa: ANN401  of `PlanOptio
     >>> float(plan(crowd, bounds=(0, 10), target_error="0.5%").epsilon)
     2.0...
     """
-    given, facts = PlanOptions(**options), getattr(source, "public", source)
+    stated, facts = PlanArguments(**options), getattr(source, "public", source)
     if isinstance(facts, (PublicMetadata, DeclaredFacts)):
-        given = given.of_column(facts.value, facts.cells.names)
+        stated = stated.of_column(facts.value, facts.cells.names)
     about = [
         *([option_rules.SEVERAL] if isinstance(facts, (ColumnFacts, DeclaredColumns)) else []),
         *([option_rules.PRESENCE] if isinstance(facts, (DeclaredFacts, DeclaredColumns)) else []),
     ]
-    given.check(about)
-    if given.advise and isinstance(facts, (PublicMetadata, ColumnFacts)):
+    stated.check(about)
+    if stated.advise and isinstance(facts, (PublicMetadata, ColumnFacts)):
         repeats = describe_repeats(facts)
         if repeats is not None:
             warnings.warn(repeats, UserWarning, stacklevel=2)
-    return _advised(_plan_of(facts, given), advise=given.advise)
+    return _advised(_plan_of(facts, stated), advise=stated.advise)
 
 
-def _plan_of(facts: Any, options: PlanOptions) -> Plan:  # noqa: ANN401  of any kind
+def _plan_of(facts: Any, options: PlanArguments) -> Plan:  # noqa: ANN401  of any kind
     """Return the plan of public or declared facts, within checked options."""
     # Loaded where they are used.
     if isinstance(facts, ColumnFacts):
@@ -114,7 +114,7 @@ def _plan_of(facts: Any, options: PlanOptions) -> Plan:  # noqa: ANN401  of any 
     return Plan.of(part_of(facts, options))
 
 
-def part_of(facts: Any, options: PlanOptions) -> Part:  # noqa: ANN401  of one value column
+def part_of(facts: Any, options: PlanArguments) -> Part:  # noqa: ANN401  of one value column
     """Return the part of a plan for the statistics of one value column."""
     is_private = isinstance(facts, DeclaredFacts)
     if options.target_error is not None and (is_private or options.has_distribution):

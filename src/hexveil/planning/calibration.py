@@ -14,7 +14,7 @@ from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.least_loss import Look, least_epsilon
+from hexveil.planning.least_loss import Trial, least_epsilon
 from hexveil.planning.plan_rows import PlanningProblem
 
 FIGURES = 4
@@ -119,24 +119,24 @@ def least_allocation(
     InputError
         If none is found at any ε.
     """
-    kept: list[PlanAllocation] = []
+    allocations: list[PlanAllocation] = []
 
-    def look(epsilon: Fraction) -> Look:
+    def look(epsilon: Fraction) -> Trial:
         allocation = at(epsilon)
         meets = target_ratio(problem, targets, allocation.error_models(problem)) <= 1.0
         # The last one that meets them is the one of the least loss.
-        kept[:] = [allocation] if meets else kept
-        return Look(meets)
+        allocations[:] = [allocation] if meets else allocations
+        return Trial(meets)
 
-    least = least_epsilon(
+    epsilon = least_epsilon(
         look, 1, figures=FIGURES, smallest=SMALLEST_EPSILON, largest=LARGEST_EPSILON
     )
-    if least is None:
+    if epsilon is None:
         raise InputError(
             f"no plan by method {problem.request.method!r} meets target_error at any loss; "
             'ask for a larger error, or use method "joint" with objective "max".'
         )
-    return least, kept[0]
+    return epsilon, allocations[0]
 
 
 def target_ratio(

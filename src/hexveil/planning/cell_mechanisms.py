@@ -17,42 +17,30 @@ import hashlib
 import json
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.accounting.error_model import CellMechanismErrorModel, ErrorModel, constant_error
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.looks.kinds import (
-    ClippingKind,
-    Planned,
-    PrivateStep,
-)
+from hexveil.mechanisms.looks.single_cells import CellMechanisms
 from hexveil.mechanisms.per_cell_allocation import (
     PerCell,
     PlannedCells,
-    PublishedCells,
 )
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
 from hexveil.mechanisms.single_cell.cell_allocation import (
     STUDY_SPAN,
     CellAllocation,
     MapProblem,
-    ReleasedRange,
 )
 from hexveil.mechanisms.single_cell.cell_mechanism import CellMechanism, CellPlan
-from hexveil.mechanisms.single_cell.clipped_user_sums import ThresholdMechanism
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.plan_rows import (
-    MAX_ERROR,
     PlanningProblem,
-    PlanRows,
     full_factors,
-    refuse_rows,
 )
-from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,9 +48,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.contract import Outputs
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import ValueLattice
 
 
 PREDICTION_TRIALS = 256
@@ -74,145 +59,6 @@ judged by is an average over its cells."""
 
 ROUNDING_MARGIN = 1 - Fraction(1, 2**30)
 """Keeps a sum of losses rounded up within the ε that was divided."""
-
-
-# ---- the kind of plan ----
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class CellMechanisms(ClippingKind):
-    """Every cell's mean is published by a mechanism of one cell, in stages of its own.
-
-    Attributes
-    ----------
-    cells : PlannedCells
-        Stages of all cells, built from counts, bounds and the loss of a cell; never stored.
-    predicted_error : ndarray of float, shape (n_cells,)
-        Mean absolute error by a public prior, for bounds of width 1.
-    released : tuple of ReleasedRange or None
-        Outcomes of each cell's private choices, in value units; empty before a release.
-    """
-
-    cells: PlannedCells
-    predicted_error: Floats
-    released: tuple[ReleasedRange | None, ...] = ()
-    mode: ClassVar[Literal["bounds"]] = "bounds"
-    has_stages: ClassVar[bool] = True
-
-    def fits(self, occupancy: Occupancy) -> bool:
-        """Return whether its predictions are those of these cells."""
-        return self.predicted_error.size == occupancy.n_cells
-
-    def check_plan(self, rows: PlanRows, occupancy: Occupancy, request: Request) -> None:  # noqa: ARG002
-        """Refuse predictions, or statistics, that no such plan has."""
-        predicted = self.predicted_error
-        sane = (predicted >= 0) & (predicted < MAX_ERROR)
-        refuse_rows(~sane, "a predicted error is none that a plan has")
-        if request.noised != ("mean",):
-            raise InputError("it has a cell without noise for its variance.")
-
-    def mean_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
-        """Return the error model of the cells' means."""
-        figures = self.cells.figures
-        return CellMechanismErrorModel(
-            "mean",
-            problem.span,
-            figures.scale,
-            np.zeros(figures.scale.size),
-            constant_error("mean", problem.occupancy),
-            reads_values=figures.n_stages > 0,
-            proven=figures.proven,
-            max_bias=figures.bias,
-            predicted_error=self.predicted_error,
-            error_bound95=figures.bound95,
-        )
-
-    def variance_error(self, problem: PlanningProblem, rows: PlanRows) -> ErrorModel:  # noqa: ARG002
-        """Refuse variances."""
-        raise InputError("mechanisms of single cells publish the mean alone.")
-
-    def losses(
-        self,
-        problem: PlanningProblem,  # noqa: ARG002  as of other kinds
-        rows: PlanRows,  # noqa: ARG002
-        variance: ErrorModel | None = None,  # noqa: ARG002
-    ) -> CellLosses:
-        """Return the losses of the stages of all cells."""
-        return CellLosses(self.cells)
-
-    def stages(self, plan: Planned, scale: ValueLattice) -> PublishedCells:
-        """Return the stages of all cells; refuse those of other records or bounds."""
-        planned = self.cells.problem
-        lattice = planned.lower, planned.quantum, planned.span
-        if (
-            planned.occupancy.fingerprint != plan.problem.occupancy.fingerprint
-            or lattice != (scale.lower, scale.quantum, scale.span_quanta)
-            or (plan.lower != float(scale.lower)).any()
-            or (plan.upper != float(scale.upper)).any()
-        ):
-            raise InputError(
-                "the stages of the plan are those of other records or bounds; plan these records "
-                "again."
-            )
-        return PublishedCells(self.cells, plan.error_models["mean"])
-
-    def with_outputs(self, stages: Any, outputs: Outputs) -> CellMechanisms:  # noqa: ANN401  its own
-        """Return the same with the ranges that cells chose."""
-        return dataclasses.replace(self, released=stages.released_ranges(outputs))
-
-    def steps(self, plan: Planned, total: Fraction) -> list[PrivateStep]:
-        """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
-
-        The cost of a stage is that of the user whom it costs most over all cells, so that costs of
-        stages need not add up to the cost of the release.
-        """
-        stages = [
-            {"stage": name, "cells": n_cells, "epsilon": Fraction(largest)}
-            for name, (n_cells, largest) in self.cells.stage_costs().items()
-        ]
-        stated = {"cell_epsilon": self.cells.cell_epsilon, "stages": stages}
-        mechanism = {"mechanism": plan.request.mechanism.name}
-        return [PrivateStep("cell_stages", total, mechanism | stated)]
-
-    def cell_entries(self, plan: Planned) -> dict[str, list[Any]]:  # noqa: ARG002
-        """Return the released choices of each cell's mechanism, in value units."""
-        if not any(self.released):
-            return {}
-        stated = [None if one is None else dataclasses.asdict(one) for one in self.released]
-        return {"released_range": stated}
-
-    def names(self, mechanism: ThresholdMechanism | CellMechanism) -> list[str]:
-        """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
-        assert isinstance(mechanism, CellMechanism)  # noqa: S101  checked with the plan
-        return self.cells.names(mechanism)
-
-    def predictions(self) -> Floats:
-        """Return each cell's error by the prior."""
-        return self.predicted_error
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class CellLosses:
-    """Losses of stages of single cells."""
-
-    cells: PlannedCells
-
-    def per_user(self) -> Floats:
-        """Return each user's loss over all its cells, rounded up."""
-        return self.cells.losses()
-
-    def per_pair(self) -> Floats:
-        """Return the loss of each pair at hand."""
-        self.cells.problem.occupancy.local()  # refuses others, and says what to do
-        return self.cells.map_plans(_join_losses, 1)[0]
-
-    def counted(self) -> float:
-        """Return the loss that counting cells claims."""
-        return float(self.cells.claimed_losses().max(initial=0.0))
-
-
-def _join_losses(plans: Iterable[CellAllocation], _: Sequence[str]) -> tuple[Floats]:
-    return (np.concatenate([plan.losses() for plan in plans]),)
 
 
 # ---- allocations ----

@@ -22,8 +22,8 @@ from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of
 
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.options import PlanOptions
     from hexveil.planning.part import Part
+    from hexveil.planning.plan_arguments import PlanArguments
 
 SMALLEST, LARGEST = 1e-6, 100.0
 """No loss beyond these is looked at, unless it is asked for."""
@@ -32,8 +32,8 @@ USERS = "users"
 
 
 @dataclass(frozen=True)
-class Look:
-    """What is found at a loss.
+class Trial:
+    """Finding at a loss.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Look:
 
 
 def least_epsilon(
-    look: Callable[[Fraction], Look],
+    look: Callable[[Fraction], Trial],
     begin: float | Fraction,
     *,
     figures: int = 2,
@@ -71,29 +71,29 @@ def least_epsilon(
 
     Examples
     --------
-    >>> str(least_epsilon(lambda epsilon: Look(epsilon >= 0.314), 1))
+    >>> str(least_epsilon(lambda epsilon: Trial(epsilon >= 0.314), 1))
     '8/25'
     """
     per_decade = 9 * 10 ** (figures - 1)
     low, high = place_of(smallest, figures) - 1, None
-    last = place_of(largest, figures)
-    place, stride = min(max(place_of(begin, figures), low + 1), last), per_decade // 2
+    final = place_of(largest, figures)
+    place, stride = min(max(place_of(begin, figures), low + 1), final), per_decade // 2
     for number in range(MOST_LOOKS):
         with part_of_work(SEARCH, min(number, USUAL_LOOKS - 1), USUAL_LOOKS):
-            found = look(loss_at(place, figures))
-        low, high = (low, place) if found.meets else (place, high)
-        if low >= last or (high is not None and high - low <= 1):
+            result = look(loss_at(place, figures))
+        low, high = (low, place) if result.meets else (place, high)
+        if low >= final or (high is not None and high - low <= 1):
             break
-        crossing = found.crossing
+        crossing = result.crossing
         nearest = None
         if crossing is not None and math.isfinite(crossing):
             nearest = place_of(max(crossing, smallest), figures)
-            if found.meets and nearest >= place:
+            if result.meets and nearest >= place:
                 break  # less noise than this is not enough, by the line
-        if nearest is not None and low < nearest < (last + 1 if high is None else high):
+        if nearest is not None and low < nearest < (final + 1 if high is None else high):
             place = nearest
         elif high is None:
-            place, stride = min(place + stride, last), 2 * stride
+            place, stride = min(place + stride, final), 2 * stride
         else:
             # Where nothing failed yet, the lowest loss is far away.
             place = max((low + high) // 2, high - stride)
@@ -103,11 +103,11 @@ def least_epsilon(
 
 def place_of(loss: float | Fraction, figures: int) -> int:
     """Return the place of the least loss of some figures that is not below a number."""
-    one: int = 10 ** (figures - 1)
+    item: int = 10 ** (figures - 1)
     exponent = math.floor(math.log10(loss)) - figures + 1
     scaled = float(loss) / 10.0**exponent
     # Rounding must not lift 2.3 to 2.4.
-    return 9 * one * exponent + max(math.ceil(scaled - 1e-9 * scaled), one) - one
+    return 9 * item * exponent + max(math.ceil(scaled - 1e-9 * scaled), item) - item
 
 
 def loss_at(place: int, figures: int) -> Fraction:
@@ -118,9 +118,9 @@ def loss_at(place: int, figures: int) -> Fraction:
     >>> [float(loss_at(place_of(loss, 2), 2)) for loss in (2.31, 0.0041, 9.95, 100)]
     [2.4, 0.0041, 10.0, 100.0]
     """
-    one: int = 10 ** (figures - 1)
-    exponent, rest = divmod(place, 9 * one)
-    return Fraction(one + rest) * Fraction(10 ** abs(exponent)) ** (1 if exponent > 0 else -1)
+    item: int = 10 ** (figures - 1)
+    exponent, remainder = divmod(place, 9 * item)
+    return Fraction(item + remainder) * Fraction(10 ** abs(exponent)) ** (1 if exponent > 0 else -1)
 
 
 def two_figures_up(loss: float) -> float:
@@ -132,9 +132,9 @@ def two_figures_up(loss: float) -> float:
 
 
 def part_within_predictions(
-    part_at: Callable[[PlanOptions], Part], options: PlanOptions, lattice: ValueLattice
+    part_at: Callable[[PlanArguments], Part], options: PlanArguments, lattice: ValueLattice
 ) -> Part:
-    """Return the part at the least ε of two figures whose predicted errors are within targets.
+    """Return the part at the least ε of two figures with predicted errors within targets.
 
     The errors of distributions, and under private presence, depend on the values and are predicted
     by stated priors: other than those of means and variances within the bounds, which hold for all
@@ -144,7 +144,7 @@ def part_within_predictions(
     ----------
     part_at : callable
         The part of options with an ε.
-    options : PlanOptions
+    options : PlanArguments
         With target errors.
     lattice : ValueLattice
         Bounds of the values.
@@ -154,27 +154,27 @@ def part_within_predictions(
     InputError
         If a target names no statistic of the plan, or is out of reach.
     """
-    kept: list[Part] = []
+    within: list[Part] = []
 
-    def look(epsilon: Fraction) -> Look:
-        made = part_at(replace(options, epsilon=epsilon, target_error=None))
-        errors = predicted_errors(made)
+    def look(epsilon: Fraction) -> Trial:
+        built = part_at(replace(options, epsilon=epsilon, target_error=None))
+        errors = predicted_errors(built)
         targets = targets_of(options.target_error, tuple(errors), float(lattice.span))
         meets = all(errors[name] <= target for name, target in targets.items())
-        kept[:] = [made] if meets else kept
-        return Look(meets)
+        within[:] = [built] if meets else within
+        return Trial(meets)
 
     if least_epsilon(look, 1) is None:
         raise InputError(
             f"no epsilon up to {LARGEST:g} is predicted to meet target_error; ask for larger "
             "errors, or for larger cells."
         )
-    return kept[0]
+    return within[0]
 
 
 def predicted_errors(plan: Any) -> dict[str, float]:  # noqa: ANN401  as above
     """Return the predicted error of each statistic of a plan, on average over cells."""
-    errors = {one.statistic: one.error for one in plan.statistic_errors}
+    errors = {item.statistic: item.error for item in plan.statistic_errors}
     errors |= {name: error for name, error in getattr(plan, "expected_error", {}).items()
                if name != "share"}  # fmt: skip
     counts = getattr(getattr(plan, "prediction", None), "counts", None)
@@ -207,7 +207,7 @@ def _target(asked: Any, name: str, span: float) -> float:  # noqa: ANN401  a num
         return float(to_positive_fraction(asked, "target_error"))
     if name == USERS:
         raise InputError("target_error of users must be a number of units, not a percentage.")
-    part = float(to_positive_fraction(asked.strip().removesuffix("%"), "target_error")) / 100.0
+    portion = float(to_positive_fraction(asked.strip().removesuffix("%"), "target_error")) / 100.0
     if name == "variance":
-        return part * span**2
-    return part * span if name in MOMENTS or isinstance(term_of(name), Quantile) else part
+        return portion * span**2
+    return portion * span if name in MOMENTS or isinstance(term_of(name), Quantile) else portion

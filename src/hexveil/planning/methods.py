@@ -70,8 +70,8 @@ def _within_bounds(problem: PlanningProblem, promise: Promise) -> PlanAllocation
 
 def _private_range(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
     # The variance of one record is known: a map of such cells needs neither range nor noise.
-    known = has_single_record(problem.occupancy).all()
-    if problem.request.noised == ("variance",) and known:
+    existing = has_single_record(problem.occupancy).all()
+    if problem.request.noised == ("variance",) and existing:
         return _within_bounds(problem, promise)
     return allocate_with_range(problem, promise)
 

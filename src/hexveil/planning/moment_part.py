@@ -137,7 +137,7 @@ class MomentPart(MomentFigures):
 
     @property
     def missing_range(self) -> str | None:
-        """What a private clipping range would need; None where it has that."""
+        """The option that a private clipping range requires; None where the request has it."""
         return self.request.range_needs("private")
 
     @property
@@ -163,8 +163,8 @@ class MomentPart(MomentFigures):
     @property
     def judged_error(self) -> tuple[str, float]:
         """Average error of the first statistic, named where there are several."""
-        first = self.primary_statistic
-        return first.name * (len(self.error_models) > 1), float(first.error.mean())
+        leading = self.primary_statistic
+        return leading.name * (len(self.error_models) > 1), float(leading.error.mean())
 
     @property
     def refusal(self) -> str | None:

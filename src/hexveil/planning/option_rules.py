@@ -1,4 +1,4 @@
-"""Which options of `plan` go together: one table, for refusals and the reference page.
+"""Rules of the options of `plan` that go together: one table, for refusals and the reference page.
 
 What is asked for is a set of words: names of options that were given, options with their value
 (`method="joint"`), and what decides which of them have a meaning (private presence, several value
@@ -57,34 +57,34 @@ class Rule:
     way_out: str = "leave it out"
     sentence: str = ""
 
-    def refused(self, asked: Collection[str]) -> str | None:
+    def refused(self, terms: Collection[str]) -> str | None:
         """Return the first word that is refused, if any."""
-        excluded = any(word in asked for word in self.beside)
-        lacks = bool(self.without) and not any(set(some) <= set(asked) for some in self.without)
+        excluded = any(word in terms for word in self.beside)
+        lacks = bool(self.without) and not any(set(subset) <= set(terms) for subset in self.without)
         if not (excluded or lacks):
             return None
-        return next((word for word in self.words if word in asked), None)
+        return next((word for word in self.words if word in terms), None)
 
-    def goes_with(self, asked: Collection[str]) -> str:
-        """Return what the words go with, and what is asked for instead."""
-        method = next((word for word in asked if word.startswith("method=")), "")
-        beside = next((spoken(word) for word in self.beside if word in asked), "")
+    def goes_with(self, terms: Collection[str]) -> str:
+        """Return the company of the words, with the option that is in its place."""
+        method = next((word for word in terms if word.startswith("method=")), "")
+        beside = next((spoken(word) for word in self.beside if word in terms), "")
         return self.company.format(method=method.removeprefix("method="), beside=beside)
 
-    def refusal(self, word: str, asked: Collection[str], named: Callable[[str], str]) -> str:
+    def refusal(self, word: str, terms: Collection[str], describe: Callable[[str], str]) -> str:
         """Return the sentence that refuses a word."""
         if self.sentence:
             return self.sentence.format(option=word)
-        option = named(word) if word.isidentifier() else spoken(word)
+        option = describe(word) if word.isidentifier() else spoken(word)
         if self.company:
-            return f"{option} goes with {self.goes_with(asked)}; {self.way_out}."
-        beside = next(one for one in self.beside if one in asked)
+            return f"{option} goes with {self.goes_with(terms)}; {self.way_out}."
+        beside = next(item for item in self.beside if item in terms)
         return f"{option} has no meaning with {beside}; {self.way_out}."
 
     @property
     def partners(self) -> str:
-        """What the words do not go with, or go with alone, for the reference page."""
-        alone = " or ".join(" with ".join(map(spoken, some)) for some in self.without)
+        """The partners of the words, or those that they exclude, for the reference page."""
+        alone = " or ".join(" with ".join(map(spoken, subset)) for subset in self.without)
         excluded = ", ".join(map(spoken, self.beside))
         return f"only with {alone}" if alone else f"not with {excluded}"
 
@@ -112,36 +112,36 @@ def _rules() -> Iterator[Rule]:
 RULES = tuple(_rules())
 
 
-def broken_rules(asked: Collection[str]) -> Iterator[tuple[Rule, str]]:
-    """Yield the rules that refuse what is asked for, each with the word that it refuses."""
+def broken_rules(terms: Collection[str]) -> Iterator[tuple[Rule, str]]:
+    """Yield the rules that are broken, each with the word that it refuses."""
     for rule in RULES:
-        word = rule.refused(asked)
+        word = rule.refused(terms)
         if word is not None:
             yield rule, word
 
 
 def refuse(
-    asked: Collection[str],
-    named: Callable[[str], str] = str,
+    terms: Collection[str],
+    describe: Callable[[str], str] = str,
     only: Collection[str] | None = None,
 ) -> None:
     """Refuse options that do not go together, or `only` these words.
 
-    `named` adds where an option was given.
+    `describe` adds where an option was given.
 
     Raises
     ------
     InputError
         With what the first such option goes with.
     """
-    for rule, word in broken_rules(asked):
+    for rule, word in broken_rules(terms):
         if only is not None and word not in only:
             continue
-        raise InputError(rule.refusal(word, asked, named))
+        raise InputError(rule.refusal(word, terms, describe))
 
 
-def range_needs(asked: Collection[str], word: str) -> str | None:
-    """Return what a clipping range goes with and this request lacks; None if it has all."""
-    others = {one for one in asked if not one.startswith("clipping_range=")}
+def range_needs(terms: Collection[str], word: str) -> str | None:
+    """Return the option that a clipping range requires and a request lacks; None if it has all."""
+    others = {item for item in terms if not item.startswith("clipping_range=")}
     broken = broken_rules({*others, word})
-    return next((rule.goes_with(asked) for rule, found in broken if found == word), None)
+    return next((rule.goes_with(terms) for rule, result in broken if result == word), None)

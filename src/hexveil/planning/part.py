@@ -1,4 +1,4 @@
-"""What a plan is made of: a part for each value column, of one of the registered kinds.
+"""Parts of a plan: one for each value column, of one of the registered kinds.
 
 A part has the public facts of its column, the request and the decisions: enough for its stages, its
 losses and its predicted errors. Whatever comes after a plan asks its parts by this interface.
@@ -80,7 +80,7 @@ class Part(Protocol):
 
     @property
     def missing_range(self) -> str | None:
-        """What a private clipping range would need; None where it has that, or none is possible."""
+        """The option that a private clipping range requires; None where there is none."""
 
     @property
     def refusal(self) -> str | None:
@@ -101,7 +101,7 @@ class Part(Protocol):
         """Return the stages of a release."""
 
     def check_release(self, *, has_squares: bool) -> None:
-        """Refuse, from public facts, what cannot be computed or noised.
+        """Refuse numbers that cannot be computed or noised, from public facts.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class Part(Protocol):
         """
 
     def refuse_undrawable(self) -> None:
-        """Refuse, where planning is quick to see it, what no release could draw.
+        """Refuse noise that no release could draw, where planning is quick to see it.
 
         Raises
         ------

@@ -16,9 +16,9 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.planning.api import part_of
 from hexveil.planning.distribution.plan_distribution import KINDS
-from hexveil.planning.options import PlanOptions, by_column
 from hexveil.planning.part import Part
 from hexveil.planning.plan import Plan
+from hexveil.planning.plan_arguments import PlanArguments, by_column
 from hexveil.planning.presence.presence_plan import KINDS as PRESENCE_KINDS
 from hexveil.planning.presence.presence_plan import PresencePart, plan_presence
 
@@ -30,7 +30,7 @@ USED = Fraction(99, 100)
 """Part of ε that the most exposed unit loses; below it ε is divided anew."""
 
 
-def plan_columns(facts: ColumnFacts, options: PlanOptions) -> Plan:
+def plan_columns(facts: ColumnFacts, options: PlanArguments) -> Plan:
     """Return a plan of several value columns within one ε, or within targets; nothing is spent.
 
     ε is divided so that the weighted sum of predicted errors is least, each as a part of its
@@ -44,9 +44,9 @@ def plan_columns(facts: ColumnFacts, options: PlanOptions) -> Plan:
     InputError
         On a bad argument, named.
     """
-    asked = options.of_columns(facts.columns)
+    by_name = options.of_columns(facts.columns)
     if options.epsilon is None:
-        return plan_within_targets(facts, asked)
+        return plan_within_targets(facts, by_name)
     weights, kinds = split_weights(options.weights, [*facts.columns])
     if kinds and not options.has_distribution:
         raise InputError(
@@ -56,36 +56,36 @@ def plan_columns(facts: ColumnFacts, options: PlanOptions) -> Plan:
     requested = to_positive_fraction(options.epsilon, "epsilon")
     delta = to_delta(options.delta)
     check_units(delta, facts.n_units)
-    whole = promised(requested, delta)
+    promise = promised(requested, delta)
 
     def planned_column(column: str, part: Fraction) -> Part:
-        of_column = replace(asked[column], epsilon=part, weights=kinds)
+        of_column = replace(by_name[column], epsilon=part, weights=kinds)
         return part_of(facts.columns[column], of_column)
 
-    shares = _divided(whole, weights, planned_column)
+    shares = _divided(promise, weights, planned_column)
 
     def planned(times: Fraction) -> Plan:
         plans = {
-            column: planned_column(column, whole.part(share * times).planned)
+            column: planned_column(column, promise.part(share * times).planned)
             for column, share in zip(weights, shares, strict=True)
         }
         return Plan(facts, plans, requested, weights, options.edition)
 
     column_plans = planned(Fraction(1))
-    if not 0 < column_plans.booked_limit < USED * whole.amount:
+    if not 0 < column_plans.booked_limit < USED * promise.amount:
         return column_plans
-    # Losses are about proportional to ε, so that the rest can be used; never beyond the whole.
-    larger = planned(whole.amount / column_plans.booked_limit * Fraction(999, 1000))
-    return larger if larger.booked_limit <= whole.amount else column_plans
+    # Losses are about proportional to ε, so that the rest can be used; never beyond the promise.
+    larger = planned(promise.amount / column_plans.booked_limit * Fraction(999, 1000))
+    return larger if larger.booked_limit <= promise.amount else column_plans
 
 
 def _divided(
-    whole: Promise, weights: Mapping[str, Fraction], planned: Callable[[str, Fraction], Part]
+    promise: Promise, weights: Mapping[str, Fraction], planned: Callable[[str, Fraction], Part]
 ) -> list[Fraction]:
     """Return the share of each column, by the errors that they have at equal parts."""
-    equal = whole.part(Fraction(1, len(weights))).planned
+    equal = promise.part(Fraction(1, len(weights))).planned
     errors = [planned(column, equal).relative_error for column in weights]
-    return whole.divide([*weights.values()], errors)
+    return promise.divide([*weights.values()], errors)
 
 
 def split_weights(
@@ -118,7 +118,7 @@ def split_weights(
     return columns, kinds or None
 
 
-def plan_within_targets(facts: ColumnFacts, asked: Mapping[str, PlanOptions]) -> Plan:
+def plan_within_targets(facts: ColumnFacts, by_name: Mapping[str, PlanArguments]) -> Plan:
     """Return the plan of each column at the least loss within its own target errors.
 
     Raises
@@ -126,13 +126,15 @@ def plan_within_targets(facts: ColumnFacts, asked: Mapping[str, PlanOptions]) ->
     InputError
         If δ is not below 1 over the units of all columns.
     """
-    plans = {column: part_of(facts.columns[column], own) for column, own in asked.items()}
-    made = Plan(facts, plans, None, {}, next(iter(asked.values())).edition)
-    check_units(made.delta, facts.n_units)
-    return made
+    plans = {
+        column: part_of(facts.columns[column], own_entry) for column, own_entry in by_name.items()
+    }
+    built = Plan(facts, plans, None, {}, next(iter(by_name.values())).edition)
+    check_units(built.delta, facts.n_units)
+    return built
 
 
-def plan_declared_columns(facts: DeclaredColumns, options: PlanOptions) -> Plan:
+def plan_declared_columns(facts: DeclaredColumns, options: PlanArguments) -> Plan:
     """Return a plan of several value columns with private presence; see `hexveil.plan`.
 
     The parts of ε add up to it exactly, or under a δ their squares of μ to no more than its own:
@@ -149,17 +151,17 @@ def plan_declared_columns(facts: DeclaredColumns, options: PlanOptions) -> Plan:
     importance, kinds = split_weights(options.weights, columns, PRESENCE_KINDS)
     total = to_positive_fraction(options.epsilon or 0, "epsilon")
     declared = by_column("fleet", options.fleet, columns, is_complete=True)
-    own = replace(options, weights=kinds)
+    own_entry = replace(options, weights=kinds)
 
     def planned(column: str, budget: Fraction) -> PresencePart:
         asked = replace(
-            own, epsilon=budget, fleet=declared[column], baseline_error=baseline[column]
+            own_entry, epsilon=budget, fleet=declared[column], baseline_error=baseline[column]
         )
         return plan_presence(facts.columns[column], asked)
 
-    whole = promised(total, to_delta(options.delta))
+    promise = promised(total, to_delta(options.delta))
     # Shares are of few digits: another processor divides ε alike, so that its request is the same.
-    shares = _divided(whole, importance, planned)
-    epsilons = dict(zip(importance, whole.epsilons(shares), strict=True))
+    shares = _divided(promise, importance, planned)
+    epsilons = dict(zip(importance, promise.epsilons(shares), strict=True))
     plans = {column: planned(column, budget) for column, budget in epsilons.items()}
     return Plan(facts, plans, total, importance, options.edition)

@@ -19,14 +19,14 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.methods import allocate
 from hexveil.planning.moment_part import MomentPart
-from hexveil.planning.options import PlanOptions
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.plan_rows import PlanningProblem
 
 FactsT_co = TypeVar("FactsT_co", covariant=True)
 
 
 def plan_moments(
-    source: Occupancy | PublicMetadata | HasPublicMetadata, options: PlanOptions
+    source: Occupancy | PublicMetadata | HasPublicMetadata, options: PlanArguments
 ) -> MomentPart:
     """Return a plan of means and variances for all cells together; see `hexveil.plan`.
 

@@ -158,8 +158,8 @@ class Request(ReadOnlyArrays):
     @property
     def noised(self) -> tuple[str, ...]:
         """The statistics that noise is added to, each once, the mean first."""
-        wanted = {NOISED[name] for name in self.statistics}
-        return tuple(name for name in ("mean", "variance") if name in wanted)
+        required = {NOISED[name] for name in self.statistics}
+        return tuple(name for name in ("mean", "variance") if name in required)
 
     @property
     def limit(self) -> Limit:
@@ -207,24 +207,24 @@ class Request(ReadOnlyArrays):
         return "per-cell" if several and users >= LEAST_USERS * cells else "private"
 
     @property
-    def asked(self) -> set[str]:
-        """What is asked for, in the words of `option_rules`."""
+    def terms(self) -> set[str]:
+        """The request in the words of `option_rules`."""
         limits = ("epsilon", "target", "cell_epsilon", "delta")
-        asked = {name for name in limits if getattr(self, name)}
-        asked |= {"target_error"} if self.target is not None else set()
-        asked |= {option_rules.DELTA_WITHIN} if {"delta", "epsilon"} <= asked else set()
-        return asked | request_words(
+        terms = {name for name in limits if getattr(self, name)}
+        terms |= {"target_error"} if self.target is not None else set()
+        terms |= {option_rules.DELTA_WITHIN} if {"delta", "epsilon"} <= terms else set()
+        return terms | request_words(
             self.noised, self.mechanism, method=self.method, objective=self.objective,
             error=self.error, clip_user=self.clip_user, clipping_range=self.clipping_range,
         )  # fmt: skip
 
     def check_delta(self) -> None:
         """Refuse options for which Gaussian noise is not proved or built."""
-        option_rules.refuse(self.asked, only=("delta", option_rules.DELTA_WITHIN))
+        option_rules.refuse(self.terms, only=("delta", option_rules.DELTA_WITHIN))
 
     def range_needs(self, kind: str) -> str | None:
-        """Return what a clipping range goes with and this request lacks; None if it has all."""
-        return option_rules.range_needs(self.asked, f'clipping_range="{kind}"')
+        """Return the option that a clipping range requires and this request lacks, if any."""
+        return option_rules.range_needs(self.terms, f'clipping_range="{kind}"')
 
 
 def request_words(
@@ -241,11 +241,11 @@ def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str, ...]:
+def statistics(requested: Sequence[str] | str | None, error: ErrorKind) -> tuple[str, ...]:
     """Return the names of the statistics in one order; raise InputError on others."""
-    if asked is None:
+    if requested is None:
         return ("mean", "variance") if error == "sum" else ("mean",)
-    names = tuple(items_of(asked))
+    names = tuple(items_of(requested))
     # Duplicates would be published twice under one column name.
     unknown = [name for name in names if name not in STATISTICS]
     if unknown or not names or len(set(names)) < len(names):
@@ -257,27 +257,27 @@ def statistics(asked: Sequence[str] | str | None, error: ErrorKind) -> tuple[str
     return tuple(name for name in STATISTICS if name in names)
 
 
-def split_of(asked: Number | None) -> Fraction | None:
+def split_of(split: Number | None) -> Fraction | None:
     """Return the mean's part of a cell's loss; InputError if it is not between 0 and 1."""
-    if asked is None:
+    if split is None:
         return None
-    share = to_fraction(asked, "split")
+    share = to_fraction(split, "split")
     if not 0 < share < 1:
         raise InputError(
             f"split is the mean's part of a cell's loss, between 0 and 1 (the variance takes the "
-            f"rest), got {asked}."
+            f"rest), got {split}."
         )
     return share
 
 
 def target_of(
-    asked: object, noised: tuple[str, ...], error: ErrorKind, span: Floats, names: tuple[str, ...]
+    stated: object, noised: tuple[str, ...], error: ErrorKind, span: Floats, names: tuple[str, ...]
 ) -> dict[str, Floats]:
     """Return a target per cell for each statistic (or for the "sum").
 
     Parameters
     ----------
-    asked : number, text like "10%", sequence or mapping
+    stated : number, text like "10%", sequence or mapping
         A number is in value units (squared for the variance), a percentage is of the span (of the
         squared span); a sequence holds one per cell, a mapping one per statistic or per cell.
     noised : tuple of str
@@ -294,10 +294,10 @@ def target_of(
     # One target of a sum stands for both statistics.
     target = ("sum",) if error == "sum" and len(noised) > 1 else noised
     # A mapping that names a statistic is by statistic; any other one is by cell.
-    if isinstance(asked, Mapping) and set(asked) & {*STATISTICS, "sum"}:
-        text = dict(asked)
+    if isinstance(stated, Mapping) and set(stated) & {*STATISTICS, "sum"}:
+        text = dict(stated)
     elif len(target) == 1:
-        text = {target[0]: asked}
+        text = {target[0]: stated}
     else:
         raise InputError(
             f"target_error needs a target for each of {' and '.join(target)}: in Python like "
@@ -311,34 +311,34 @@ def target_of(
     return {name: _per_cell(text[name], name, span, names) for name in target}
 
 
-def _per_cell(asked: object, name: str, span: Floats, names: tuple[str, ...]) -> Floats:
-    if isinstance(asked, Mapping):
-        missing = [cell for cell in names if cell not in asked]
+def _per_cell(stated: object, name: str, span: Floats, names: tuple[str, ...]) -> Floats:
+    if isinstance(stated, Mapping):
+        missing = [cell for cell in names if cell not in stated]
         if missing:
             raise InputError(f"target_error leaves out the cell {missing[0]}; give one for each.")
-        bounds: list[object] = [asked[cell] for cell in names]
-    elif isinstance(asked, Iterable) and not isinstance(asked, str):
-        bounds = in_order(asked, "target_error")
+        bounds: list[object] = [stated[cell] for cell in names]
+    elif isinstance(stated, Iterable) and not isinstance(stated, str):
+        bounds = in_order(stated, "target_error")
         if len(bounds) != len(names):
             raise InputError(
                 f"target_error needs one number per cell ({len(names)}), got {len(bounds)}."
             )
     else:
-        return _one(asked, name, span)
+        return _one(stated, name, span)
     cells = enumerate(bounds)
-    return np.array([_one(one, name, span[i : i + 1])[0] for i, one in cells], dtype=np.float64)
+    return np.array([_one(item, name, span[i : i + 1])[0] for i, item in cells], dtype=np.float64)
 
 
-def _one(asked: object, name: str, span: Floats) -> Floats:
+def _one(stated: object, name: str, span: Floats) -> Floats:
     """Return one target for cells of these spans."""
-    relative = isinstance(asked, str) and asked.strip().endswith("%")
+    relative = isinstance(stated, str) and stated.strip().endswith("%")
     if relative and name == "sum":
         raise InputError("a target for the sum of mean and variance cannot be in percent.")
-    number_text: Any = str(asked).strip().removesuffix("%") if relative else asked
+    number_text: Any = str(stated).strip().removesuffix("%") if relative else stated
     number = to_fraction(number_text, "target_error")
     if number <= 0:
         raise InputError(
-            f"target_error of the {name} must be above 0, got {asked}: any target above 0 can be "
+            f"target_error of the {name} must be above 0, got {stated}: any target above 0 can be "
             "reached, at a loss that grows as it shrinks."
         )
     if not relative:

@@ -17,11 +17,11 @@ from hexveil.publishing.distribution.distribution_table import check_label_colum
 from hexveil.publishing.estimates.decoded_moments import decode_moments
 from hexveil.publishing.estimates.table import check_labels
 from hexveil.publishing.manifest import build_manifest
-from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_table import (
     check_label_names,
     decode_outputs,
+    map_accuracy,
     released_table,
 )
 
@@ -104,7 +104,7 @@ def _publish_presence(component: PresencePart, _: object, draw: Draw) -> Publish
     request, facts = component.request, component.facts
     decoded = decode_outputs(request, draw.outputs)
     table = released_table(request, decoded, facts.value, facts.value_unit)
-    accuracy = map_accuracy(request, decoded)
+    accuracy = map_accuracy(decoded)
     manifest = presence_manifest(
         draw.dataset, component, draw.outputs, draw.request, draw.position, accuracy
     )

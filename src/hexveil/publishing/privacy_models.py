@@ -19,7 +19,7 @@ from hexveil.ledger import hash_losses
 from hexveil.planning.serialization import plan_codec
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.pinned_unit import ANY_UNIT, BalanceKey, balance_of, unit_of
-from hexveil.publishing.presence.request_identity import presence_request, request_name
+from hexveil.publishing.presence.presence_manifest import presence_request, request_name
 
 if TYPE_CHECKING:
     from fractions import Fraction

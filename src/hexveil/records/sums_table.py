@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hexveil.base import hexagons
 from hexveil.base.errors import ColumnError, InputError
 from hexveil.model.cells import DAY, Cells, Labels
 from hexveil.records.sources.source_files import Files, MemoryTable
@@ -287,7 +288,6 @@ _EXAMPLES: dict[str, Callable[[Cells], str]] = {
     _NOT_HEXAGON: lambda _: "the hex text that H3 prints, or the same as a whole number",
     _NOT_SLOT: lambda grid: '"15:00"' if grid.slot == "pooled" else '"2024-02-19T15:00"',
 }
-_PENTAGONS = frozenset({4, 14, 24, 38, 49, 58, 63, 72, 83, 97, 107, 117})
 _HEX = re.compile(r"\s*(?:0[xX])?([0-9a-fA-F]{15,16})\s*")
 _DECIMAL = re.compile(r"\s*(\d{17,19})\s*")
 _POOLED = re.compile(r"\s*(\d{2}):(\d{2})(?::00(?:\.0+)?)?\s*")
@@ -302,15 +302,7 @@ def parse_hexagon(text: str, resolution: int) -> int | None:
         index = int(match[1])
     else:
         return None
-    digits = [index >> 3 * (15 - level) & 7 for level in range(1, 16)]
-    used, unused = digits[:resolution], digits[resolution:]
-    # Bits from the top: one zero, mode 1 (a cell), three zeros, resolution, base cell, digits.
-    base = index >> 45 & 127
-    good = index >> 52 == 1 << 7 | resolution and base <= 121
-    good &= max(used, default=0) < 7 and min(unused, default=7) == 7
-    # Around a pentagon one direction is missing.
-    good &= base not in _PENTAGONS or next((d for d in used if d), 0) != 1
-    return index if good else None
+    return index if hexagons.is_name(f"{index:x}", resolution) else None
 
 
 def parse_slot(text: str, grid: Cells) -> int | None:

@@ -10,8 +10,8 @@ from cell_range_laws import All, ExactCellRangeLoss, is_sound, tiny_map
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.looks import cell_looks, cell_stages, pair_votes, pooled_means
 from hexveil.mechanisms.looks.cell_looks import FirstLookStage
-from hexveil.mechanisms.looks.cell_stages import CellRangeStages
 from hexveil.mechanisms.looks.gradual_release import GradualLaplace
+from hexveil.mechanisms.looks.kinds import ReleaseAllocation
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 
 FREE = {"histogram_promise": Pure(Fraction(1, 1000)), "spread_epsilon": Fraction(0)}
@@ -166,7 +166,7 @@ FAULTS = {
         lambda old: lambda votes, epsilon: old(votes, epsilon) / 2, SPREAD_ALONE,
     ),
     "a tenth of the loss not booked": (
-        CellRangeStages, "losses", lambda old: lambda self: 0.9 * old(self), FREE,
+        ReleaseAllocation, "losses", lambda old: lambda self: 0.9 * old(self), FREE,
     ),
 }  # fmt: skip
 

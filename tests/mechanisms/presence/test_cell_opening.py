@@ -41,3 +41,14 @@ def test_one_tail_would_open_too_many():
     """The sum of two Laplace numbers needs a higher threshold than one of them."""
     one = 1000 * np.log(1000 / 2)  # at which one Laplace number opens 1 of 1,000 cells
     assert 1000 * Laplace(1000.0).sum_tail(int(one)) > 3
+
+
+@pytest.mark.parametrize("scale", [0.4, 3.0, 50.0])
+@pytest.mark.parametrize("tail", [0.3, 0.025, 1e-6])
+def test_the_quantile_is_the_smallest(scale, tail):
+    """The tail of a discrete Laplace number, by adding up its law."""
+    t, k = np.exp(-1 / scale), np.arange(4000)
+    law = (1 - t) / (1 + t) * t**k
+    at = Laplace(scale).quantile(tail)
+    assert law[at:].sum() <= tail * (1 + 1e-9)
+    assert at == 1 or law[at - 1 :].sum() > tail

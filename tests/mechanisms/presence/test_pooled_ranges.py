@@ -6,18 +6,18 @@ import pytest
 from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms import pooled_law
-from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import CellWindow, value_votes
-from hexveil.mechanisms.presence.pooled_ranges import (
+from hexveil.mechanisms.pooled_law import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
     BeyondRange,
+    PooledLaw,
     best_ranges,
     crowded_range,
     refined_edges,
     within_reach,
 )
+from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence.contribution import CellWindow, value_votes
 from hexveil.model.private_pairs import PrivatePairs
 
 QUIET = Laplace(1.0)

@@ -10,22 +10,20 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute, replay
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.pooled_law import Excess
+from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.contribution import CellWindow
-from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
-from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
+from hexveil.mechanisms.presence.contribution import CellWindow, PrivateCap
+from hexveil.mechanisms.presence.presence_allocation import (
+    WIDE_PART,
+    OneShot,
+    PresenceAllocation,
+    ThreeStages,
+)
 from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
     lowest_weights,
     noise_quantile95,
     ratio_interval,
-)
-from hexveil.mechanisms.presence.presence_design import (
-    WIDE_PART,
-    OneShot,
-    PrivateCap,
-    ThreeStages,
 )
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.private_pairs import PrivatePairs
@@ -60,7 +58,7 @@ def released(form, sums, seed, *, false_openings=1.0, source=None):
     outputs = execute(plan, sums, noise, journal, Meter(plan.losses()))
     repeated = plan.decode(replay(plan, journal.rows))
     decoded = plan.decode(outputs)
-    np.testing.assert_array_equal(decoded.mean, repeated.mean)
+    np.testing.assert_array_equal(decoded["mean"], repeated["mean"])
     return decoded
 
 
@@ -71,16 +69,16 @@ def test_a_map_is_near_the_truth_where_cells_are_open(form, fleet):
     maps = [released(FORMS[form], sums, seed) for seed in range(3)]
     assert all(one.is_open[:USED].all() for one in maps)
     assert sum(one.is_open[USED:].sum() for one in maps) <= 6
-    errors = [np.abs(one.mean[:USED] - true).mean() for one in maps]
+    errors = [np.abs(one["mean"][:USED] - true).mean() for one in maps]
     assert max(errors) < 0.25 * np.abs(true - np.median(true)).mean()
-    covered = [(one.mean_low[:USED] <= true) & (true <= one.mean_high[:USED]) for one in maps]
+    covered = [(one["mean_low"][:USED] <= true) & (true <= one["mean_high"][:USED]) for one in maps]
     assert np.mean(covered) >= 0.9
 
 
 def test_every_cell_of_the_grid_is_in_the_map(fleet):
     """Closed cells are published as closed: they have a row, without numbers."""
     decoded = released(FORMS["three stages"], fleet[0], 1)
-    for column in (decoded.mean, decoded.mean_low, decoded.weight, decoded.weight_high):
+    for column in (decoded["mean"], decoded["mean_low"], decoded["weight"], decoded["weight_high"]):
         assert column.shape == (N_CELLS,)
         assert np.isnan(column[~decoded.is_open]).all()
         assert np.isfinite(column[decoded.is_open]).all()
@@ -197,13 +195,13 @@ def test_intervals_at_the_end_of_the_range_reach_the_bound():
     """Where all values are clipped, the interval extends to the bound, on that side alone."""
     noisy = PARTS * np.array([1000, 500, 0, 500])
     made = decoded(3 * PARTS // 8, 5 * PARTS // 8, noisy, Laplace(PARTS / 100))
-    assert made.mean_high[0] == 1.0
-    assert 0.5 < made.mean_low[0] < 0.625
-    assert made.mean[1] == pytest.approx(0.5)
-    assert made.mean_high[1] < 0.6
-    assert made.weight[0] == pytest.approx(1000)
+    assert made["mean_high"][0] == 1.0
+    assert 0.5 < made["mean_low"][0] < 0.625
+    assert made["mean"][1] == pytest.approx(0.5)
+    assert made["mean_high"][1] < 0.6
+    assert made["weight"][0] == pytest.approx(1000)
     # What may lie beyond is part of the expected error.
-    assert made.error[0] > made.error[1] + 0.05 * (1.0 - made.mean[0]) - 0.005
+    assert made.error["mean"][0] > made.error["mean"][1] + 0.05 * (1.0 - made["mean"][0]) - 0.005
 
 
 def test_what_a_range_cuts_off_is_added_by_how_near_a_cell_is():
@@ -212,9 +210,9 @@ def test_what_a_range_cuts_off_is_added_by_how_near_a_cell_is():
     ends = 3 * PARTS // 8, 5 * PARTS // 8
     without, made = (decoded(*ends, noisy, law, beyond=b) for b in (0.0, 0.02))
     # Near the upper end 1.23 of the excess above, and 0.57 of that below, at these ratios.
-    assert made.mean[0] - without.mean[0] == pytest.approx(0.02 * (16 / 13 - 4 / 7), rel=0.01)
-    assert made.mean[1] - without.mean[1] == pytest.approx(0.02 * (10 / 13 - 10 / 7), rel=0.01)
-    widths = [one.mean_high - one.mean_low for one in (without, made)]
+    expected = 0.02 * np.array([16 / 13 - 4 / 7, 10 / 13 - 10 / 7])
+    assert made["mean"] - without["mean"] == pytest.approx(expected, rel=0.01)
+    widths = [one["mean_high"] - one["mean_low"] for one in (without, made)]
     assert (widths[1] > widths[0] + 0.02).all()
 
 
@@ -224,9 +222,9 @@ def test_no_interval_is_a_point(centre):
     ends = max(centre - PARTS // 8, 0), min(centre + PARTS // 8, PARTS)
     halves = np.array([50, 0]), np.array([0, 50])
     made = decoded(*ends, np.concatenate(halves) * PARTS, Laplace(PARTS))
-    assert (made.mean_high - made.mean_low > 0.02).all()
-    assert (made.mean_low <= made.mean).all()
-    assert (made.mean <= made.mean_high).all()
+    assert (made["mean_high"] - made["mean_low"] > 0.02).all()
+    assert (made["mean_low"] <= made["mean"]).all()
+    assert (made["mean"] <= made["mean_high"]).all()
 
 
 @pytest.mark.parametrize("form", ["one shot", "three stages"])
@@ -249,7 +247,7 @@ def test_a_shaped_grid_has_an_average_for_every_cell(form):
     assert not decoded.is_open.all()
     closed = ~decoded.is_open
     constant = np.abs(level - np.median(level))
-    assert np.abs(decoded.smoothed - level)[closed].mean() < 0.6 * constant[closed].mean()
+    assert np.abs(decoded["mean_smoothed"] - level)[closed].mean() < 0.6 * constant[closed].mean()
 
 
 @pytest.mark.parametrize("weight", [0.0, 4.0, 9.0, 20.0])
@@ -281,5 +279,5 @@ def test_a_cap_prefers_the_smallest_of_like_quantiles():
     for seed in range(20):
         source = SimulatedNoise(np.random.default_rng([8, seed]), 1)
         outputs = execute(plan, sums, source, MemoryJournal(), Meter(plan.losses()))
-        weights.append(plan.decode(outputs).weight.sum())
+        weights.append(plan.decode(outputs)["weight"].sum())
     assert min(weights) > 0.2 * 3000

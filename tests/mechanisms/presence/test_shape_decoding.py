@@ -9,15 +9,15 @@ from hexveil.accounting.noise_law import Laplace, laplace_sum_quantile, laplace_
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.pooled_shape import PooledDensity
-from hexveil.mechanisms.distribution.tilt_estimation import legendre_terms, tilt
-from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.presence_design import PrivateCap
-from hexveil.mechanisms.presence.shape_decoding import (
-    decode_shapes,
+from hexveil.mechanisms.distribution.tilt_estimation import (
     expected_weights,
     fit_cells,
-    weight_interval,
+    legendre_terms,
+    tilt,
 )
+from hexveil.mechanisms.presence.any_unit import PresenceSums
+from hexveil.mechanisms.presence.contribution import PrivateCap
+from hexveil.mechanisms.presence.presence_decoding import weight_interval
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
@@ -122,11 +122,12 @@ def test_statistics_of_a_cell_agree(seed):
         MemoryJournal(),
         Meter(plan.losses()),
     )
-    decoded = decode_shapes(plan, outputs, request.measured)
+    decoded = plan.decode(outputs, request.measured)
     assert decoded.is_open.all()
-    assert (decoded.low <= decoded.estimate).all()
-    assert (decoded.estimate <= decoded.high).all()
-    number = dict(zip(request.measured.columns, decoded.estimate.T, strict=True))
+    number = decoded.columns
+    for name in request.measured.columns:
+        assert (number[f"{name}_low"] <= number[name]).all()
+        assert (number[name] <= number[f"{name}_high"]).all()
     assert (number["p50"] <= number["p85"]).all()
     assert (number["share_below_20"] <= 1 - number["share_at_least_40"] + 1e-12).all()
     assert sum(number[f"histogram_{k:02d}"] for k in range(1, 21)) == pytest.approx(np.ones(4))
@@ -139,7 +140,7 @@ def test_stages_follow_from_the_declared_fleet():
     assert (small.n_wide, small.n_narrow, small.coarse_share) == (8, 0, 0)
     assert (middle.n_narrow, middle.coarse_share) == (20, 0)
     assert isinstance(large.cap, PrivateCap)
-    assert large.cell_share > Fraction("0.94")
+    assert large.map_share > Fraction("0.94")
     assert large.n_quantiles == 8
 
 

@@ -9,7 +9,7 @@ import pytest
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.presence.any_unit import PresenceSums
-from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap
+from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import CellTable, Labels
 from hexveil.model.declared_grid import DeclaredGrid
@@ -69,7 +69,7 @@ def test_predictions_are_near_maps_that_meet_the_assumptions(units):
         outputs = execute(plan, PresenceSums(pairs), source, MemoryJournal(), Meter(plan.losses()))
         decoded = plan.decode(outputs)
         is_open, traffic = decoded.is_open, weight / weight.sum()
-        error = 100 * np.abs(decoded.mean - true)[is_open] @ traffic[is_open]
+        error = 100 * np.abs(decoded["mean"] - true)[is_open] @ traffic[is_open]
         found.append((error / traffic[is_open].sum(), traffic[is_open].sum()))
     mean_error, open_traffic = np.mean(found, axis=0)
     assert open_traffic == pytest.approx(prediction.open_traffic, abs=0.1)

@@ -7,13 +7,8 @@ import pytest
 
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.presence.presence_design import (
-    NO_CAP,
-    DeclaredCap,
-    OneShot,
-    PrivateCap,
-    ThreeStages,
-)
+from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap, PrivateCap
+from hexveil.mechanisms.presence.presence_allocation import OneShot, ThreeStages
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.public_metadata import ValueLattice

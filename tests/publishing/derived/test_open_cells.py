@@ -15,10 +15,9 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.cli.app import app
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
-from hexveil.mechanisms.pooled_law import Excess
+from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow
-from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 from hexveil.mechanisms.presence.presence_decoding import (
     DRIFT,
     GAUSSIAN_DRIFT,
@@ -41,9 +40,8 @@ from hexveil.publishing.derived.open_cells import (
     unit_numbers,
 )
 from hexveil.publishing.derived.release_source import ReleaseSource
-from hexveil.publishing.presence.map_accuracy import map_accuracy
 from hexveil.publishing.presence.presence_manifest import presence_manifest
-from hexveil.publishing.presence.presence_table import decode_outputs, released_table
+from hexveil.publishing.presence.presence_table import decode_outputs, map_accuracy, released_table
 from hexveil.publishing.published_numbers import Release
 
 SCALE = 20
@@ -164,13 +162,13 @@ class InventedMap:
         weighting = WEIGHTING / np.sqrt(np.maximum(self.weight, 1.0)) * self.rng.normal(size=n)
         truth = (self.centre + self.radius * (self.ratio + clipping + weighting)) / PARTS
         names = ("mean", "mean_low", "mean_high", "weight_noisy", "weight_low")
-        columns = (getattr(decoded, name)[decoded.is_open] for name in names)
+        columns = (decoded[name][decoded.is_open] for name in names)
         n_open = int(decoded.is_open.sum())
         part = Excess(*(np.zeros(n_open) for _ in range(3)))
         sums = CellSums(
-            decoded.centre[decoded.is_open],
+            decoded["mean_centre"][decoded.is_open],
             np.full(n_open, self.radius / PARTS),
-            decoded.balance_noisy[decoded.is_open],
+            decoded["balance_noisy"][decoded.is_open],
             np.zeros(n_open),
             replace(self.cut, below=part, above=part),
         )
@@ -311,14 +309,14 @@ STATISTICS = ("mean", "p50", "share<40", "histogram", "users")
 
 def released(dataset, plan, name, seed):
     """Return a release of simulated noise."""
-    stages = plan.stages()
+    stages, component = plan.stages(), plan.single
     meter = Meter(stages.losses() * (1.0 + 1e-9), squared=bool(plan.delta))
     noise = SimulatedNoise(np.random.default_rng(seed), 1)
     outputs = execute(stages, PresenceSums(dataset.pairs), noise, MemoryJournal(), meter)
     decoded = decode_outputs(plan.request, outputs)
     table = released_table(plan.request, decoded, "speed", "km/h")
-    accuracy = map_accuracy(plan.request, decoded)
-    manifest = presence_manifest("cars", plan, outputs, name[:1] * 64, None, accuracy)
+    accuracy = map_accuracy(decoded)
+    manifest = presence_manifest("cars", component, outputs, name[:1] * 64, None, accuracy)
     return Release(table, manifest, plan.epsilon, replayed=False)
 
 

@@ -9,7 +9,7 @@ from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.presence.any_unit import PresenceSums
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.publishing.distribution.distribution_decoding import decode_distribution
+from hexveil.publishing.distribution.distribution_table import decode_distribution
 from hexveil.publishing.presence.presence_table import decode_outputs
 
 LEVELS, CELLS, UNITS, RECORDS = {"p50": 0.5, "p85": 0.85}, 12, 400, 25
@@ -59,10 +59,10 @@ def intervals(table, way):
         meter = Meter(stages.losses() * (1 + 1e-9), squared=bool(stages.delta))
         decoded = decode_outputs(plan.request, drawn(stages, PresenceSums(dataset.pairs), meter))
         order = [dataset.public.cells.names().index(name) for name in names]
-        columns = decoded.estimate, decoded.low, decoded.high, decoded.error
         return {
-            name: [column[order, number] for column in columns]
-            for number, name in enumerate(STATISTICS)
+            name: [decoded[f"{name}{end}"][order] for end in ("", "_low", "_high")]
+            + [decoded.error[name][order]]
+            for name in STATISTICS
         }
     dataset = hv.read(table, **options, cells=hv.Labels("line"))
     plan = hv.plan(dataset, statistics=STATISTICS, epsilon=6, estimator=way, advise=False)

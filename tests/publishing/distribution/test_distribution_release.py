@@ -27,8 +27,8 @@ from hexveil.planning.goal import goal
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil.publishing import receipt
 from hexveil.publishing.derived.release_source import numbers_to_compare, open_sources
-from hexveil.publishing.distribution import distribution_decoding
-from hexveil.publishing.distribution.distribution_decoding import decode_distribution
+from hexveil.publishing.distribution import distribution_table
+from hexveil.publishing.distribution.distribution_table import decode_distribution
 from hexveil.publishing.dossier import dossier
 
 ASKED = ("mean", "sd", "p15", "p50", "p85", "share<20", "share<40", "share>=40", "histogram")
@@ -136,7 +136,7 @@ def test_cells_take_after_those_that_share_a_label(asked, monkeypatch):
 
     outputs = [simulated(dataset, plan, seed) for seed in range(3)]
     shared = sum(map(error, outputs))
-    monkeypatch.setattr(distribution_decoding, "groupings_of", lambda _: ())
+    monkeypatch.setattr(distribution_table, "groupings_of", lambda _: ())
     assert shared < 0.9 * sum(map(error, outputs))
 
 

@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError
 from hexveil.ledger import hash_losses
-from hexveil.mechanisms.presence.presence_design import NO_CAP
+from hexveil.mechanisms.presence.contribution import NO_CAP
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import Labels
 from hexveil.model.declared_grid import DeclaredGrid
@@ -22,7 +22,7 @@ from hexveil.planning.presence.presence_request import (
     PresenceRequest,
 )
 from hexveil.publishing import pipeline
-from hexveil.publishing.presence.request_identity import identify, request_name
+from hexveil.publishing.presence.presence_manifest import identify, request_name
 from presence_laws import release_pairs
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])

@@ -96,8 +96,8 @@ def _inspect_columns(run: Run, options: declarations.InspectOptions, choice: str
     """
     epsilon = run.plan.epsilon or COMPARED_AT
     facts = shared_steps.read_facts(run).columns
-    part = f"{float(epsilon) / len(facts):.6g}"
-    tables = shared_steps.assess_columns(run, facts, part)
+    portion = f"{float(epsilon) / len(facts):.6g}"
+    tables = shared_steps.assess_columns(run, facts, portion)
     proposals = _common(run, common_grids(tables), options.propose, choice, epsilon)
     if options.as_json:
         columns = {
@@ -109,12 +109,12 @@ def _inspect_columns(run: Run, options: declarations.InspectOptions, choice: str
             for column, column_facts in facts.items()
         }
         common = grid_text.common_json(proposals)
-        content = {"epsilon": epsilon, "epsilon_of_each": part, "columns": columns}
+        content = {"epsilon": epsilon, "epsilon_of_each": portion, "columns": columns}
         formatting.show(list, lambda: content | {"common": common}, as_json=True)
         return
     for column, column_facts in facts.items():
         typer.echo("\n".join(grid_text.fact_lines(column_facts)))
-        grid_text.show_grids(tables[column], column_facts, part)
+        grid_text.show_grids(tables[column], column_facts, portion)
         typer.echo("")
     units = {column: column_facts.value_unit for column, column_facts in facts.items()}
     typer.echo("\n".join(grid_text.common_lines(proposals, units, epsilon)))
@@ -127,15 +127,15 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
     Of several value columns each is judged at the part of ε that a plan of all columns would give
     it on that grid. Counts of records are shown on request alone.
     """
-    from hexveil.cli import declared_grids, planned_release  # noqa: PLC0415  under presence alone
+    from hexveil.cli import planned_release  # noqa: PLC0415  under presence alone
 
     if options.from_records:
-        declared_grids.check_terminal(run, as_json=options.as_json)
+        check_terminal(run, as_json=options.as_json)
     priced = run if run.plan.epsilon else run.with_fields("plan", epsilon=COMPARED_AT)
     planned = planned_release.plan_release(priced, accept_noise=True)
     columns = {} if planned.plan.is_single else planned.plan.components
     # Labels have no other resolution or slot: the declared grid alone is judged.
-    others = list(declared_grids.comparable_plans(priced))
+    others = list(planned_release.comparable_plans(priced))
     epsilon = str(priced.plan.epsilon)
     if not columns:
         content = {"grids": [grid_text.declared_json(plan) for plan in others]}
@@ -144,13 +144,13 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
         common: list[str] = []
     else:
         plans = [plan.components for plan in others or [planned.plan]]
-        grids = tuple(map(declared_grids.assessed, plans))
+        grids = tuple(map(CommonGrid.declared, plans))
         proposals = _common(run, grids, options.propose, choice, epsilon)
-        content = {"grids": [grid_text.declared_columns_json(one) for one in plans]}
+        content = {"grids": [grid_text.declared_columns_json(item) for item in plans]}
         content["common"] = grid_text.common_json(proposals)  # type: ignore[assignment]
         tables = {
             f"Grids for {column} on paper, from declarations alone:": [
-                one.components[column] for one in others
+                item.components[column] for item in others
             ]
             for column in columns
         }
@@ -166,6 +166,17 @@ def _inspect_declared(run: Run, options: declarations.InspectOptions, choice: st
         _show_file(options.propose)
     if options.from_records:
         planned_release.read_private_records(run).close()
+
+
+def check_terminal(run: Run, *, as_json: bool) -> None:
+    """Refuse counts of records wherever somebody else could have them."""
+    if run.privacy.quiet_records:
+        raise InputError("--from-records and quiet_records cannot be combined.")
+    if as_json or not sys.stderr.isatty():
+        raise InputError(
+            "--from-records shows private counts on a terminal only; run it without --json, "
+            "without a pipe and without writing its output to a file."
+        )
 
 
 def _show_file(file: Path | None) -> None:
@@ -200,11 +211,11 @@ def _check_column(run: Run) -> list[str]:
 
     options = arguments.read_arguments(run, read)
     parameters = inspect_module.signature(value_checks.check_values).parameters
-    known = {name: value for name, value in options.items() if name in parameters}
+    existing = {name: value for name, value in options.items() if name in parameters}
     # The clock of days is that of the slots, unless times have another one.
-    if known.get("timezone") is None and run.cells.timezone is not None:
-        known["timezone"] = run.cells.timezone
-    checks = value_checks.check_values(arguments.source(run), **known)
+    if existing.get("timezone") is None and run.cells.timezone is not None:
+        existing["timezone"] = run.cells.timezone
+    checks = value_checks.check_values(arguments.source(run), **existing)
     return finding_lines(checks, arguments.value_unit_of(run))
 
 
@@ -220,7 +231,7 @@ def check_choice(propose: Path | None, choice: str | None) -> None:
 
 def write_proposal(run: Run, advice: RunAdvice, file: Path, choice: str, epsilon: str) -> None:
     """Write the chosen run to a new run file; refuse if no run is proposed."""
-    proposal = {str(name): one for name, one in advice.proposals.items()}.get(choice)
+    proposal = {str(name): item for name, item in advice.proposals.items()}.get(choice)
     if proposal is None:
         raise InputError(
             "--propose: no run is expected to beat one number for all cells, so that none is "
@@ -263,9 +274,9 @@ def draft(run: Run, *, alone: bool, trust: bool) -> str:
 
     if not alone:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
-    named = run.columns.explicit_fields().values()
+    labelled = run.columns.explicit_fields().values()
     column_names = [
-        *(name for names in named for name in ([names] if isinstance(names, str) else names)),
+        *(name for names in labelled for name in ([names] if isinstance(names, str) else names)),
         *(run.cells.labels or ()),
     ]
     schema = inspect_schema(

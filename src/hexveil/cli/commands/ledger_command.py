@@ -73,8 +73,8 @@ def init(options: declarations.LedgerInitOptions) -> None:
         account=options.account,
     )
     with contextlib.chdir(run.folder):
-        given = arguments.ledger_arguments(run, Ledger)
-        book = Ledger(**given | ({} if options.delta is None else {"delta": options.delta}))
+        stated = arguments.ledger_arguments(run, Ledger)
+        book = Ledger(**stated | ({} if options.delta is None else {"delta": options.delta}))
     opened = (
         book.account,
         book.dataset,

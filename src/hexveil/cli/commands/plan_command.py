@@ -36,8 +36,8 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
     outputs = {"--compare": options.compare, "--grids": bool(options.grids)}
     outputs |= {"--curve": options.curve is not None, "--save": options.save is not None}
     is_series = options.first_day is not None or options.last_day is not None
-    given = [name for name, is_given in (outputs | {"--from": is_series}).items() if is_given]
-    shared_steps.check_plan_options(run, given)
+    stated = [name for name, is_given in (outputs | {"--from": is_series}).items() if is_given]
+    shared_steps.check_plan_options(run, stated)
     if is_series:
         from hexveil.cli import day_series  # noqa: PLC0415  for --from alone
 
@@ -129,7 +129,7 @@ def _show_with_grids(run: Run, plan: Plan, options: declarations.PlanOptions, fi
 def _show_parts(run: Run, plan: Plan, options: declarations.PlanOptions, files: Files) -> None:
     """Print a plan of distributions, or of several value columns, with other plans beside it."""
     facts: Any = plan.facts
-    compared = {column: _compare(one) for column, one in plan.plans.items() if options.compare}
+    compared = {column: _compare(item) for column, item in plan.plans.items() if options.compare}
     if options.as_json:
         content = shared_steps.plan_json(plan) | _common_json(run, facts, files)
         for column, comparison in compared.items():
@@ -189,7 +189,7 @@ def _common_json(run: Run, facts: PublicMetadata | ColumnFacts, files: Files) ->
 
 
 def _file_names(run: Run, files: Files) -> list[str]:
-    return [str(shared_steps.resolve_path(run, one)) for paths in files.values() for one in paths]
+    return [str(shared_steps.resolve_path(run, item)) for paths in files.values() for item in paths]
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:

@@ -60,11 +60,11 @@ def check(file: Path, columns: Sequence[str] = ()) -> None:
         raise InputError(f"--curve writes .png and .svg; {file.name} has another ending.")
     if not file.parent.is_dir():
         raise InputError(f"the folder of {file} does not exist; create it first.")
-    for own in _files(file, columns).values():
+    for target in _files(file, columns).values():
         for kind in KINDS:
             # A figure that someone keeps is never replaced.
-            if own.with_suffix(f".{kind}").exists():
-                raise InputError(f"{own.with_suffix(f'.{kind}')} exists; name a new file.")
+            if target.with_suffix(f".{kind}").exists():
+                raise InputError(f"{target.with_suffix(f'.{kind}')} exists; name a new file.")
 
 
 def _files(file: Path, columns: Sequence[str]) -> dict[str, Path]:
@@ -78,12 +78,12 @@ def _files(file: Path, columns: Sequence[str]) -> dict[str, Path]:
 def write(plan: Plan, file: Path) -> list[Path]:
     """Write the figure, of several value columns one of each, as PNG and SVG; return the files."""
     written = []
-    for column, own in _files(file, [*plan.components]).items():
+    for column, target in _files(file, [*plan.components]).items():
         component: Any = plan.components[column]
         unit = "" if component.facts is None else component.facts.value_unit
         drawn = _IMAGES[component.kind](component, unit)
         written += [
-            atomic_files.write_named(own.with_suffix(f".{kind}"), image)
+            atomic_files.write_named(target.with_suffix(f".{kind}"), image)
             for kind, image in drawn.items()
         ]
     return written
@@ -95,13 +95,13 @@ def paper_images(plan: PresencePart, unit: str) -> dict[str, bytes]:
     for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
         # Some prices leave nothing to measure with; the curve leaves them out.
         with contextlib.suppress(InputError):
-            at = plan.alternative(epsilon=plan.epsilon * to_fraction(round(times, 6), "times"))
-            curve.append((float(at.epsilon), at.expected[0]))
-    error, level, of = plan.expected
-    measure = "" if of == USERS or not unit else f" ({unit})"
+            priced = plan.alternative(epsilon=plan.epsilon * to_fraction(round(times, 6), "times"))
+            curve.append((float(priced.epsilon), priced.expected[0]))
+    error, level, noun = plan.expected
+    measure = "" if noun == USERS or not unit else f" ({unit})"
     return _images(
         {"private presence": curve}, (float(plan.epsilon), error),
-        f"Expected error of {of}{measure}", (level, "one number for all cells (assumed)"),
+        f"Expected error of {noun}{measure}", (level, "one number for all cells (assumed)"),
     )  # fmt: skip
 
 

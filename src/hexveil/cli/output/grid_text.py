@@ -94,8 +94,8 @@ def show_table(table: Capacity, value_unit: str, *, sentence: bool = True) -> No
         [offer.privacy_unit] * several + _row(offer, proposed=sentence and offer is table.proposed)
         for offer in table.offers
     ]
-    left = ("Unit", "Labels", "Usable", "Below half")
-    formatting.print_table(heads, rows, left, between=1 if several else 2)
+    left_columns = ("Unit", "Labels", "Usable", "Below half")
+    formatting.print_table(heads, rows, left_columns, between=1 if several else 2)
     unit = f" in {value_unit}" if value_unit else ""
     legend = (
         f"{'' if labels else _PLACES}Floor: least noise{unit} of any plan without clipping. Error: "
@@ -232,8 +232,8 @@ def _dominant(share: float) -> str:
 def advice_json(advice: RunAdvice) -> dict[str, object]:
     """Return the proposed runs as JSON data, by choice."""
     return {
-        "runs": {choice: _run_json(one) for choice, one in advice.proposals.items()},
-        "weaker": [_run_json(one) for one in advice.weaker],
+        "runs": {choice: _run_json(item) for choice, item in advice.proposals.items()},
+        "weaker": [_run_json(item) for item in advice.weaker],
         "dominant_share": advice.dominant_share,
     }
 

@@ -91,15 +91,15 @@ def _average_errors(plan: MomentPart | DistributionPart, value_unit: str) -> str
     """
     errors, largest = dict(plan.average_errors), plan.largest_errors
     share = errors.pop("share", None)
-    parts = []
+    texts = []
     for name, error in errors.items():
         unit = formatting.unit_of(name, value_unit)
         text = f"the {name} {formatting.measured(error, unit)}"
         if name in largest:
             text += f" on average, {formatting.measured(largest[name], unit)} in the worst cell"
-        parts.append(text)
-    parts += [] if share is None else [f"a share of records {share:.2g}, by a stated prior"]
-    return "; ".join(parts)
+        texts.append(text)
+    texts += [] if share is None else [f"a share of records {share:.2g}, by a stated prior"]
+    return "; ".join(texts)
 
 
 def estimator_lines(ways: Sequence[EstimatorErrors], unit: str) -> list[str]:
@@ -146,13 +146,13 @@ def _paper_lines(plan: Any, about: str = "") -> list[str]:  # noqa: ANN401  of d
 def _paper_map_lines(plan: Any, of_map: Any, about: str) -> list[str]:  # noqa: ANN401
     """Return the expected accuracy of averages or distributions."""
     measure = f" {plan.facts.value_unit}" if plan.facts.value_unit else ""
-    named, shares = "averages", ""
+    statistic, shares = "averages", ""
     if of_map.share_error is not None:
-        named = "medians"
+        statistic = "medians"
         shares = f"shares by {100 * of_map.share_error:.2g} percentage points; "
     lines = formatting.wrapped(
         "On paper",
-        f"{about}{named} of open cells are expected to be off by {of_map.error:.2g}{measure} "
+        f"{about}{statistic} of open cells are expected to be off by {of_map.error:.2g}{measure} "
         f"({of_map.error_low:.2g} to {of_map.error_high:.2g}, by how values spread; one number "
         f"for all cells: {of_map.baseline_error:.2g}{measure}); {shares}weights by "
         f"{of_map.weight_error:.2g}, where typically {of_map.typical_weight:.3g} are; "

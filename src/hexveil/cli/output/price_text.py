@@ -77,9 +77,9 @@ def _at(plan: Any) -> str:  # noqa: ANN401
     return f" at delta {decimal_text(plan.delta)}" if plan.delta else ""
 
 
-def _part_lines(plan: Any, parts: Mapping[str, float], end: str = "") -> list[str]:  # noqa: ANN401
-    named = ", ".join(f"{name} {formatting.price(loss)}" for name, loss in parts.items())
-    return formatting.wrapped("Parts", f"{named} (epsilon{_at(plan)}{end}).")
+def _part_lines(plan: Any, losses: Mapping[str, float], end: str = "") -> list[str]:  # noqa: ANN401
+    texts = ", ".join(f"{name} {formatting.price(loss)}" for name, loss in losses.items())
+    return formatting.wrapped("Parts", f"{texts} (epsilon{_at(plan)}{end}).")
 
 
 def _noise_lines(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[str]:  # noqa: ANN401
@@ -101,10 +101,10 @@ def _noise_lines(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[str]:  
             *_part_lines(plan, plan.column_epsilons(), end),
         ]
     bins = " and bins of every cell" if plan.estimator == "bins" else ""
-    parts = {_COMPONENTS[name] + bins * (name == "shape"): loss for name, loss in divided.items()}
+    losses = {_COMPONENTS[name] + bins * (name == "shape"): loss for name, loss in divided.items()}
     return [
         *_price_line(plan, unit, ", for all statistics together", half),
-        *_part_lines(plan, parts, end),
+        *_part_lines(plan, losses, end),
     ]
 
 
@@ -139,15 +139,13 @@ def _accounting_lines(plan: MomentPart) -> list[str]:
 
 def _declared_lines(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[str]:  # noqa: ANN401
     """Return the declared grid and fleet, and the price for any unit, present or not."""
-    unit, together, parts, declared = facts.privacy_unit, "", [], facts
-    if isinstance(facts, DeclaredColumns):
-        together, declared = " for all value columns together", facts.leading
-        parts = _part_lines(plan, plan.column_epsilons())
-    assert isinstance(declared, DeclaredFacts)  # noqa: S101  of one column
-    grid, fleets = (
-        declared.grid,
-        {name: component.request.fleet for name, component in plan.components.items()},
-    )
+    unit, together, column_lines = facts.privacy_unit, "", []
+    declared = facts.leading if isinstance(facts, DeclaredColumns) else facts
+    if not plan.is_single:
+        together = " for all value columns together"
+        column_lines = _part_lines(plan, plan.column_epsilons())
+    grid = declared.grid
+    fleets = {name: component.request.fleet for name, component in plan.components.items()}
     if len(set(fleets.values())) == 1:
         fleets = {"": next(iter(fleets.values()))}
     tested = "declared to be in use" if grid.is_in_use else "some may be closed"
@@ -159,7 +157,11 @@ def _declared_lines(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[s
             f"{name}{name and ': '}{fleet.units:,} {unit}s declared, typically "
             f"{fleet.records_per_unit:,} records and {fleet.cells_per_unit:,} cells each.",
         )
-    return [*lines, *_price_line(plan, unit, f"{together}, for any {unit}", "", "presence"), *parts]
+    return [
+        *lines,
+        *_price_line(plan, unit, f"{together}, for any {unit}", "", "presence"),
+        *column_lines,
+    ]
 
 
 def explain_missing_range(run: Run, plan: Plan) -> list[str]:
@@ -181,8 +183,8 @@ def month_lines(plan: MomentPart, facts: PublicMetadata) -> list[str]:
             "add up, and not epsilons."
         )
     else:
-        whole = MONTH * float(plan.epsilon)
-        month = f"{formatting.price(whole)} (probability factor {formatting.factor(whole)})"
+        monthly = MONTH * float(plan.epsilon)
+        month = f"{formatting.price(monthly)} (probability factor {formatting.factor(monthly)})"
         issue = "map" if plan.occupancy.n_cells > 1 else "release"
         text = (
             f"a user present in all {MONTH} {issue}s loses {month}; with privacy_unit = "

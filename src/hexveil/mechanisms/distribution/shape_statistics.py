@@ -163,31 +163,86 @@ class ShapeStatistics:
         return at_lower, density[..., -1] > ATOM * density[..., -2]
 
 
+# ---- statistics of tilted shapes ----
+
 N_DRAWS, CELLS_AT_ONCE, SEED = 200, 64, 20_261_123
+SHARE_ALLOWANCE = 0.02
+"""Part of the limits by which intervals are widened: no tilt makes a share exactly 0 or 1."""
 
 
-def drawn_statistics(
+@dataclass(frozen=True, eq=False)
+class CellEstimates(ReadOnlyArrays):
+    """Statistics of all cells in their own units, shape (n_cells, n_columns), or one of them.
+
+    Attributes
+    ----------
+    estimate, low, high : ndarray of float
+        Estimates, and their 95 % intervals.
+    error : ndarray of float
+        Expected absolute errors by the model of the intervals; half a fine bin is in those of
+        quantiles.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    error: Floats
+
+    def at(self, place: slice | tuple[slice, int]) -> CellEstimates:
+        """Return the estimates of some cells, or of one column."""
+        every = (self.estimate, self.low, self.high, self.error)
+        return CellEstimates(*(np.asarray(one[place]) for one in every))
+
+
+def cell_statistics(
     statistics: ShapeStatistics,
     shares: Floats,
     fit: TiltFit,
+    inflation: float,
+    place: Ints,
+    even: Floats | None = None,
     adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None = None,
-) -> tuple[Floats, Floats, Floats, Floats]:
+) -> CellEstimates:
     """Return the statistics of tilted shapes, with intervals from draws of their tilts.
 
     Parameters
     ----------
     statistics : ShapeStatistics
-    shares : ndarray of float, shape (n_bins,)
+    shares : ndarray of float, shape (n_fine_bins,)
         Pooled ones.
     fit : TiltFit
+        With covariances that were multiplied by `inflation`: expected errors are not inflated.
+    inflation : float
+    place : ndarray of int64, shape (n_fine_bins,)
+        Bin of each fine bin in the finest measurement of the pooled shape.
+    even : ndarray of float, shape (n_fine_bins,), optional
+        Pooled shares that are even within the bins that were measured: of few units the smooth law
+        hides single numbers that many records share, so that intervals reach to both.
     adjusted : callable, optional
         Of the rows of some cells, of their shapes and of drawn ones to those that are measured.
-
-    Returns
-    -------
-    tuple of ndarray of float, shape (n_cells, n_columns)
-        Estimates, ends of the middle 95 percent of draws, and mean distances of draws.
     """
+    middle, low, high, error = _drawn(statistics, shares, fit, adjusted)
+    error, other = error / inflation**0.5, middle
+    if even is not None:
+        tilted = tilt(even, legendre_terms(even, fit.alpha.shape[1]), fit.alpha)
+        other = np.where(statistics.is_quantile, statistics.of(tilted), middle)
+    # A middle outside its own draws' interval would be no estimate of it.
+    low = np.minimum(low, np.minimum(middle, other))
+    high = np.maximum(high, np.maximum(middle, other))
+    low, high = statistics.to_bin_ends(low, high, place)
+    allowance = np.where(statistics.is_share, SHARE_ALLOWANCE, 0.0)
+    least, largest = statistics.limits.T
+    low, high = np.maximum(low - allowance, least), np.minimum(high + allowance, largest)
+    return CellEstimates(middle, low, high, np.hypot(error, statistics.half_bins))
+
+
+def _drawn(
+    statistics: ShapeStatistics,
+    shares: Floats,
+    fit: TiltFit,
+    adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None,
+) -> tuple[Floats, ...]:
+    """Return estimates, ends of the middle 95 percent of draws, and mean distances of draws."""
     terms = legendre_terms(shares, fit.alpha.shape[1])
     # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
     normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, terms.shape[1]))
@@ -202,12 +257,11 @@ def drawn_statistics(
         estimate, draws = statistics.of(middle), statistics.of(drawn)
         low, high = np.quantile(draws, (0.025, 0.975), axis=0)
         chunks.append((estimate, low, high, np.abs(draws - estimate).mean(axis=0)))
-    estimate, low, high, error = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
-    return estimate, low, high, error
+    return tuple(np.concatenate(parts) for parts in zip(*chunks, strict=True))
 
 
-def between_cells(estimates: Floats, errors: Floats) -> Floats:
-    """Return the standard deviation between cells, of each statistic.
+def between_cells(estimates: Floats, errors: Floats, half_bins: Floats | float = 0.0) -> Floats:
+    """Return the standard deviation of true numbers between cells, of each statistic.
 
     The law of total variance: the variance of the estimates, and the mean variance of what is not
     known of each cell.
@@ -216,9 +270,12 @@ def between_cells(estimates: Floats, errors: Floats) -> Floats:
     ----------
     estimates, errors : ndarray of float, shape (n_cells, ...)
         Expected absolute errors are those of the model of cells, not widened for intervals.
+    half_bins : ndarray of float, shape (...)
+        Half a bin, which is in the errors of quantiles: where values lie within a bin is not known,
+        and the same for all cells.
     """
-    unknown = np.mean((errors / MEAN_ABS_NORMAL) ** 2, axis=0)
-    return np.asarray(np.sqrt(estimates.var(axis=0) + unknown))
+    own = np.maximum(errors**2 - np.square(half_bins), 0.0) / MEAN_ABS_NORMAL**2
+    return np.asarray(np.sqrt(estimates.var(axis=0) + own.mean(axis=0)))
 
 
 # ---- scores of fine bins ----

@@ -24,6 +24,12 @@ Where noise hides how much cells differ, any Λ fits. So uncertainty is averaged
 by their marginal likelihood and a prior that falls with the multiple: intervals of maps of mostly
 noise are wide, those of others as before.
 
+`fit_cells` does so where weights are private: by the expected weight W of a cell. The variance of
+its bins is that of the noise, and SAMPLING / max(W, 1): weights of units are not those of records,
+and cells have few units. That of the tilts is multiplied by INFLATION, as shapes of cells are not
+exactly tilts of the pooled one. Constants were chosen on the tuning sets of
+`benchmarks/distributions.py`.
+
 Source: exponential tilting and empirical Bayes (Efron, 2016); random effects by iterated
 expectations (Dempster, Laird and Rubin, 1977); averaging over hyperparameters (Kass and Steffey,
 1989).
@@ -92,6 +98,33 @@ def fit_bins(
         alpha = alpha + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))
         prior.update_spread(information, alpha)
     return TiltFit(alpha, prior.covariance(*likelihood.linearised(alpha)))
+
+
+SAMPLING, INFLATION = 0.02, 3.25
+LEAST_MEAN, LEAST_VARIATION, LEAST_WEIGHT = 0.05, 0.3, 0.25
+"""Least mean of weights, in deviations of their noise; least deviation and weight, in means."""
+
+
+def fit_cells(
+    shares: Floats, bins: Floats, place: Ints, noise: float, groups: Sequence[Ints] = ()
+) -> TiltFit:
+    """Return the tilts of cells by noisy bins of private weights; `noise` is its deviation."""
+    weight = expected_weights(bins.sum(axis=1), bins.shape[1] * noise**2)
+    variance = (noise / weight) ** 2 + SAMPLING / np.maximum(weight, 1.0)
+    fit = fit_bins(shares, bins, place, weight, variance, groups)
+    return TiltFit(fit.alpha, INFLATION * fit.covariance)
+
+
+def expected_weights(noisy: Floats, variance: float) -> Floats:
+    """Return the expected weights of cells, given noisy ones of one variance.
+
+    A cell's noisy weight in the place of its weight would shrink the tilts of cells of little
+    weight, and so the estimate of how much cells differ.
+    """
+    mean = max(float(noisy.mean()), LEAST_MEAN * variance**0.5)
+    between = max(float(noisy.var()) - variance, (LEAST_VARIATION * mean) ** 2)
+    expected = mean + between / (between + variance) * (noisy - mean)
+    return np.asarray(np.maximum(expected, LEAST_WEIGHT * mean))
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,6 @@ from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
@@ -51,7 +50,13 @@ from hexveil.mechanisms.looks.clipped_mean import (
     RenormalisedMean,
 )
 from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
-from hexveil.mechanisms.looks.kinds import ClippingKind, Planned, StatedLosses, lattice_of
+from hexveil.mechanisms.looks.kinds import (
+    ClippingKind,
+    Planned,
+    ReleaseAllocation,
+    StatedLosses,
+    lattice_of,
+)
 from hexveil.mechanisms.sensitivity_report import MappedMoves
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
@@ -63,7 +68,7 @@ ClippedStatistic: TypeAlias = ClippedMean | ClippedVariance
 
 
 @dataclass(frozen=True, eq=False)
-class BoundedStages(ReadOnlyArrays):
+class BoundedStages(ReleaseAllocation):
     """The one stage of clipped means and variances.
 
     Attributes
@@ -79,10 +84,6 @@ class BoundedStages(ReadOnlyArrays):
     report: MappedMoves
     law: NoiseLaw
     booked: Floats
-
-    def losses(self) -> Floats:
-        """Return each user's privacy loss, rounded up: booked."""
-        return self.booked
 
     @cached_property
     def stage(self) -> NoisyTotals:
@@ -108,9 +109,6 @@ class BoundedStages(ReadOnlyArrays):
     def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
         """Return where published numbers can lie, by statistic."""
         return {statistic.name: statistic.grid() for statistic in self.statistics}
-
-    def view(self, outputs: Outputs) -> None:
-        """Return nothing: means within the bounds have no posterior."""
 
     def numbers(self, outputs: Outputs) -> dict[str, Ints]:
         """Return each statistic's integer of every cell: noisy, or constant."""

@@ -62,6 +62,7 @@ from hexveil.mechanisms.looks.cell_looks import (
 )
 from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
 from hexveil.mechanisms.looks.first_range import FirstRange, choose_first_range
+from hexveil.mechanisms.looks.kinds import ReleaseAllocation
 from hexveil.mechanisms.looks.pooled_means import (
     HISTOGRAM,
     N_DECIDED,
@@ -168,7 +169,7 @@ class CellRangeOutputs(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class CellRangeStages(ReadOnlyArrays):
+class CellRangeStages(ReleaseAllocation):
     """Public plan of means with a clipping range per cell: a map is one data set.
 
     Attributes
@@ -201,10 +202,6 @@ class CellRangeStages(ReadOnlyArrays):
     select: PosteriorRangeSelection
     errors: Callable[[CellRangeOutputs], ErrorModel]
     booked: Floats
-
-    def losses(self) -> Floats:
-        """Return each user's privacy loss, whatever is released; rounded up: booked."""
-        return self.booked
 
     # ---- stages ----
 

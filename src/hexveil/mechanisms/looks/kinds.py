@@ -46,14 +46,24 @@ SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
 """Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
 
 
-class ReleaseAllocation(Protocol):
-    """The stages of a plan, on the lattice of the records."""
+class ReleaseAllocation(ReadOnlyArrays):
+    """Base of the stages of a plan, on the lattice of the records.
+
+    Attributes
+    ----------
+    booked : ndarray of float, shape (n_users,)
+        Loss of each user on the worst path of outputs, or its square of μ, rounded up.
+    """
+
+    booked: Floats
 
     def losses(self) -> Floats:
         """Return each user's privacy loss on the worst path of outputs, rounded up: booked."""
+        return self.booked
 
     def next_stage(self, earlier: Outputs) -> Stage | None:
         """Return the stage after these outputs."""
+        raise NotImplementedError
 
     def check_release(self, scale: ValueLattice, epsilon: float, *, has_squares: bool) -> None:
         """Refuse, from public facts, what cannot be computed or noised as stated.
@@ -65,17 +75,21 @@ class ReleaseAllocation(Protocol):
             variance has no sums of squares, or numbers could leave 64 bits.
         """
 
-    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
-        """Return the last noisy integer of each cell, by statistic."""
+    def numbers(self, outputs: Outputs) -> dict[str, Ints]:  # noqa: ARG002  of ranges
+        """Return the last noisy integer of each cell, by statistic, which a range may cut off."""
+        return {}
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
         """Return the published statistics."""
+        raise NotImplementedError
 
     def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:
         """Return where published numbers can lie, by statistic."""
+        raise NotImplementedError
 
-    def view(self, outputs: Outputs) -> MeanView | None:
+    def view(self, outputs: Outputs) -> MeanView | None:  # noqa: ARG002  of private ranges
         """Return what a posterior of means before clipping is made of; None where there is none."""
+        return None
 
 
 class Planned(Protocol):

@@ -1,8 +1,8 @@
 """Pooled histogram of user means, and their spread within cells: one bound on the votes of a user.
 
 A user casts at most PARTS votes over all its pairs (`pair_votes`), in both stages. The
-histogram (`pooled_histogram`, with its proof) gives the range of the first look and the law of user
-means; these follow from its noisy votes and public facts, and are stored with them.
+histogram (its proof is below) gives the range of the first look and the law of user means; these
+follow from its noisy votes and public facts, and are stored with them.
 
 The spread within cells is measured before any cell has a centre: as a quantile of the distances
 between the means of two users of one cell, by a rank choice of `private_quantile`. Who is

@@ -314,8 +314,8 @@ def plan_variance_range(search: RangeSearch, problem: PlanningProblem) -> Varian
     then found for all users. If all pairs are fetched, the plan is that of pairs at hand.
     """
     occupancy = search.occupancy
-    some, part = (occupancy, 1.0) if occupancy.is_local else fetch_sample(occupancy)[::2]
-    local = replace(problem, occupancy=some.local())
+    some, _, part = fetch_sample(occupancy)
+    local = replace(problem, occupancy=some)
     candidates = [
         (one, *search.interval(one, part=MEAN_PART, users=(local.occupancy, part)))
         for one in search.candidates
@@ -324,7 +324,7 @@ def plan_variance_range(search: RangeSearch, problem: PlanningProblem) -> Varian
         (one, _best(local, interval, weights.noise)) for one, interval, weights in candidates
     ]
     one, best = min(with_radius, key=lambda tried: tried[1].predicted)
-    if occupancy.is_local:
+    if some is occupancy:
         return best
     interval, weights = search.interval(one, part=MEAN_PART)
     known = has_single_record(occupancy)

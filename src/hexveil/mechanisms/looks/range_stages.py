@@ -20,7 +20,6 @@ from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, NoiseLaw
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import (
     DONE,
     Decoded,
@@ -32,6 +31,7 @@ from hexveil.mechanisms.contract import (
 from hexveil.mechanisms.estimates import STANDARD_NORMAL, to_value_units, widened
 from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
 from hexveil.mechanisms.looks.first_range import to_bounds, wider_range
+from hexveil.mechanisms.looks.kinds import ReleaseAllocation
 from hexveil.mechanisms.looks.pooled_means import HISTOGRAM, PooledMeans, cell_shares
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.looks.weighted_variance import WeightedVariance
@@ -41,7 +41,7 @@ from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpr
 
 
 @dataclass(frozen=True, eq=False)
-class OneRangeStages(ReadOnlyArrays):
+class OneRangeStages(ReleaseAllocation):
     """Public plan of weighted means in a private clipping range.
 
     Attributes
@@ -92,10 +92,6 @@ class OneRangeStages(ReadOnlyArrays):
         for variance in self.variances:
             grids["variance"] = variance.grid(models["variance"].unit)
         return grids
-
-    def losses(self) -> Floats:
-        """Return each user's privacy loss, whatever range is released; rounded up: booked."""
-        return self.booked
 
     @cached_property
     def pooled_means(self) -> PooledMeans:

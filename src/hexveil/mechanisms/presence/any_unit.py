@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -121,6 +121,73 @@ class AnyUnit:
         return np.full(n_users, square * DOWN)
 
 
+# ---- contributions ----
+
+ENLARGED = 1.0 + 2.0**-20
+
+
+class Norm:
+    """Size of the priced records of a unit, within which its weights are limited: their sum.
+
+    Weights of a unit add up to at most `PARTS`.
+    """
+
+    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
+        """Return the size of each unit, in whole priced records. PRIVATE."""
+        return pairs.per_unit(priced)
+
+    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
+        """Return the weight of each pair, by the larger of its unit's size and τ. PRIVATE.
+
+        In whole numbers, without any rounding but their floor.
+        """
+        # At least 1: a unit whose cells are all closed has no priced records.
+        divisor = np.maximum(self.sizes(pairs, priced), max(cap, 1))
+        return np.asarray(PARTS * priced // pairs.of_unit(divisor))
+
+    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
+        """Return floor(P min(1, k / K)) in each of K cells, k of them counting fully. PRIVATE."""
+        return np.asarray(PARTS * cell_cap // np.maximum(visited, cell_cap))
+
+
+class RootOfSquares(Norm):
+    """The root of the sum of squares: squares of weights add up to at most PARTS².
+
+    A sum of at most 2^22 squares of doubles, in any order, and its root are off by a factor of at
+    most 1 + 2^-29, and the quotient by 1 + 2^-51. The enlarged root makes up for all of it.
+    """
+
+    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
+        """Return the root of each unit, rounded up. PRIVATE."""
+        return np.ceil(self._roots(pairs, priced)).astype(np.int64)
+
+    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
+        """Return the floors of quotients of doubles. PRIVATE."""
+        divisor = np.maximum(self._roots(pairs, priced), max(cap, 1))
+        quotients = (PARTS * priced).astype(np.float64) / pairs.of_unit(divisor)
+        return np.floor(quotients).astype(np.int64)
+
+    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
+        """Return w = floor(P min(1, √(k/K))) in each of K cells: K w² <= k P². PRIVATE.
+
+        Roots of whole numbers below 2^52 are exact enough for their floor.
+        """
+        squares = PARTS**2 * cell_cap // np.maximum(visited, cell_cap)
+        return np.floor(np.sqrt(squares.astype(np.float64))).astype(np.int64)
+
+    def _roots(self, pairs: PrivatePairs, priced: Ints) -> Floats:
+        squares = pairs.per_unit(priced.astype(np.float64) ** 2)  # type: ignore[arg-type]
+        return np.asarray(np.sqrt(squares) * ENLARGED)
+
+
+L1, L2 = Norm(), RootOfSquares()
+
+
+def norm_of(law: NoiseLaw) -> Norm:
+    """Return the norm in which a unit's contribution is limited under this noise."""
+    return L1 if law.power == 1 else L2
+
+
 def any_unit_stage(
     name: str, n_noised: int, law: NoiseLaw, work: Callable[[PrivatePairs], Ints], weights: int = 1
 ) -> NoisyTotals:
@@ -130,6 +197,9 @@ def any_unit_stage(
     """
     total = partial(total_over_units, work=work)
     return NoisyTotals(name, n_noised, law, AnyUnit.of(law, weights), total)
+
+
+# ---- plans ----
 
 
 class AnyUnitPlan:
@@ -152,6 +222,19 @@ class AnyUnitPlan:
         # Each stage is built from the outputs of those before it, so no further than the first
         # that has none of its own.
         return next((stage for stage in self.stages(earlier) if stage.name not in earlier), DONE)
+
+    def opening(self, outputs: Outputs) -> float | None:
+        """Return the noisy number, in parts, from which a cell is open; None without a test."""
+        raise NotImplementedError
+
+    def open_from(self, outputs: Outputs) -> float | None:
+        """Return the same in units."""
+        opening = self.opening(outputs)
+        return None if opening is None else opening / PARTS
+
+    def statement(self, outputs: Outputs) -> dict[str, Any]:  # noqa: ARG002  of most kinds
+        """Return what the manifest states of this kind of map alone."""
+        return {}
 
     def stages(self, earlier: Outputs) -> Iterator[Stage]:
         """Yield all stages in order, each made of the outputs before it."""

@@ -37,7 +37,7 @@ noisy bins (`pooled_law`), evenly within an octave.
 Sensitivity: the votes of a unit add up to at most P: floor(P / K) for each of K pairs, or weights
 limited by their sum; or P in one bin, if it has priced records in open cells. They follow from its
 own records alone.
-Loss: that of the histogram (`pooled_histogram`).
+Loss: that of the histogram (`looks.pooled_means`).
 
 Nothing overflows 64 bits: x_c <= 2^40, P x_c <= 2^60, Σ_c x_c <= 2^62 on a grid of at most 2^22
 cells, 2 w_c y_c <= 2^41. Sums over fewer than 2^32 units are exact in doubles; no machine holds
@@ -46,10 +46,10 @@ the records of more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
-from typing import Protocol
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -59,14 +59,12 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.presence.any_unit import any_unit_stage
-from hexveil.mechanisms.presence.presence_design import DeclaredCap, PrivateCap, UserCap
+from hexveil.mechanisms.presence.any_unit import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.private_quantile import ListedPoints
 from hexveil.model.private_pairs import PrivatePairs
 
 MAX_PRICE = 2**20
 """Largest price of a cell."""
-ENLARGED = 1.0 + 2.0**-20
 
 
 def positions(pairs: PrivatePairs, span_quanta: int) -> Ints:
@@ -87,76 +85,6 @@ def priced_records(pairs: PrivatePairs, prices: Ints) -> Ints:
         From 0, of closed cells, to `MAX_PRICE`. Public.
     """
     return np.asarray(pairs.records * prices[pairs.cell])
-
-
-class Norm(Protocol):
-    """Size of the priced records of a unit, within which its weights are limited."""
-
-    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
-        """Return the size of each unit, in whole priced records. PRIVATE."""
-
-    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
-        """Return the weight of each pair, by the larger of its unit's size and τ. PRIVATE."""
-
-    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
-        """Return a unit's weight in each of its cells, k of them counting fully. PRIVATE."""
-
-
-class SumOfRecords:
-    """Their sum: weights of a unit add up to at most `PARTS`."""
-
-    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
-        """Return the sum of each unit's priced records. PRIVATE."""
-        return pairs.per_unit(priced)
-
-    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
-        """Return weights in whole numbers, without any rounding but their floor. PRIVATE."""
-        # At least 1: a unit whose cells are all closed has no priced records.
-        divisor = np.maximum(self.sizes(pairs, priced), max(cap, 1))
-        return np.asarray(PARTS * priced // pairs.of_unit(divisor))
-
-    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
-        """Return floor(P min(1, k / K)) in each of K cells. PRIVATE."""
-        return np.asarray(PARTS * cell_cap // np.maximum(visited, cell_cap))
-
-
-class RootOfSquares:
-    """The root of the sum of squares: squares of weights add up to at most PARTS².
-
-    A sum of at most 2^22 squares of doubles, in any order, and its root are off by a factor of at
-    most 1 + 2^-29, and the quotient by 1 + 2^-51. The enlarged root makes up for all of it.
-    """
-
-    def sizes(self, pairs: PrivatePairs, priced: Ints) -> Ints:
-        """Return the root of each unit, rounded up. PRIVATE."""
-        return np.ceil(self._roots(pairs, priced)).astype(np.int64)
-
-    def weights(self, pairs: PrivatePairs, priced: Ints, cap: int) -> Ints:
-        """Return the floors of quotients of doubles. PRIVATE."""
-        divisor = np.maximum(self._roots(pairs, priced), max(cap, 1))
-        quotients = (PARTS * priced).astype(np.float64) / pairs.of_unit(divisor)
-        return np.floor(quotients).astype(np.int64)
-
-    def count_weights(self, cell_cap: int, visited: Ints) -> Ints:
-        """Return w = floor(P min(1, √(k/K))) in each of K cells: K w² <= k P². PRIVATE.
-
-        Roots of whole numbers below 2^52 are exact enough for their floor.
-        """
-        squares = PARTS**2 * cell_cap // np.maximum(visited, cell_cap)
-        return np.floor(np.sqrt(squares.astype(np.float64))).astype(np.int64)
-
-    def _roots(self, pairs: PrivatePairs, priced: Ints) -> Floats:
-        squares = pairs.per_unit(priced.astype(np.float64) ** 2)  # type: ignore[arg-type]
-        return np.asarray(np.sqrt(squares) * ENLARGED)
-
-
-L1: Norm = SumOfRecords()
-L2: Norm = RootOfSquares()
-
-
-def norm_of(law: NoiseLaw) -> Norm:
-    """Return the norm in which a unit's contribution is limited under this noise."""
-    return L1 if law.power == 1 else L2
 
 
 def unit_weights(pairs: PrivatePairs, prices: Ints, cap: int, norm: Norm = L1) -> Ints:
@@ -277,6 +205,48 @@ def _even_votes(pairs: PrivatePairs) -> Ints:
     return np.asarray(PARTS // pairs.of_unit(pairs.per_unit(np.ones_like(pairs.cell))))
 
 
+# ---- caps ----
+
+
+@dataclass(frozen=True)
+class NoCap:
+    """Every unit has its full weight, however few records it has."""
+
+    share: ClassVar[Fraction] = Fraction(0)
+
+
+@dataclass(frozen=True)
+class DeclaredCap:
+    """Units of fewer records than declared weigh less, in proportion.
+
+    Attributes
+    ----------
+    records : int
+        Declared; at least 1.
+    """
+
+    records: int
+    share: ClassVar[Fraction] = Fraction(0)
+
+
+@dataclass(frozen=True)
+class PrivateCap:
+    """As `DeclaredCap`, at a private quantile of the units' priced records.
+
+    Attributes
+    ----------
+    quantile, share : Fraction
+        Share of ε.
+    """
+
+    quantile: Fraction = Fraction("0.75")
+    share: Fraction = Fraction("0.05")
+
+
+CAPPED_WEIGHT = Fraction(1, 2)
+"""Part of the units' weight that a private cap is expected to leave: 0.4 to 0.65 on tuning sets."""
+NO_CAP = NoCap()
+UserCap: TypeAlias = NoCap | DeclaredCap | PrivateCap
 USER_CAP = "user cap"
 LEAST_OCTAVE, OCTAVES = -6, 26
 """Caps lie from 2^-6 to 2^20 records of a typical price."""
@@ -290,13 +260,11 @@ def _votes_of_totals(
     return PARTS * np.bincount(points.places(totals[totals > 0]), minlength=points.size + 1)
 
 
-def cap_stage(cap: UserCap, promise: Promise, prices: Ints, law: NoiseLaw) -> NoisyTotals | None:
-    """Return the stage of a private cap, which decides it in priced records; None of other caps.
+def private_cap(cap: PrivateCap, promise: Promise, prices: Ints, law: NoiseLaw) -> NoisyTotals:
+    """Return the stage of a private cap, which decides it in priced records.
 
-    The noise and the norm are of the map that is capped; its whole promise has the cap's share.
+    The norm is that of the map that is capped; its whole promise has the cap's share.
     """
-    if not isinstance(cap, PrivateCap):
-        return None
     noise, quantile = promise.part(cap.share).noise(), float(cap.quantile)
     octaves = LEAST_OCTAVE + np.arange(OCTAVES + 1, dtype=np.float64)
     caps = np.maximum(np.rint(middle_price(prices) * 2.0**octaves), 1.0).astype(np.int64)
@@ -313,16 +281,50 @@ def cap_stage(cap: UserCap, promise: Promise, prices: Ints, law: NoiseLaw) -> No
     return replace(stage, decide=decide, n_decided=1)
 
 
-def capped_records(
-    cap: UserCap, stage: NoisyTotals | None, outputs: Outputs, typical_price: Callable[[], int]
-) -> int:
-    """Return the cap of a map, in priced records; 0 without one."""
-    if stage is not None:
-        return int(stage.decisions(outputs)[0])
-    return cap.records * typical_price() if isinstance(cap, DeclaredCap) else 0
-
-
 def middle_price(prices: Ints) -> int:
     """Return the middle price of the open cells, `MAX_PRICE` if there are none."""
     positive = np.sort(prices[prices > 0])
     return int(positive[positive.size // 2]) if positive.size else MAX_PRICE
+
+
+class CappedMap(AnyUnitPlan):
+    """Base of plans of maps that are perhaps priced by a coarse one, with a cap on units.
+
+    Attributes
+    ----------
+    form : OneShot, ThreeStages or ShapeForm
+        Its cap, and shares of the loss: of the map, and of the coarse one, 0 without one.
+    """
+
+    form: Any
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Noise of the map that is published."""
+        return self.promise.part(self.form.map_share).noise()
+
+    @property
+    def coarse_law(self) -> NoiseLaw:
+        """Noise of the coarse map."""
+        return self.promise.part(self.form.coarse_share).noise()
+
+    def prices(self, outputs: Outputs) -> Ints:
+        """Return the price of each cell, 0 where the coarse map closed it; 1 without one."""
+        raise NotImplementedError
+
+    def typical_price(self, outputs: Outputs) -> int:
+        """Return the price at which a declared cap counts records."""
+        raise NotImplementedError
+
+    def cap_stage(self, earlier: Outputs) -> NoisyTotals | None:
+        """Return the stage of a private cap; None of other caps."""
+        if not isinstance(self.form.cap, PrivateCap):
+            return None
+        return private_cap(self.form.cap, self.promise, self.prices(earlier), self.law)
+
+    def cap(self, outputs: Outputs) -> int:
+        """Return the cap of the map, in priced records; 0 without one."""
+        if (stage := self.cap_stage(outputs)) is not None:
+            return int(stage.decisions(outputs)[0])
+        cap = self.form.cap
+        return cap.records * self.typical_price(outputs) if isinstance(cap, DeclaredCap) else 0

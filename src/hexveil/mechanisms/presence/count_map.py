@@ -31,27 +31,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, of_amount
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
-from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
-from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
-from hexveil.mechanisms.presence.contribution import Norm, norm_of
+from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-from hexveil.mechanisms.presence.presence_decoding import PresenceMap
+from hexveil.mechanisms.presence.presence_decoding import (
+    MISS,
+    ReleasedMap,
+    noisy_columns,
+    weight_interval,
+)
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
-from hexveil.mechanisms.presence.shape_decoding import ShapeMap
 from hexveil.model.private_pairs import PrivatePairs
 
 COUNT_MAP = "count map"
-MISS = 0.05
 MAX_CELL_CAP = 2**20
 
 
@@ -67,27 +67,6 @@ def _counts(pairs: PrivatePairs, *, n_cells: int, cell_cap: int, norm: Norm) -> 
     weights = norm.count_weights(cell_cap, visited)
     # Exact: every partial sum is a whole number below 2^53.
     return np.bincount(pairs.cell, weights=weights, minlength=n_cells).astype(np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class UnitCountMap(ReadOnlyArrays):
-    """Released numbers of units, every cell of the grid. Public.
-
-    Attributes
-    ----------
-    is_open : ndarray of bool, shape (n_cells,)
-        Numbers of closed cells are NaN.
-    units, units_low, units_high : ndarray of float, shape (n_cells,)
-        Number of units under the cap, and its 95 % interval.
-    noisy : ndarray of float, shape (n_cells,)
-        The noisy number, which may be negative: sums over cells are unbiased.
-    """
-
-    is_open: NDArray[np.bool_]
-    units: Floats
-    units_low: Floats
-    units_high: Floats
-    noisy: Floats
 
 
 @dataclass(frozen=True)
@@ -124,54 +103,26 @@ class CountAllocation(AnyUnitPlan):
         """Yield the only stage."""
         yield unit_counts(self.n_cells, self.cell_cap, self.law)
 
-    def decode(self, outputs: Outputs) -> UnitCountMap:
+    def decode(self, outputs: Outputs) -> ReleasedMap:
         """Return numbers of units; empty cells open with the declared expected number."""
-        noisy, least = outputs[COUNT_MAP][0], self._threshold
+        noisy, least = outputs[COUNT_MAP][0], self.opening(outputs)
         is_open = np.full(self.n_cells, fill_value=True) if least is None else noisy >= least
         return decode_counts(noisy, self.law, is_open)
 
     kind = "counts"
 
-    def open_from(self, outputs: Outputs) -> float | None:  # noqa: ARG002  see ShapeAllocation
-        """Return the noisy number from which a cell is open, in units; None without a test."""
-        return None if self._threshold is None else self._threshold / PARTS
-
-    @property
-    def _threshold(self) -> float | None:
+    def opening(self, outputs: Outputs) -> float | None:  # noqa: ARG002  see ShapeAllocation
+        """Return the noisy number, in parts, from which a cell is open; None without a test."""
         if self.false_openings is None:
             return None
         return self.law.quantile(min(self.false_openings / self.n_cells, 0.5))
 
 
-def decode_counts(noisy: Ints, law: NoiseLaw, is_open: NDArray[np.bool_]) -> UnitCountMap:
+def decode_counts(noisy: Ints, law: NoiseLaw, is_open: NDArray[np.bool_]) -> ReleasedMap:
     """Return the numbers of units of open cells by their noisy numbers, in parts."""
-    margin = law.quantile(MISS / 2)
-    columns = [np.maximum((noisy + shift) / PARTS, 0.0) for shift in (0, -margin, margin)]
-    open_columns = (np.where(is_open, column, np.nan) for column in (*columns, noisy / PARTS))
-    return UnitCountMap(is_open, *open_columns)
-
-
-MapAllocation: TypeAlias = PresenceAllocation | ShapeAllocation
-
-
-@dataclass(frozen=True, eq=False)
-class CountedMap:
-    """A released map and the numbers of units in its open cells. Public.
-
-    Attributes
-    ----------
-    statistics : PresenceMap or ShapeMap
-    counts : UnitCountMap
-        NaN where the map is closed.
-    """
-
-    statistics: PresenceMap | ShapeMap
-    counts: UnitCountMap
-
-    @property
-    def is_open(self) -> NDArray[np.bool_]:
-        """Whether each cell is published: decided by the map alone."""
-        return self.statistics.is_open
+    units, margin = noisy / PARTS, law.quantile(MISS / 2) / PARTS
+    ends = weight_interval(units, law, 1, None, margin)
+    return ReleasedMap(is_open, noisy_columns("users", units, ends, is_open))
 
 
 @dataclass(frozen=True)
@@ -186,7 +137,7 @@ class CountedAllocation(AnyUnitPlan):
     """
 
     counts: CountAllocation
-    statistics: MapAllocation
+    statistics: PresenceAllocation | ShapeAllocation
 
     def __post_init__(self) -> None:
         if self.counts.delta != self.statistics.delta:
@@ -206,7 +157,3 @@ class CountedAllocation(AnyUnitPlan):
         """Yield the count map, then the stages of the map."""
         yield from self.counts.stages(earlier)
         yield from self.statistics.stages(earlier)
-
-    def decode_counts(self, outputs: Outputs, is_open: NDArray[np.bool_]) -> UnitCountMap:
-        """Return the numbers of units in the open cells of the map. Post-processing."""
-        return decode_counts(outputs[COUNT_MAP][0], self.counts.law, is_open)

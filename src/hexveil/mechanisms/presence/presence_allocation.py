@@ -14,9 +14,10 @@ of the values. Which form is taken follows from declared numbers. Each stage see
 declared numbers and released numbers of the stages before, nothing else.
 
 Neighbours: all records of one privacy unit are added or removed.
-Sensitivity: stated by each stage (`pooled_histogram`, `map_stage`).
+Sensitivity: stated by each stage (`looks.pooled_means`, `map_stage`).
 Loss: ε, or (ε, δ) with noise of Gaussian law, for any unit, present or not: the shares of the
-stages add up to 1, whatever the outputs are (`accounting.promise`).
+stages add up to 1, whatever the outputs are (`accounting.promise`). Their defaults were chosen on
+flights of New York and buses of Surat and Warsaw (`benchmarks/interval_sets.py`).
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
@@ -25,51 +26,117 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
-from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.presence.any_unit import AnyUnitPlan
-from hexveil.mechanisms.presence.contribution import (
-    MAX_PRICE,
-    CellWindow,
-    cap_stage,
-    capped_records,
-    value_votes,
-    weight_map,
-)
-from hexveil.mechanisms.presence.map_refinement import MapRefinement, NoisyLevels
-from hexveil.mechanisms.presence.pooled_ranges import (
+from hexveil.mechanisms.pooled_law import (
     RESIDUAL_EDGES,
     VALUE_EDGES,
     BeyondRange,
+    PooledLaw,
     best_ranges,
     crowded_range,
     refined_edges,
     used_bins,
     within_reach,
 )
-from hexveil.mechanisms.presence.presence_decoding import PresenceMap, decode_map
-from hexveil.mechanisms.presence.presence_design import (
+from hexveil.mechanisms.presence.contribution import (
     CAPPED_WEIGHT,
-    WIDE_PART,
+    MAX_PRICE,
+    NO_CAP,
+    CappedMap,
+    CellWindow,
     DeclaredCap,
-    Form,
-    OneShot,
+    NoCap,
     PrivateCap,
-    ThreeStages,
+    UserCap,
+    value_votes,
+    weight_map,
 )
+from hexveil.mechanisms.presence.map_refinement import MapRefinement, NoisyLevels
+from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, decode_map
 
 WIDE_VALUES, VALUES, COARSE_MAP = "wide values", "values", "coarse map"
 RESIDUALS, FINE_MAP = "residuals", "fine map"
 
 
+# ---- shares of the loss ----
+
+
+@dataclass(frozen=True)
+class OneShot:
+    """Values, then one map.
+
+    Attributes
+    ----------
+    range_share : Fraction
+        Share of ε; the map has the others.
+    cap : NoCap or DeclaredCap
+    """
+
+    range_share: Fraction = Fraction("0.25")
+    cap: NoCap | DeclaredCap = NO_CAP
+    coarse_share: ClassVar[Fraction] = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Refuse shares that would not add up to one."""
+        _check_shares(self.range_share, self.map_share)
+
+    @property
+    def map_share(self) -> Fraction:
+        """Share of ε of the map that is published."""
+        return 1 - self.range_share
+
+
+@dataclass(frozen=True)
+class ThreeStages:
+    """Values, coarse map, residuals, fine map.
+
+    Attributes
+    ----------
+    range_share, coarse_share, residual_share : Fraction
+        Shares of ε; the fine map has what these and the cap leave.
+    cap : NoCap, DeclaredCap or PrivateCap
+    """
+
+    range_share: Fraction = Fraction("0.05")
+    coarse_share: Fraction = Fraction("0.2")
+    residual_share: Fraction = Fraction("0.1")
+    cap: UserCap = NO_CAP
+
+    def __post_init__(self) -> None:
+        """Refuse shares that would not add up to one."""
+        _check_shares(self.range_share, self.coarse_share, self.residual_share, self.map_share)
+
+    @property
+    def map_share(self) -> Fraction:
+        """Share of ε of the map that is published."""
+        stages = self.range_share + self.coarse_share + self.residual_share
+        return 1 - stages - self.cap.share
+
+
+def _check_shares(*shares: Fraction) -> None:
+    """Raise InputError unless every share lies strictly between 0 and 1."""
+    if not all(0 < share < 1 for share in shares):
+        raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
+
+
+Form: TypeAlias = OneShot | ThreeStages
+WIDE_PART = Fraction("0.25")
+"""Part of the values' share that finds out where most of them lie."""
+
+
+# ---- stages ----
+
+
 @dataclass(frozen=True, eq=False)
-class PresenceAllocation(AnyUnitPlan):
+class PresenceAllocation(CappedMap):
     """Plan of a map with private presence: public numbers alone.
 
     Attributes
@@ -105,11 +172,6 @@ class PresenceAllocation(AnyUnitPlan):
             self.histogram_law(name)
 
     @property
-    def law(self) -> NoiseLaw:
-        """Noise of the map that is published."""
-        return self.promise.part(self.form.map_share).noise()
-
-    @property
     def threshold(self) -> int | None:
         """Noisy weight, in parts, from which a cell is published; None without a test."""
         if self.false_openings is None:
@@ -117,39 +179,61 @@ class PresenceAllocation(AnyUnitPlan):
         return self.law.opening_threshold(self.n_cells, self.false_openings)
 
     @property
+    def tests(self) -> tuple[int | None, list[tuple[NoiseLaw, int]]]:
+        """The threshold, and noise and numbers of each noisy weight that has to reach it."""
+        laws = [self.law, *([self.coarse_law] if self.form.coarse_share else [])]
+        return self.threshold, [(law, 2) for law in laws]
+
+    @property
     def kind(self) -> str:
         """Form of the map in words."""
-        return "one shot" if isinstance(self.form, OneShot) else "three stages"
+        return "three stages" if self.form.coarse_share else "one shot"
 
-    def open_from(self, outputs: Outputs) -> float | None:  # noqa: ARG002  see ShapeAllocation
-        """Return the noisy weight from which a cell is open, in units; None without a test."""
-        return None if self.threshold is None else self.threshold / PARTS
+    def opening(self, outputs: Outputs) -> int | None:  # noqa: ARG002  see ShapeAllocation
+        """Return the threshold."""
+        return self.threshold
 
     def fine_window(self, outputs: Outputs) -> CellWindow:
         """Return prices, ranges and cap of the map that is published."""
-        if isinstance(self.form, OneShot):
-            cap = self.form.cap.records if isinstance(self.form.cap, DeclaredCap) else 0
-            return self._first_window(outputs, cap)
-        prices = self._coarse_row(outputs)[2]
-        low, high = np.split(self._residuals(outputs, self.form).decisions(outputs), 2)
-        return CellWindow(prices, low, high, self._cap(outputs))
+        if not self.form.coarse_share:
+            return self._first_window(outputs, self.cap(outputs))
+        low, high = np.split(self._residuals(outputs).decisions(outputs), 2)
+        return CellWindow(self.prices(outputs), low, high, self.cap(outputs))
+
+    def prices(self, outputs: Outputs) -> Ints:
+        """Return the price of each cell, 0 where the coarse map closed it; 1 without one."""
+        return self._coarse_row(outputs)[2]
+
+    def typical_price(self, outputs: Outputs) -> int:
+        """Return the mean price of the open cells by noisy weight, at least 1; 1 of one shot."""
+        if not self.form.coarse_share:
+            return 1
+        noisy, _, prices = self._coarse_row(outputs)
+        weight = np.maximum(noisy[: prices.size] + noisy[prices.size :], 0)
+        # In whole numbers, of any size.
+        pairs = [(int(w), int(p)) for w, p in zip(weight, prices, strict=True) if p]
+        total = sum(w for w, _ in pairs)
+        return max(sum(w * p for w, p in pairs) // total, 1) if total else MAX_PRICE
 
     def centres(self, outputs: Outputs) -> Ints:
         """Return the centre of each cell's range, in parts of the span."""
-        if isinstance(self.form, OneShot):
-            return np.full(self.n_cells, self.median(outputs))
         return self._coarse_row(outputs)[1]
 
     def histogram(self, outputs: Outputs) -> tuple[str, Ints, Ints]:
         """Return the histogram behind the ranges of the published map: name, edges, votes."""
-        if isinstance(self.form, OneShot):
+        if not self.form.coarse_share:
             votes = self._values(outputs).noisy(outputs)
             return VALUES, *used_bins(self._value_edges(outputs), votes)
         _, centres, prices = self._coarse_row(outputs)
-        votes = self._residuals(outputs, self.form).noisy(outputs)
+        votes = self._residuals(outputs).noisy(outputs)
         return RESIDUALS, *used_bins(within_reach(centres, prices), votes)
 
-    def decode(self, outputs: Outputs) -> PresenceMap:
+    def statement(self, outputs: Outputs) -> dict[str, Any]:
+        """Return the released histogram: what the ranges cut off follows from it."""
+        name, edges, votes = self.histogram(outputs)
+        return {"histogram": {"stage": name, "edges": edges.tolist(), "votes": votes.tolist()}}
+
+    def decode(self, outputs: Outputs) -> ReleasedMap:
         """Return the map, with every cell of the grid, open or closed."""
         # Cells that the coarse map closed stay closed; of the others the fine map decides.
         noisy = outputs[FINE_MAP][0]
@@ -169,10 +253,10 @@ class PresenceAllocation(AnyUnitPlan):
     def _levels(self, outputs: Outputs, window: CellWindow) -> Floats:
         """Return levels of all cells, in parts; of cells without a price from the coarse map."""
         published = self._noisy_levels(window, outputs[FINE_MAP][0], self.law)
-        if isinstance(self.form, OneShot):
+        if not self.form.coarse_share:
             return published.smoothed(self.shape).levels(self.shape)
-        law = self.coarse_law(self.form)
-        coarse = self._noisy_levels(self._first_window(outputs), self._coarse_row(outputs)[0], law)
+        first, noisy = self._first_window(outputs), self._coarse_row(outputs)[0]
+        coarse = self._noisy_levels(first, noisy, self.coarse_law)
         has_price = window.prices > 0
         merged = published.above_noise().where(has_price, coarse.smoothed(self.shape))
         return merged.levels(self.shape)
@@ -188,21 +272,17 @@ class PresenceAllocation(AnyUnitPlan):
         """Yield the stages of the form."""
         yield self._wide_values()
         yield self._values(earlier)
-        if isinstance(self.form, ThreeStages):
-            yield self._coarse_map(earlier, self.form)
-            yield self._residuals(earlier, self.form)
-            if (cap := self._user_cap(earlier)) is not None:
-                yield cap
+        if self.form.coarse_share:
+            yield self._coarse_map(earlier)
+            yield self._residuals(earlier)
+        if (cap := self.cap_stage(earlier)) is not None:
+            yield cap
         yield weight_map(FINE_MAP, self.fine_window(earlier), self.span_quanta, self.law)
-
-    def coarse_law(self, form: ThreeStages) -> NoiseLaw:
-        """Return the noise of the coarse map."""
-        return self.promise.part(form.coarse_share).noise()
 
     @property
     def range_law(self) -> NoiseLaw:
         """Noise of the histogram by which the published map's ranges are chosen."""
-        return self.histogram_law(VALUES if isinstance(self.form, OneShot) else RESIDUALS)
+        return self.histogram_law(RESIDUALS if self.form.coarse_share else VALUES)
 
     def histogram_law(self, name: str) -> NoiseLaw:
         """Return the noise of a histogram."""
@@ -240,7 +320,7 @@ class PresenceAllocation(AnyUnitPlan):
     def _values(self, earlier: Outputs) -> NoisyTotals:
         """Return the stage that decides the median and the ends of the first range."""
         edges = self._value_edges(earlier)
-        law = self.law if isinstance(self.form, OneShot) else self.coarse_law(self.form)
+        law = self.coarse_law if self.form.coarse_share else self.law
         weight = np.array([max(self.typical_weight, (self.threshold or 0) / PARTS)])
 
         def decide(values: PooledLaw) -> Ints:
@@ -262,8 +342,8 @@ class PresenceAllocation(AnyUnitPlan):
         _, low, high = self._values(outputs).decisions(outputs)
         return CellWindow(ones, low * ones, high * ones, cap)
 
-    def _coarse_map(self, earlier: Outputs, form: ThreeStages) -> NoisyTotals:
-        law = self.coarse_law(form)
+    def _coarse_map(self, earlier: Outputs) -> NoisyTotals:
+        law = self.coarse_law
         window, median = self._first_window(earlier), self.median(earlier)
         # The threshold of the published map, not one of the coarse map's larger noise: an empty
         # cell that stays open takes nobody's weight, a used one that is closed is lost.
@@ -276,15 +356,21 @@ class PresenceAllocation(AnyUnitPlan):
         return replace(stage, decide=decide, n_decided=2 * self.n_cells)
 
     def _coarse_row(self, outputs: Outputs) -> tuple[Ints, Ints, Ints]:
-        """Return the noisy numbers of the coarse map, the centres and the prices."""
+        """Return the noisy numbers of the coarse map, the centres and the prices.
+
+        Of one shot no numbers, the median of the values and prices of 1.
+        """
+        if not self.form.coarse_share:
+            ones = np.ones(self.n_cells, dtype=np.int64)
+            return ones[:0], self.median(outputs) * ones, ones
         row, n = outputs[COARSE_MAP][0], self.n_cells
         return row[: 2 * n], row[2 * n : 3 * n], row[3 * n :]
 
-    def _residuals(self, earlier: Outputs, form: ThreeStages) -> NoisyTotals:
+    def _residuals(self, earlier: Outputs) -> NoisyTotals:
         """Return the stage that decides the ends of each cell's range."""
         noisy, centres, prices = self._coarse_row(earlier)
-        capped = float(CAPPED_WEIGHT) if isinstance(form.cap, PrivateCap) else 1.0
-        floor = self.coarse_law(form).sum_deviation
+        capped = float(CAPPED_WEIGHT) if isinstance(self.form.cap, PrivateCap) else 1.0
+        floor = self.coarse_law.sum_deviation
         weight = np.maximum(noisy[: self.n_cells] + noisy[self.n_cells :], floor) / PARTS * capped
 
         def decide(distances: PooledLaw) -> Ints:
@@ -297,23 +383,3 @@ class PresenceAllocation(AnyUnitPlan):
 
         edges, around = within_reach(centres, prices), (centres, prices)
         return self._histogram(RESIDUALS, edges, decide, 2 * self.n_cells, around)
-
-    def _user_cap(self, earlier: Outputs) -> NoisyTotals | None:
-        return cap_stage(self.form.cap, self.promise, self._coarse_row(earlier)[2], self.law)
-
-    def _cap(self, outputs: Outputs) -> int:
-        """Return the cap of the fine map, in priced records."""
-
-        def price() -> int:
-            noisy, _, prices = self._coarse_row(outputs)
-            return _mean_price(noisy, prices)
-
-        return capped_records(self.form.cap, self._user_cap(outputs), outputs, price)
-
-
-def _mean_price(noisy: Ints, prices: Ints) -> int:
-    """Return the mean price of the open cells by noisy weight, at least 1; in whole numbers."""
-    weight = np.maximum(noisy[: prices.size] + noisy[prices.size :], 0)
-    pairs = [(int(w), int(p)) for w, p in zip(weight, prices, strict=True) if p]
-    total = sum(w for w, _ in pairs)
-    return max(sum(w * p for w, p in pairs) // total, 1) if total else MAX_PRICE

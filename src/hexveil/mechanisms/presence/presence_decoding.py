@@ -18,7 +18,7 @@ and a = 1 - z, c = 1 + z,
 Gaussian noise of parameter 1 has a variance of a² + c² = 2 + 2 z² instead.
 
 The ratio is that of clipped means of units by their weights. What a cell's range cuts off is known
-of the whole fleet (`pooled_ranges`): above its end the excess E, its second moment E₂ and its error
+of the whole fleet (`pooled_law`): above its end the excess E, its second moment E₂ and its error
 e, and alike below.
 
 - Estimate: of each side what counts (`pooled_law`) is added, which noise moves little, each by how
@@ -35,8 +35,8 @@ The constants were chosen on the tuning sets of `benchmarks/interval_sets.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,9 @@ from numpy.typing import NDArray
 from hexveil.accounting.noise_law import LAPLACE, Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.pooled_law import BeyondRange
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.map_refinement import variance_between
-from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
 
 MISS = 0.05
 """Probability that an interval does not cover."""
@@ -69,46 +68,43 @@ CHUNK_CELLS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceMap(ReadOnlyArrays):
-    """A released map: every cell of the declared grid, open or closed. Public.
+class ReleasedMap:
+    """Released numbers of a map: every cell of the declared grid, open or closed. Public.
 
     Attributes
     ----------
     is_open : ndarray of bool, shape (n_cells,)
-        Numbers of closed cells are NaN.
-    mean, mean_low, mean_high : ndarray of float, shape (n_cells,)
-        Average and its 95 % interval, as shares of the span above the lower bound.
-    weight, weight_low, weight_high : ndarray of float, shape (n_cells,)
-        Weight of the units in the cell and its 95 % interval; a unit has a weight of at most 1 over
-        all cells, less under a cap if it has few records.
-    smoothed : ndarray of float, shape (n_cells,)
-        An average for every cell, closed ones too: by `map_refinement` on a grid of several
-        dimensions, without an interval; on others the mean, and in closed cells their centre.
-    weight_noisy, balance_noisy : ndarray of float, shape (n_cells,)
-        A + B and A - B, neither cut at 0 nor clipped: sums over cells are unbiased.
-    centre, range_low, range_high : ndarray of float, shape (n_cells,)
-        What the clipping range was chosen around, and its ends, as shares of the span.
-    error : ndarray of float, shape (n_cells,)
-        Expected absolute error of each average, as a share of the span.
-    between : float
-        Standard deviation of averages between open cells, as a share of the span.
+    columns : mapping of str to ndarray of float, shape (n_cells,)
+        By the names of released columns, NaN in closed cells; of `mean_smoothed` no cell is closed.
+        Numbers that begin with `mean` are shares of the span above the lower bound until
+        `in_units`. Noisy numbers are neither cut at 0 nor clipped: sums over cells are unbiased.
+    error : mapping of str to ndarray of float, shape (n_cells,)
+        Expected absolute error of each estimate.
+    between : mapping of str to float
+        Standard deviation of each estimate between open cells; NaN without any.
     """
 
     is_open: NDArray[np.bool_]
-    mean: Floats
-    mean_low: Floats
-    mean_high: Floats
-    weight: Floats
-    weight_low: Floats
-    weight_high: Floats
-    smoothed: Floats
-    weight_noisy: Floats
-    balance_noisy: Floats
-    centre: Floats
-    range_low: Floats
-    range_high: Floats
-    error: Floats
-    between: float
+    columns: Mapping[str, Floats]
+    error: Mapping[str, Floats] = field(default_factory=dict)
+    between: Mapping[str, float] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Floats:
+        return self.columns[name]
+
+    def in_units(self, lower: float, span: float) -> ReleasedMap:
+        """Return the map with averages in value units."""
+        columns = {
+            name: lower + span * column if name.startswith("mean") else column
+            for name, column in self.columns.items()
+        }
+        error = {name: span * one for name, one in self.error.items()}
+        between = {name: span * one for name, one in self.between.items()}
+        return ReleasedMap(self.is_open, columns, error, between)
+
+    def beside(self, other: ReleasedMap) -> ReleasedMap:
+        """Return the map with the columns of another one, whose cells it opens."""
+        return replace(self, columns={**self.columns, **other.columns})
 
 
 def decode_map(
@@ -119,7 +115,7 @@ def decode_map(
     centres: Ints,
     threshold: int | None = None,
     levels: Floats | None = None,
-) -> PresenceMap:
+) -> ReleasedMap:
     """Return the map of noisy halves of weights.
 
     Parameters
@@ -138,31 +134,71 @@ def decode_map(
         Smoothed averages, in parts of the span.
     """
     weight, difference = window.decode(noisy)
-    is_open = window.prices > 0
+    is_open, least = window.prices > 0, None
     if threshold is not None:
-        is_open &= weight * PARTS >= threshold
-    margin, scale = law.opening_threshold(1, MISS / 2) / PARTS, law.scale
-    weight_low = np.maximum(weight - margin, 0.0)
-    if threshold is not None:
-        noisy_weights = weight * PARTS / scale
-        least = lowest_weights(noisy_weights, threshold / scale, law) * scale / PARTS
-        weight_low = np.minimum(weight_low, least)
-    *means, error = _averages(
-        window, (weight, difference, weight_low), law, cut, centres / PARTS, is_open
-    )
-    weights = (np.maximum(weight, 0.0), weight_low, np.maximum(weight + margin, 0.0))
-    columns = [*(np.clip(number, 0.0, 1.0) for number in means), *weights]
+        least = threshold / PARTS
+        is_open &= weight >= least
+    margin = law.opening_threshold(1, MISS / 2) / PARTS
+    low, _ = ends = weight_interval(weight, law, 2, least, margin)
+    *means, error = _averages(window, (weight, difference, low), law, cut, centres / PARTS, is_open)
     if levels is None:
         levels = np.where(is_open, PARTS * means[0], centres)
-    smoothed = np.clip(levels / PARTS, 0.0, 1.0)
-    uncut = (weight, difference, centres / PARTS, window.low / PARTS, window.high / PARTS)
-    opened, hidden = (
-        [np.where(is_open, column, np.nan) for column in group]
-        for group in (columns, (*uncut, error))
-    )
-    between = deviation_between(window, (weight, difference), law, is_open)
-    numbers: list[Any] = [*opened, smoothed, *hidden, between]
-    return PresenceMap(is_open, *numbers)
+    columns = {
+        **dict(zip(("mean", "mean_low", "mean_high"), np.clip(means, 0.0, 1.0), strict=True)),
+        "balance_noisy": difference,
+        "mean_centre": centres / PARTS,
+        "mean_range_low": window.low / PARTS,
+        "mean_range_high": window.high / PARTS,
+    }
+    shown = {name: np.where(is_open, column, np.nan) for name, column in columns.items()}
+    return ReleasedMap(
+        is_open,
+        shown | {"mean_smoothed": np.clip(levels / PARTS, 0.0, 1.0)}
+        | noisy_columns("weight", weight, ends, is_open),
+        {"mean": np.where(is_open, error, np.nan)},
+        {"mean": deviation_between(window, (weight, difference), law, is_open)},
+    )  # fmt: skip
+
+
+def noisy_columns(
+    name: str, noisy: Floats, ends: tuple[Floats, Floats], is_open: NDArray[np.bool_]
+) -> dict[str, Floats]:
+    """Return the columns of noisy numbers of units, or of their weights, and their intervals."""
+    numbers = {"": np.maximum(noisy, 0.0), "_low": ends[0], "_high": ends[1], "_noisy": noisy}
+    return {f"{name}{end}": np.where(is_open, one, np.nan) for end, one in numbers.items()}
+
+
+def weight_interval(
+    weight: Floats,
+    law: NoiseLaw,
+    n_numbers: int,
+    threshold: float | None,
+    margin: float | None = None,
+) -> tuple[Floats, Floats]:
+    """Return 95 % intervals of weights, by the law of the noise.
+
+    Parameters
+    ----------
+    weight : ndarray of float, shape (n_cells,)
+        Noisy weights, in units.
+    law : NoiseLaw
+        Of each number of noise.
+    n_numbers : int
+        Numbers in each weight.
+    threshold : float or None
+        Noisy weight from which a cell is seen; None where all are.
+    margin : float, optional
+        Size of noise in units that is exceeded to either side with 2.5 %; by default that of the
+        continuous law.
+    """
+    noise = law.scale / PARTS
+    if margin is None:
+        margin = noise * law.total_quantile(n_numbers, MISS / 2.0)
+    low = np.maximum(weight - margin, 0.0)
+    if threshold is not None:
+        least = lowest_weights(weight / noise, threshold / noise, law, n_numbers)
+        low = np.minimum(low, noise * least)
+    return low, np.maximum(weight + margin, 0.0)
 
 
 def _averages(

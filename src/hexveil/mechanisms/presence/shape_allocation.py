@@ -45,10 +45,11 @@ bits: a count is at most 2^20, so n <= 2^36 with 2^16 fine bins, and w_c n <= 2^
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -59,18 +60,27 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import NoisyTotals, Outputs, Stage
 from hexveil.mechanisms.distribution.binned_stage import apportion
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE, ShapeBins
-from hexveil.mechanisms.presence.any_unit import AnyUnitPlan, any_unit_stage
+from hexveil.mechanisms.distribution.shape_statistics import (
+    ShapeStatistics,
+    between_cells,
+    cell_statistics,
+)
+from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
+from hexveil.mechanisms.presence.any_unit import L1, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.contribution import (
-    L1,
-    Norm,
-    cap_stage,
-    capped_records,
+    NO_CAP,
+    CappedMap,
+    PrivateCap,
+    UserCap,
     middle_price,
-    norm_of,
     unit_weights,
 )
 from hexveil.mechanisms.presence.map_refinement import prices_of_weights
-from hexveil.mechanisms.presence.presence_design import NO_CAP, PrivateCap, UserCap
+from hexveil.mechanisms.presence.presence_decoding import (
+    ReleasedMap,
+    noisy_columns,
+    weight_interval,
+)
 from hexveil.model.private_pairs import PrivatePairs
 
 COARSE_WEIGHTS = "coarse weights"
@@ -104,18 +114,17 @@ class ShapeForm:
     def __post_init__(self) -> None:
         if isinstance(self.cap, PrivateCap) and not self.coarse_share:
             raise InputError("a private cap needs the coarse weights of a large fleet.")
-        if not (self.shape_share > 0 and self.coarse_share >= 0 and self.cell_share > 0):
+        if not (self.shape_share > 0 and self.coarse_share >= 0 and self.map_share > 0):
             raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
 
     @property
-    def cell_share(self) -> Fraction:
+    def map_share(self) -> Fraction:
         """Share of the bins of cells."""
-        cap_share = self.cap.share if isinstance(self.cap, PrivateCap) else 0
-        return 1 - self.shape_share - self.coarse_share - cap_share
+        return 1 - self.shape_share - self.coarse_share - self.cap.share
 
 
 @dataclass(frozen=True)
-class ShapeAllocation(AnyUnitPlan):
+class ShapeAllocation(CappedMap):
     """Plan of a map of distributions with private presence: public numbers alone.
 
     Attributes
@@ -151,16 +160,6 @@ class ShapeAllocation(AnyUnitPlan):
         """Return the bins of a cell that fine bins lie in; those after them are noise alone."""
         return int(self.cell_place(outputs).max()) + 1
 
-    @property
-    def law(self) -> NoiseLaw:
-        """Noise of the bins of cells."""
-        return self.promise.part(self.form.cell_share).noise()
-
-    @property
-    def coarse_law(self) -> NoiseLaw:
-        """Noise of the coarse weights."""
-        return self.promise.part(self.form.coarse_share).noise()
-
     def threshold(self, n_bins: int) -> int | None:
         """Return the noisy weight, in parts, from which a cell is published; None without a test.
 
@@ -174,12 +173,21 @@ class ShapeAllocation(AnyUnitPlan):
         tail, law = min(self.false_openings / self.n_cells, 0.5), self.law
         return int(np.ceil(law.scale * law.total_quantile(n_bins, tail)))
 
+    @property
+    def tests(self) -> tuple[int | None, list[tuple[NoiseLaw, int]]]:
+        """The threshold of all bins, and noise and numbers of each weight that has to reach it."""
+        coarse = [(self.coarse_law, 1)] if self.form.coarse_share else []
+        return self.threshold(self.n_bins), [(self.law, self.n_bins), *coarse]
+
     kind = "shapes"
 
-    def open_from(self, outputs: Outputs) -> float | None:
-        """Return the noisy weight from which a cell is open, in units; None without a test."""
-        threshold = self.threshold(self.n_used(outputs))
-        return None if threshold is None else threshold / PARTS
+    def opening(self, outputs: Outputs) -> int | None:
+        """Return the threshold of the bins in use."""
+        return self.threshold(self.n_used(outputs))
+
+    def statement(self, outputs: Outputs) -> dict[str, Any]:
+        """Return the bins of a cell that are in use."""
+        return {"bins": self.n_used(outputs)}
 
     # ---- what outputs say ----
 
@@ -196,6 +204,10 @@ class ShapeAllocation(AnyUnitPlan):
             return self._ones
         return np.asarray(outputs[COARSE_WEIGHTS][0][self.n_cells :])
 
+    def typical_price(self, outputs: Outputs) -> int:
+        """Return the middle price."""
+        return middle_price(self.prices(outputs))
+
     def cell_place(self, outputs: Outputs) -> Ints:
         """Return the bin of each fine bin in the cells."""
         last, n_bins = (
@@ -207,6 +219,42 @@ class ShapeAllocation(AnyUnitPlan):
         """Return the noisy weights of bins in use, in units; shape (n_cells, n_used)."""
         noisy = outputs[CELL_BINS][0].reshape(-1, self.n_bins)
         return np.asarray(noisy[:, : self.n_used(outputs)] / PARTS)
+
+    def decode(
+        self, outputs: Outputs, statistics: ShapeStatistics, groups: Sequence[Ints] = ()
+    ) -> ReleasedMap:
+        """Return the map of a release; `groups` as in `fit_bins`, of all cells. Post-processing.
+
+        All statistics of a cell are those of one tilted form of the pooled shape, so they agree.
+        The weight of a cell is the sum of its noisy bins.
+        """
+        bins = self.noisy_bins(outputs)
+        weight, is_open = bins.sum(axis=1), self.prices(outputs) > 0
+        least, columns = self.open_from(outputs), statistics.columns
+        if least is not None:
+            is_open &= np.rint(weight * PARTS) >= least * PARTS
+        numbers = np.full((4, weight.size, len(columns)), np.nan)
+        between = np.full(len(columns), np.nan)
+        if is_open.any():
+            shares, noise = self.shape.shares(outputs), self.law.number_deviation / PARTS
+            own = [group[is_open] for group in groups]
+            fit = fit_cells(shares, bins[is_open], self.cell_place(outputs), noise, own)
+            place = self.shape.measured_place(outputs)
+            made = cell_statistics(statistics, shares, fit, INFLATION, place)
+            numbers[:, is_open] = made.estimate, made.low, made.high, made.error
+            between = between_cells(made.estimate, made.error, statistics.half_bins)
+        ends = weight_interval(weight, self.law, bins.shape[1], least)
+        estimates = {
+            f"{name}{end}": numbers[number, :, k]
+            for number, end in enumerate(("", "_low", "_high"))
+            for k, name in enumerate(columns)
+        }
+        return ReleasedMap(
+            is_open,
+            estimates | noisy_columns("weight", weight, ends, is_open),
+            dict(zip(columns, numbers[3].T, strict=True)),
+            dict(zip(columns, between.tolist(), strict=True)),
+        )
 
     # ---- stages ----
 
@@ -221,9 +269,9 @@ class ShapeAllocation(AnyUnitPlan):
             yield self._narrow_bins(earlier)
         if self.form.coarse_share:
             yield self._coarse_weights(earlier)
-        if (cap := self._user_cap(earlier)) is not None:
+        if (cap := self.cap_stage(earlier)) is not None:
             yield cap
-        place, prices, capped = self.cell_place(earlier), self.prices(earlier), self._cap(earlier)
+        place, prices, capped = self.cell_place(earlier), self.prices(earlier), self.cap(earlier)
         yield _binned(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law, capped)
 
     def _pooled(
@@ -260,7 +308,7 @@ class ShapeAllocation(AnyUnitPlan):
 
     def _coarse_weights(self, earlier: Outputs) -> NoisyTotals:
         # That of the published map: an empty cell that stays open takes nobody's weight.
-        least = self.threshold(self.n_used(earlier))
+        least = self.opening(earlier)
         one_bin = np.zeros(len(self.fine_edges), dtype=np.int64)
 
         def priced(noisy: Ints) -> Ints:
@@ -270,14 +318,6 @@ class ShapeAllocation(AnyUnitPlan):
         shape = self.n_cells, 1
         stage = _binned(COARSE_WEIGHTS, self._ones, one_bin, shape, self.coarse_law)
         return replace(stage, decide=priced, n_decided=self.n_cells)
-
-    def _user_cap(self, earlier: Outputs) -> NoisyTotals | None:
-        return cap_stage(self.form.cap, self.promise, self.prices(earlier), self.law)
-
-    def _cap(self, outputs: Outputs) -> int:
-        """Return the cap of the bins of cells, in priced records."""
-        price = partial(middle_price, self.prices(outputs))
-        return capped_records(self.form.cap, self._user_cap(outputs), outputs, price)
 
 
 def _binned(

@@ -181,7 +181,7 @@ class DistributionPart(PlainPart):
         from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  it needs this
             plan_distribution,
         )
-        from hexveil.planning.options import PlanOptions  # noqa: PLC0415  as above
+        from hexveil.planning.plan_arguments import PlanArguments  # noqa: PLC0415  as above
 
         arguments: dict[str, Any] = {
             "statistics": self.statistics,
@@ -192,7 +192,7 @@ class DistributionPart(PlainPart):
             "baseline_error": self.baseline_error,
             "edition": self.edition,
         }
-        return plan_distribution(self.facts, PlanOptions(**arguments | changes))
+        return plan_distribution(self.facts, PlanArguments(**arguments | changes))
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse means, variances or mean scores that cannot be computed or noised."""

@@ -32,7 +32,7 @@ from hexveil.planning.distribution.distribution_components import (
 )
 from hexveil.planning.distribution.distribution_plan import SHAPE_SHARE, DistributionPart
 from hexveil.planning.feasibility.utility_test import default_baseline_error
-from hexveil.planning.options import PlanOptions
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments, public_side
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ KINDS = ("moments", "distribution")
 
 
 def plan_distribution(
-    source: Occupancy | PublicMetadata | HasPublicMetadata, options: PlanOptions
+    source: Occupancy | PublicMetadata | HasPublicMetadata, options: PlanArguments
 ) -> DistributionPart:
     """Return a plan of quantiles, shares or histograms; see `hexveil.plan`.
 
@@ -54,7 +54,7 @@ def plan_distribution(
     ----------
     source : Dataset or PublicMetadata
         Of records read with the same statistics (`hexveil.read`), so that they are counted by bin.
-    options : PlanOptions
+    options : PlanArguments
         With at least one quantile, share or histogram.
 
     Raises
@@ -147,7 +147,7 @@ class _Request:
         return half.divide(weights, [moment_error, share_error])[1]
 
     def _moment_plan(self, promise: Promise) -> MomentPart:
-        asked = PlanOptions(
+        asked = PlanArguments(
             epsilon=promise.planned, delta=self.delta or None, statistics=self.moments
         )
         return plan_moments(self.facts, replace(asked, baseline_error=self.baseline_error))
@@ -173,7 +173,7 @@ class _Request:
         return BinPlan(priced, shape, bins)
 
     def _score_plan(self, promise: Promise) -> MomentPart:
-        asked = PlanOptions(epsilon=promise.planned, delta=self.delta or None)
+        asked = PlanArguments(epsilon=promise.planned, delta=self.delta or None)
         return plan_moments(score_metadata(self.facts), asked)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
@@ -129,7 +129,7 @@ def finest_useful(plan: MomentPart) -> GridAssessment | None:
     offers = on_each_grid(
         facts, grids, facts.privacy_unit, assessed, every=False, activity=USABLE_GRID
     )
-    usable = (one for one in offers if one is not None and one.is_map and one.beats_constant)
+    usable = (item for item in offers if item is not None and item.is_map and item.beats_constant)
     return max(usable, key=order_by_cells, default=None)
 
 
@@ -218,6 +218,11 @@ class CommonGrid:
     """
 
     assessments: Mapping[str, Assessment]
+
+    @classmethod
+    def declared(cls, plans: Mapping[str, Any]) -> CommonGrid:
+        """Return the assessment of a declared grid for each value column."""
+        return cls({column: DeclaredAssessment(own_entry) for column, own_entry in plans.items()})
 
     @property
     def leading(self) -> Assessment:

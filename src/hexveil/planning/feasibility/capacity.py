@@ -39,7 +39,7 @@ from hexveil.planning.feasibility.grids import (
     on_each_grid,
 )
 from hexveil.planning.feasibility.prediction import UNDER, ErrorPredictor
-from hexveil.planning.options import PlanOptions
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.plan_moments import HasPublicMetadata, plan_moments
 from hexveil.planning.request import Method, Objective, WithinEpsilon
 
@@ -223,7 +223,7 @@ def capacity(  # noqa: PLR0913  a public door
     places = isinstance(facts.cells.grid, Cells)
     # For its refusals, before a plan is made: which resolutions there are depends on the plan.
     grids_to_try(facts, (resolutions or ()) if places else resolutions, timeslots, levels)
-    options = PlanOptions(
+    options = PlanArguments(
         epsilon=epsilon,
         baseline_error=baseline_error,
         mechanism=mechanism,
@@ -285,8 +285,8 @@ def assess_grids(
     offers: list[GridAssessment] = []
     for place, unit in enumerate(units):
         work = partial(_assessed, plan, unit, losses)
-        part = place / all_parts, (place + 1) / all_parts
-        offers += on_each_grid(facts, grids, unit, work, every=has_grids, part=part)
+        portion = place / all_parts, (place + 1) / all_parts
+        offers += on_each_grid(facts, grids, unit, work, every=has_grids, part=portion)
     if losses == "cheapest":
         with share_of_work(OTHER_GRIDS, len(units) / all_parts, 1.0, SEARCH):
             offers = _with_cheapest(plan, facts, offers)
@@ -324,23 +324,23 @@ def _with_cheapest(
     order = sorted(
         (
             number
-            for number, one in enumerate(offers)
-            if one.privacy_unit == facts.privacy_unit and one.cells > at_least
+            for number, item in enumerate(offers)
+            if item.privacy_unit == facts.privacy_unit and item.cells > at_least
         ),
         key=lambda number: (offers[number].epsilon_least, offers[number].relative_error),
     )
-    found, least = list(offers), math.inf
+    found, minimum = list(offers), math.inf
     for number in parts_of_work(SEARCH, order):
-        if offers[number].epsilon_least > least:
+        if offers[number].epsilon_least > minimum:
             continue
         metadata = next(counted(facts, (offers[number].grid,), facts.privacy_unit))
         assert metadata is not None  # noqa: S101  the grid has cells
         predictor, error = ErrorPredictor(plan, metadata), offers[number].baseline_error / 2.0
-        if least < math.inf and predictor.predict(Fraction(least)).mean_error > error * UNDER:
+        if minimum < math.inf and predictor.predict(Fraction(minimum)).mean_error > error * UNDER:
             continue
         needed = near_loss(predictor, offers[number], error)
         found[number] = replace(offers[number], epsilon_halved=needed)
-        least = min(least, math.inf if needed is None else needed)
+        minimum = min(minimum, math.inf if needed is None else needed)
     return found
 
 

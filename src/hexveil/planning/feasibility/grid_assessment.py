@@ -231,9 +231,11 @@ def near_loss(predictor: ErrorPredictor, offer: GridAssessment, error: float) ->
     """Return the loss at which the error would be this small; None where it is, or far away."""
     if offer.planned and offer.predicted_error < error:
         return None
-    most = MAX_EPSILON_RATIO * float(predictor.plan.requested_epsilon)
+    maximum = MAX_EPSILON_RATIO * float(predictor.plan.requested_epsilon)
     # Nobody pays ten times the loss: the search would be for nothing.
-    return None if predictor.epsilon_lower_bound(error) > most else predictor.epsilon_needed(error)
+    return (
+        None if predictor.epsilon_lower_bound(error) > maximum else predictor.epsilon_needed(error)
+    )
 
 
 def smoothed_error(prediction: ErrorPrediction, baseline_error: float) -> float:

@@ -12,10 +12,10 @@ that were made elsewhere have no records, and there the cells of the data set ar
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -35,16 +35,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-
-class OnPaper(Protocol):
-    """A plan that refuses a map with nothing to say."""
-
-    @property
-    def refusal(self) -> str | None:
-        """The sentence that refuses it; None for a useful one."""
-
-
-OnPaperT = TypeVar("OnPaperT", bound=OnPaper)
 
 OTHER_GRIDS = "Planning on other grids"
 """The activity whose completed share is told, where it is shown."""
@@ -167,9 +157,11 @@ def label_levels(grid: Labels, levels: Sequence[Sequence[str]] | None = None) ->
     """
     if levels is None:
         sizes = range(len(grid.columns), 0, -1)
-        chosen = (subset for size in sizes for subset in combinations(grid.columns, size))
+        selection = (subset for size in sizes for subset in combinations(grid.columns, size))
         # Choices of columns double with each column.
-        return tuple(Labels(*subset) for subset, _ in zip(chosen, range(MOST_LEVELS), strict=False))
+        return tuple(
+            Labels(*subset) for subset, _ in zip(selection, range(MOST_LEVELS), strict=False)
+        )
     return tuple(_level(grid, (level,) if isinstance(level, str) else level) for level in levels)
 
 
@@ -249,28 +241,41 @@ def on_each_grid(
 
 
 def on_declared_grids(
-    cells: Cells, planned: Callable[[Cells], OnPaperT | None], hexagons_of: Callable[[Cells], int]
-) -> Iterator[OnPaperT]:
+    cells: Cells, declare: Callable[[Cells], Any], plan: Callable[[Any], Any]
+) -> Iterator[Any]:
     """Yield the plans of a declared area on other grids, on paper: no record is counted.
 
     From a map of a few hexagons to the first resolution at which no timeslot is usable, and the
-    declared one. A grid that cannot be declared has no plan, and 0 hexagons.
+    declared one. A grid that cannot be declared, as it is too fine or too coarse, has no plan.
     """
     slots: list[str | None] = [None]
     if cells.timeslot is not None:
         slots = [*sorted({cells.timeslot, *OFFERED_SLOTS}, key=slot_seconds)]
+
+    def on_grid(grid: Cells, work: Callable[[Any], T]) -> T | None:
+        with suppress(InputError):
+            return work(declare(grid))
+        return None
+
     n_tried, is_usable = 0, True
     # Names of hexagons have one resolution.
     own_alone = hasattr(cells.area, "names")
     for resolution in [cells.resolution] if own_alone else range(FINEST + 1):
         grid, in_window = replace(cells, resolution=resolution), is_usable
-        in_window = in_window and n_tried < MOST_RESOLUTIONS
-        if resolution == cells.resolution or (in_window and hexagons_of(grid) >= MIN_HEXAGONS):
-            plans = [planned(replace(grid, timeslot=slot)) for slot in slots]
-            declared = [plan for plan in plans if plan is not None]
-            yield from declared
-            n_tried += 1
-            is_usable = is_usable and any(plan.refusal is None for plan in declared)
+        if resolution != cells.resolution:
+            if not in_window or n_tried >= MOST_RESOLUTIONS:
+                continue
+            if (on_grid(replace(grid, timeslot=None), _n_places) or 0) < MIN_HEXAGONS:
+                continue
+        plans = [on_grid(replace(grid, timeslot=slot), plan) for slot in slots]
+        declared = [own for own in plans if own is not None]
+        yield from declared
+        n_tried += 1
+        is_usable = is_usable and any(own.refusal is None for own in declared)
+
+
+def _n_places(facts: Any) -> int:  # noqa: ANN401  declared, of one value column or of several
+    return getattr(facts, "leading", facts).cells.n_places or 0
 
 
 def _map_of(facts: PublicMetadata) -> str | None:
@@ -348,21 +353,21 @@ class KeptCounts:
             key = grid, privacy_unit
             if key not in self._counted:
                 self._keep(key, next(counted))
-            kept = self._counted[key]
-            yield kept.load() if isinstance(kept, _FiledFacts) else kept
+            remaining = self._counted[key]
+            yield remaining.load() if isinstance(remaining, _FiledFacts) else remaining
 
     def _keep(self, key: tuple[Cells | Labels, Unit], facts: PublicMetadata | None) -> None:
         """Keep the facts on a grid; in a file where memory has no room."""
-        held = sum(
-            one.occupancy.n_pairs
-            for one in self._counted.values()
+        retained = sum(
+            item.occupancy.n_pairs
+            for item in self._counted.values()
             # Pairs that stay elsewhere take no memory here.
-            if one is not None and not isinstance(one, _FiledFacts) and one.occupancy.is_local
+            if item is not None and not isinstance(item, _FiledFacts) and item.occupancy.is_local
         )
         if (
             facts is None
             or not facts.occupancy.is_local
-            or held + facts.occupancy.n_pairs <= MOST_KEPT_PAIRS
+            or retained + facts.occupancy.n_pairs <= MOST_KEPT_PAIRS
         ):
             self._counted[key] = facts
         else:

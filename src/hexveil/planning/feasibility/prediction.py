@@ -29,7 +29,7 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.mechanisms.looks import range_search
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.planning.feasibility.utility_test import is_assumed, small_map_factor
-from hexveil.planning.least_loss import SMALLEST, Look, least_epsilon
+from hexveil.planning.least_loss import SMALLEST, Trial, least_epsilon
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil.planning.plan_rows import PlanningProblem
@@ -82,9 +82,9 @@ def epsilon_for_error(
         None if 100 is not enough.
     """
 
-    def look(epsilon: Fraction) -> Look:
-        here = at(epsilon)
-        return Look(here.mean_error <= error, scaled_epsilon(here, epsilon, error))
+    def look(epsilon: Fraction) -> Trial:
+        current = at(epsilon)
+        return Trial(current.mean_error <= error, scaled_epsilon(current, epsilon, error))
 
     epsilon = least_epsilon(look, begin)
     return None if epsilon is None else float(epsilon)
@@ -139,8 +139,8 @@ class ErrorPredictor:
     @property
     def is_planned(self) -> bool:
         """Whether these are the facts that the plan was made of."""
-        own = self.plan.facts
-        return own is not None and self.facts.occupancy is own.occupancy
+        own_entry = self.plan.facts
+        return own_entry is not None and self.facts.occupancy is own_entry.occupancy
 
     @cached_property
     def baseline_error(self) -> float:
@@ -202,9 +202,9 @@ class ErrorPredictor:
         if not self._has_floor:
             return 0.0
         noise = self._noise / epsilon if epsilon else np.inf
-        least = min(width * noise + clipped for width, clipped in self._ranges)
+        minimum = min(width * noise + clipped for width, clipped in self._ranges)
         # At a loss of 0 only constants can be published.
-        return min(least, self.span / 4.0) if "bounds" in self._kinds_of_range else least
+        return min(minimum, self.span / 4.0) if "bounds" in self._kinds_of_range else minimum
 
     @property
     def _has_floor(self) -> bool:
@@ -225,11 +225,11 @@ class ErrorPredictor:
         """
         of_kinds = {
             "bounds": [(1.0, 0.0)],
-            "private": [(one.width, one.clipping_error) for one in range_search.ALL_CANDIDATES],
+            "private": [(item.width, item.clipping_error) for item in range_search.ALL_CANDIDATES],
             "per-cell": [range_search.CELL_RANGE_FLOOR],
         }
-        chosen = [pair for kind in self._kinds_of_range for pair in of_kinds[kind]]
-        return [(width, self.span * clipping_error) for width, clipping_error in chosen]
+        selection = [pair for kind in self._kinds_of_range for pair in of_kinds[kind]]
+        return [(width, self.span * clipping_error) for width, clipping_error in selection]
 
     @property
     def _noise(self) -> float:

@@ -112,8 +112,8 @@ def propose_runs(
     weaker = []
     for unit in weaker_units:
         # A map of fewer cells cannot remove as much: it is not even predicted.
-        tried = _search(plan, facts, unit, min_users, (1,), min_cells=math.floor(enough) + 1)
-        best = choose([offer for offer, _ in tried if offer.is_usable])
+        candidate = _search(plan, facts, unit, min_users, (1,), min_cells=math.floor(enough) + 1)
+        best = choose([offer for offer, _ in candidate if offer.is_usable])
         # A weaker promise is named only if it buys a much better map.
         if best and _removed_error(best["balanced"]) > enough:
             weaker.append(best["balanced"])
@@ -129,26 +129,26 @@ def _nearest(
     Only the maps of the least lower bounds are searched: a search costs as much as a plan.
     """
     maps = sorted((pair for pair in offers if pair[0].cells >= MIN_CELLS), key=lambda pair: pair[1])
-    found = []
+    result = []
     for offer, _ in maps[:SEARCHED_MAPS]:
         metadata = next(counted(facts, (offer.grid,), offer.privacy_unit))
-        kept = None if metadata is None else with_min_users(metadata, offer.min_users)
-        assert kept is not None  # noqa: S101  the run has cells
-        predictor = ErrorPredictor(plan, kept)
+        remaining = None if metadata is None else with_min_users(metadata, offer.min_users)
+        assert remaining is not None  # noqa: S101  the run has cells
+        predictor = ErrorPredictor(plan, remaining)
         # For the plan's own grid the number that the plan itself names.
         needed = (
             epsilon_needed(plan)
             if predictor.is_planned
             else predictor.epsilon_needed(offer.baseline_error)
         )
-        seen = offer
-        if not seen.planned:
-            seen = with_prediction(offer, predictor.predict(plan.requested_epsilon))
-        found.append((math.inf if needed is None else needed, seen))
-        del predictor, metadata, kept  # with the pairs of its grid
-    if not found:
+        observed = offer
+        if not observed.planned:
+            observed = with_prediction(offer, predictor.predict(plan.requested_epsilon))
+        result.append((math.inf if needed is None else needed, observed))
+        del predictor, metadata, remaining  # with the pairs of its grid
+    if not result:
         return None, None
-    epsilon, nearest = min(found, key=lambda pair: (pair[0], -pair[1].cells))
+    epsilon, nearest = min(result, key=lambda pair: (pair[0], -pair[1].cells))
     return nearest, None if math.isinf(epsilon) else epsilon
 
 
@@ -217,14 +217,14 @@ def _offers(
     """Yield the run on a grid for each smallest number of users that leaves other cells."""
     if metadata is None:
         return
-    seen = set()
+    observed = set()
     for factor in factors:
-        least = max(min_users, 1) * factor
-        kept = with_min_users(metadata, least)
-        if kept is not None and kept.occupancy.n_cells not in seen:
-            seen.add(kept.occupancy.n_cells)
-            offer = assess(plan, kept, min_users=least)
-            yield offer, ErrorPredictor(plan, kept).epsilon_lower_bound(offer.baseline_error)
+        minimum = max(min_users, 1) * factor
+        remaining = with_min_users(metadata, minimum)
+        if remaining is not None and remaining.occupancy.n_cells not in observed:
+            observed.add(remaining.occupancy.n_cells)
+            offer = assess(plan, remaining, min_users=minimum)
+            yield offer, ErrorPredictor(plan, remaining).epsilon_lower_bound(offer.baseline_error)
 
 
 def with_min_users(metadata: PublicMetadata, min_users: int) -> PublicMetadata | None:
@@ -232,23 +232,23 @@ def with_min_users(metadata: PublicMetadata, min_users: int) -> PublicMetadata |
 
     None, too, where pairs stay elsewhere and some cell has fewer.
     """
-    kept = metadata.occupancy.users_per_cell >= min_users
-    if kept.all():
+    remaining = metadata.occupancy.users_per_cell >= min_users
+    if remaining.all():
         return metadata
     # Pairs that stay elsewhere are selected as they are read: a run with this number is another.
-    if not kept.any() or not metadata.occupancy.is_local:
+    if not remaining.any() or not metadata.occupancy.is_local:
         return None
-    return _subset(metadata, kept, kept[metadata.occupancy.local().cell])
+    return _subset(metadata, remaining, remaining[metadata.occupancy.local().cell])
 
 
 def _subset(metadata: PublicMetadata, cells: object, pairs: object) -> PublicMetadata:
     """Return the public metadata of some cells and pairs; cells and users are numbered anew."""
     occupancy = metadata.occupancy.local()
     rows = np.flatnonzero(np.asarray(cells))
-    chosen = np.flatnonzero(np.asarray(pairs))
-    cell = np.searchsorted(rows, occupancy.cell[chosen])
-    user = np.unique(occupancy.user[chosen], return_inverse=True)[1]
-    smaller = LocalOccupancy.from_coo(cell, user, occupancy.n[chosen])
+    selection = np.flatnonzero(np.asarray(pairs))
+    cell = np.searchsorted(rows, occupancy.cell[selection])
+    user = np.unique(occupancy.user[selection], return_inverse=True)[1]
+    smaller = LocalOccupancy.from_coo(cell, user, occupancy.n[selection])
     return replace(metadata, occupancy=smaller, cells=metadata.cells.take(rows), recount=None)
 
 

@@ -88,8 +88,6 @@ def allocate_within_errors(
 
     Each cell its own; with objective "mean" all of them on average.
     """
-    if problem.occupancy.is_local:
-        return _least_allocation(problem, targets, 1.0)[1]
     local, cells, part = fetch_sample(problem.occupancy)
     some = replace(problem, occupancy=local, span=problem.span[cells])
     own = {name: target[cells] for name, target in targets.items()}

@@ -231,8 +231,10 @@ def _look_at_users(
 def fetch_sample(occupancy: Occupancy) -> tuple[LocalOccupancy, Ints, float]:
     """Return some users' pairs, the numbers of their cells, and the part of users that they are.
 
-    All users are fetched where pairs are few.
+    All users are fetched where pairs are few; pairs at hand are all there.
     """
+    if isinstance(occupancy, LocalOccupancy):
+        return occupancy, np.arange(occupancy.n_cells), 1.0
     # Rounded up, so that no more pairs than the limit come to the driver.
     every = -(-occupancy.n_pairs // FETCHED_PAIRS)
     cell, user, n = occupancy.map_users(partial(_fetched, every=every))

@@ -26,7 +26,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
 from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.presence_design import NO_CAP, DeclaredCap, PrivateCap, UserCap
+from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.planning.part import PlainPart
 from hexveil.planning.presence.presence_prediction import (
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
     from hexveil.planning.method_comparison import Comparison
-    from hexveil.planning.options import PlanOptions
+    from hexveil.planning.plan_arguments import PlanArguments
 
 KINDS = ("moments", "distribution", USERS)
 """Kinds of statistics that have a weight in the division of ε."""
@@ -217,7 +217,7 @@ class PresencePart(PlainPart):
         return None if gain is None else {"delta": float(gain.delta), "error": gain.error}
 
 
-def plan_presence(facts: DeclaredFacts, options: PlanOptions) -> PresencePart:
+def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresencePart:
     """Return the plan of a release with private presence; see `hexveil.plan`.
 
     Raises

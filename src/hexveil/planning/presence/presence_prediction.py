@@ -44,18 +44,13 @@ import numpy as np
 from hexveil.accounting.promise import PARTS
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.presence_design import (
-    CAPPED_WEIGHT,
-    DeclaredCap,
-    PrivateCap,
-    ThreeStages,
-)
+from hexveil.mechanisms.presence.contribution import CAPPED_WEIGHT, DeclaredCap, PrivateCap
+from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 from hexveil.planning.feasibility.utility_test import StatisticError, shape_errors
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-    from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
     from hexveil.planning.presence.presence_request import PresenceRequest
 
 CONCENTRATION = 0.8
@@ -247,74 +242,46 @@ def traffic_shares(n_cells: int) -> Floats:
 
 def predict_map(request: PresenceRequest, baseline_error: Number | None = None) -> MapPrediction:
     """Return the expected accuracy of a requested map alone: see `predict`."""
+    share, span = traffic_shares(request.grid.n_cells), float(request.lattice.span)
+    weight = request.fleet.units * unit_weight(request) * share
     declared = baseline_error
     if declared is not None:
         declared = float(to_positive_fraction(declared, "baseline_error"))
-    share = traffic_shares(request.grid.n_cells)
-    weight = request.fleet.units * unit_weight(request) * share
-    predicted = _of_shapes if request.terms else _of_averages
-    return predicted(request, declared, share, weight)
-
-
-def _of_averages(
-    request: PresenceRequest, declared: float | None, share: Floats, weight: Floats
-) -> MapPrediction:
-    span, plan = float(request.lattice.span), request.mean_allocation()
     baseline = BASELINE_SHARE * span if declared is None else declared
-    is_open = _opening_probability(plan, weight)
-    noise = plan.law.sum_error / PARTS
-    over_open = _over_open(is_open, share)
-    by_noise = np.minimum(noise / weight, NO_BETTER)
-    n_units = np.maximum(units_per_cell(request, share), 1.0)
-    by_weights = np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(n_units))
-    least, usual = (
-        float((over_open * part).sum()) for part in (by_noise, np.hypot(by_noise, by_weights))
-    )
-    votes = plan.range_law.number_deviation / PARTS / request.fleet.units
-    alike = HISTOGRAM * span * votes
+    plan = request.shape_allocation() if request.terms else request.mean_allocation()
+    is_open, n_units = _opening_probability(plan, weight), units_per_cell(request, share)
+    traffic = is_open * share
+    over_open = traffic / max(float(traffic.sum()), np.finfo(float).tiny)
+    rank = None
+    if isinstance(plan, ShapeAllocation):
+        deviation = plan.law.number_deviation / PARTS * math.sqrt(plan.n_bins)
+        rank = float((over_open * _rank_errors(deviation / 2.0 / weight, n_units)).sum())
+        kind, noise, least, alike = "quantile", MEAN_ABS_NORMAL * deviation, SLOPE * rank, 0.0
+        usual = least
+    else:
+        kind, noise = MEAN, plan.law.sum_error / PARTS
+        by_noise = np.minimum(noise / weight, NO_BETTER)
+        by_weights = np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(np.maximum(n_units, 1.0)))
+        least = float((over_open * by_noise).sum())
+        usual = float((over_open * np.hypot(by_noise, by_weights)).sum())
+        votes = plan.range_law.number_deviation / PARTS / request.fleet.units
+        alike = HISTOGRAM * span * votes
     error = math.hypot(usual * span * SPREAD_SHARE, alike)
     return MapPrediction(
-        MEAN,
+        kind,
         error,
         error_low=math.hypot(least * span * LOW_SPREAD, alike) / MODEL_FACTOR,
         error_high=math.hypot(usual * span * HIGH_SPREAD, alike) * MODEL_FACTOR,
         weight_error=noise,
         typical_weight=float((over_open * weight).sum()),
         open_cells=float(is_open.sum()),
-        open_traffic=float((is_open * share).sum()),
+        open_traffic=float(traffic.sum()),
         baseline_error=baseline,
-        statistic_errors=(StatisticError(MEAN, error, baseline),),
-    )
-
-
-def _of_shapes(
-    request: PresenceRequest, declared: float | None, share: Floats, weight: Floats
-) -> MapPrediction:
-    span, plan = float(request.lattice.span), request.shape_allocation()
-    is_open = _shape_opening_probability(plan, weight)
-    over_open = _over_open(is_open, share)
-    deviation = plan.law.number_deviation / PARTS * math.sqrt(plan.n_bins)
-    ranks = _rank_errors(request, deviation / 2.0 / weight, share)
-    rank = float((over_open * ranks).sum())
-    return MapPrediction(
-        "quantile",
-        SLOPE * rank * SPREAD_SHARE * span,
-        error_low=SLOPE * rank * LOW_SPREAD * span / MODEL_FACTOR,
-        error_high=SLOPE * rank * HIGH_SPREAD * span * MODEL_FACTOR,
-        weight_error=MEAN_ABS_NORMAL * deviation,
-        typical_weight=float((over_open * weight).sum()),
-        open_cells=float(is_open.sum()),
-        open_traffic=float((is_open * share).sum()),
-        baseline_error=BASELINE_SHARE * span if declared is None else declared,
-        statistic_errors=_shape_errors(request, rank, declared),
+        statistic_errors=(StatisticError(MEAN, error, baseline),)
+        if rank is None
+        else _shape_errors(request, rank, declared),
         share_error=rank,
     )
-
-
-def _over_open(is_open: Floats, share: Floats) -> Floats:
-    """Return the shares of traffic of cells, of that in open ones."""
-    traffic = is_open * share
-    return np.asarray(traffic / max(float(traffic.sum()), np.finfo(float).tiny))
 
 
 def _shape_errors(
@@ -334,10 +301,9 @@ def _shape_errors(
     return (*mean, *shape_errors(request.terms, rank, levels, missed, median))
 
 
-def _rank_errors(request: PresenceRequest, noise: Floats, share: Floats) -> Floats:
+def _rank_errors(noise: Floats, n_units: Floats) -> Floats:
     """Return the expected errors of cumulative shares, from the standard deviation of noise."""
-    n_units = np.maximum(units_per_cell(request, share), 1.0)
-    told = np.hypot(noise, 0.5 / np.sqrt(n_units))
+    told = np.hypot(noise, 0.5 / np.sqrt(np.maximum(n_units, 1.0)))
     # An estimate is shrunk to what all cells have in common, so it misses no more than they differ.
     shrunk = told * RANK_SPREAD / np.hypot(told, RANK_SPREAD)
     return np.asarray(MEAN_ABS_NORMAL * np.hypot(shrunk, RANK_FLOOR))
@@ -369,29 +335,10 @@ def unit_weight(request: PresenceRequest) -> float:
     return capped * request.even_weight
 
 
-def _opening_probability(plan: PresenceAllocation, weight: Floats) -> Floats:
+def _opening_probability(plan: PresenceAllocation | ShapeAllocation, weight: Floats) -> Floats:
     """Return the probability that cells of these weights, in units, are published as open."""
-    if plan.threshold is None:
-        return np.ones_like(weight)
-    laws = [plan.law]
-    if isinstance(plan.form, ThreeStages):
-        laws.append(plan.coarse_law(plan.form))
-    missing = (plan.threshold - np.rint(weight * PARTS).astype(np.int64)).tolist()
-    # Z is symmetric: P(Z >= t) = 1 - P(Z >= 1 - t).
-    tails = [
-        [law.sum_tail(t) if t > 0 else 1.0 - law.sum_tail(1 - t) for t in missing] for law in laws
-    ]
-    return np.asarray(np.prod(tails, axis=0))
-
-
-def _shape_opening_probability(plan: ShapeAllocation, weight: Floats) -> Floats:
-    """Return the same of a map of distributions."""
-    threshold = plan.threshold(plan.n_bins)
+    threshold, tests = plan.tests
     if threshold is None:
         return np.ones_like(weight)
     missing = threshold - weight * PARTS
-    tails = plan.law.total_tails(plan.n_bins, missing / plan.law.scale)
-    if plan.form.coarse_share:
-        coarse = plan.coarse_law
-        tails = tails * coarse.total_tails(1, missing / coarse.scale)
-    return np.asarray(tails)
+    return np.asarray(np.prod([law.total_tails(n, missing / law.scale) for law, n in tests], 0))

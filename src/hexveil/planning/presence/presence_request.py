@@ -21,22 +21,18 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
+from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap, PrivateCap, UserCap
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
-from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-from hexveil.mechanisms.presence.presence_design import (
-    NO_CAP,
-    DeclaredCap,
+from hexveil.mechanisms.presence.presence_allocation import (
     Form,
     OneShot,
-    PrivateCap,
+    PresenceAllocation,
     ThreeStages,
-    UserCap,
-    histogram_share,
 )
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.public_metadata import FineBins, ValueLattice
-from hexveil.model.statistic_terms import Share, Term
+from hexveil.model.statistic_terms import Share, Term, fine_bins
 
 USERS = "users"
 """Numbers of units."""
@@ -55,6 +51,9 @@ SHAPE_NEED, COARSE_NEED = 320, 7
 """Declared units, and units per cell, times ε at which these stages need no more than all of ε."""
 LEAST_SHARE, LEAST_SQUARES = Fraction("0.02"), Fraction("0.005")
 """Smallest share of ε, and of squares."""
+UNITS_PER_HISTOGRAM, MIN_HISTOGRAM_SHARE = 166, Fraction("0.005")
+"""Declared units times ε at which noise of scale 1 / ε of a bin is 0.6 % of the votes; and the
+least share of ε of histograms."""
 FINER_FROM = 250
 """Declared units per cell times ε from which cells have eight bins in place of four."""
 FALSE_OPENINGS = 1.0
@@ -140,7 +139,8 @@ class PresenceRequest:
         check_units(self.delta, self.fleet.units)
         self._check_cap()
         edges = set() if self.bins is None else set(self.bins.edges.tolist())
-        lacking = [term.text for term in self.terms if not self._edges(term) <= edges]
+        needed = {term: fine_bins(self.lattice, [term]).edges.tolist() for term in self.terms}
+        lacking = [term.text for term, own in needed.items() if not edges.issuperset(own)]
         if lacking:
             raise InputError(
                 f"statistics: {lacking[0]!r} needs records counted by bin; name the same "
@@ -160,13 +160,6 @@ class PresenceRequest:
                     "fewer its noise is larger than the bias that it removes. Declare a cap, or "
                     "use none."
                 )
-
-    def _edges(self, term: Term) -> set[int]:
-        """Return the edges of fine bins that a statistic needs."""
-        if isinstance(term, Share):
-            return {term.edge(self.lattice)}
-        needed = getattr(term, "edges", None)
-        return set() if needed is None else set(needed(self.lattice).tolist())
 
     # ---- what is asked for ----
 
@@ -339,6 +332,11 @@ class PresenceRequest:
         return max(min(share, largest), least)
 
     def _histogram_share(self, n_histograms: int, largest: Fraction) -> Fraction:
-        """Return the share of histograms; of a promise with δ of its square, with similar noise."""
-        share = histogram_share(n_histograms, self.fleet.units, self.epsilon, largest)
+        """Return the share of so many histograms: the need of a fleet of this size, and no more.
+
+        At most that of a fleet that is too small for precise ones; of a promise with δ of its
+        square, with similar noise.
+        """
+        need = n_histograms * UNITS_PER_HISTOGRAM / (self.fleet.units * self.epsilon)
+        share = max(min(Fraction(round(1000 * need), 1000), largest), MIN_HISTOGRAM_SHARE)
         return min(self.promise.share_worth(self.epsilon * share, n_histograms), largest)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hexveil.model.statistic_terms import parse_statistics
 from hexveil.planning.distribution.distribution_components import score_metadata
-from hexveil.planning.options import PlanOptions
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.plan_moments import plan_moments
 from hexveil.planning.serialization.codec import (
     CODERS,
@@ -140,7 +140,7 @@ def _distribution(encoded: bytes, like: DistributionPart, prefix: str) -> tuple[
         # Another processor may predict that bins are better.
         scored = plan_moments(
             score_metadata(like.facts),
-            PlanOptions(epsilon=Fraction(score_epsilon), delta=like.delta or None),
+            PlanArguments(epsilon=Fraction(score_epsilon), delta=like.delta or None),
         )
     scores, score_arrays = _part(chunks[1], score_epsilon, scored, prefix + "scores.")
     if kind not in ("indicator", _RANKS, "bins"):

@@ -21,11 +21,12 @@ from hexveil.mechanisms.looks.bounds import ContributedSamples, WithinBounds
 from hexveil.mechanisms.looks.cell_ranges import PerCellRange
 from hexveil.mechanisms.looks.cell_stages import CellRangeOutputs
 from hexveil.mechanisms.looks.one_range import PrivateRange
+from hexveil.mechanisms.looks.single_cells import CellMechanisms
 from hexveil.model import cells, column_facts, public_metadata, statistic_terms
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import FactoredWeights, ListedWeights, SuppressedPairs
 from hexveil.planning import allocation, request
-from hexveil.planning.cell_mechanisms import CellMechanisms, OtherStagesError, SavedStages
+from hexveil.planning.cell_mechanisms import OtherStagesError, SavedStages
 from hexveil.planning.distribution import distribution_components
 from hexveil.planning.distribution.distribution_components import PricedCells
 from hexveil.planning.distribution.distribution_plan import DistributionPart

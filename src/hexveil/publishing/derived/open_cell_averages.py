@@ -42,8 +42,7 @@ import numpy as np
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.pooled_law import Excess
-from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
+from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.presence_decoding import (
     MISS,
     SATURATION,

@@ -5,8 +5,8 @@ scale, T the noisy weight or number of units from which a cell is open.
 
 - **Averages, quantiles, shares.** An average is a ratio of noisy sums, and its interval is that of
   a ratio, widened by a model (`presence_decoding`); quantiles and shares have intervals by a model
-  of the cell's distribution (`shape_decoding`). A difference takes the interval of each side as its
-  error (square-and-add, `cell_changes`).
+  of the cell's distribution (`shape_allocation`). A difference takes the interval of each side as
+  its error (square-and-add, `cell_changes`).
 - **Empty cells.** An open cell may be empty, opened by noise alone, and its average is noise then.
   Such a cell has a noisy weight of W or more with probability P(Z >= W | Z >= T), Z the sum of the
   noise of its numbers. A change is told only if both cells are told to be used too: its p-value is
@@ -27,19 +27,17 @@ import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
-from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
-from hexveil.mechanisms.presence.shape_decoding import weight_interval
+from hexveil.mechanisms.presence.presence_decoding import weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers
-from hexveil.publishing.presence.presence_manifest import GAUSSIAN, law_of, stated_cut
-from hexveil.publishing.presence.shape_table import ENDS, has_shapes
+from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_law, stated_ranges
+from hexveil.publishing.presence.presence_table import ENDS, has_shapes
 from hexveil.report.manifest_view import ManifestView
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.presence.pooled_ranges import BeyondRange
+    from hexveil.mechanisms.pooled_law import BeyondRange
     from hexveil.publishing.derived.release_source import ReleaseSource
 
 
@@ -135,17 +133,9 @@ def _sums(source: ReleaseSource) -> CellSums | None:
     if has_shapes(source.statistics):
         return None
     view, noise = ManifestView.from_manifest(source.manifest), published_noise(source.manifest)
-    mean, centre, low, high = (
-        (source.column(name) - view.lower) / (view.upper - view.lower)
-        for name in ("mean", "mean_centre", "mean_range_low", "mean_range_high")
-    )
-    centres, low_end, high_end = (
-        np.rint(PARTS * part).astype(np.int64) for part in (centre, low, high)
-    )
-    window = CellWindow(np.ones_like(centres), low_end, high_end)
-    cut = stated_cut(source.manifest["plan"], centres, window)
-    if cut is None:
-        raise InputError("the histogram in manifest.json is not that of one of its stages.")
+    mean = (source.column("mean") - view.lower) / (view.upper - view.lower)
+    is_open, bounds = np.full(mean.size, fill_value=True), (view.lower, view.upper)
+    window, _, cut = stated_ranges(source.manifest["plan"], source.column, is_open, bounds)
     balance, weight = source.column("balance_noisy"), source.column("weight_noisy")
     middle, radius = window.middle / PARTS, window.radius / PARTS
     ratio = np.clip(balance / np.maximum(weight, noise.sum_deviation / PARTS), -1.0, 1.0)
@@ -207,9 +197,9 @@ def empty_chances(source: ReleaseSource) -> Floats:
 
 def published_noise(manifest: Any, stage: str = "") -> NoiseLaw:  # noqa: ANN401  parsed JSON
     """Return the law of the noise of a stage, by default of the map that is published."""
-    stages = manifest["plan"]["stages"]
-    one = next((each for each in stages if each["stage"] == stage), stages[-1])
-    return law_of(one["noise"], float(one["scale"]))
+    law = stage_law(manifest["plan"], stage) or stage_law(manifest["plan"])
+    assert law is not None  # noqa: S101  of releases that were checked
+    return law
 
 
 def cell_cap(manifest: Any) -> float:  # noqa: ANN401  parsed JSON

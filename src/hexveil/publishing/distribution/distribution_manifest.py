@@ -19,9 +19,6 @@ from hexveil.planning.distribution.distribution_components import (
     SCORE_LATTICE,
     SCORES,
     SHAPE,
-    BinPlan,
-    IndicatorPlan,
-    RankPlan,
     score_metadata,
 )
 from hexveil.publishing.distribution.distribution_table import DecodedDistribution, describe_term
@@ -42,6 +39,7 @@ from hexveil.publishing.manifest import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hexveil.mechanisms.contract import StagedPlan
     from hexveil.mechanisms.distribution.combined_stages import Component
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.distribution.distribution_plan import DistributionPart
@@ -124,7 +122,7 @@ def _component(component: Component, plan: DistributionPart, outputs: Outputs) -
         SCORES: "mean scores of every cell",
         SHAPE: "the distribution over all cells",
     }[component.name]
-    if isinstance(plan.component, BinPlan) and component.name == SHAPE:
+    if isinstance(component.plan, BinnedMap):
         words += ", and bins of every cell"
     return {
         "name": component.name,
@@ -137,38 +135,39 @@ def _component(component: Component, plan: DistributionPart, outputs: Outputs) -
 
 
 def _stages(component: Component, outputs: Outputs) -> Iterator[Json]:
-    """Yield the noise of each stage of a shape."""
-    own, earlier = component.outputs(outputs), Outputs()
-    while (stage := component.plan.next_stage(earlier)) is not DONE:
-        assert isinstance(stage, NoisyTotals)  # noqa: S101  as all of a shape are
+    """Yield the noise of each stage of a shape, and the bins of all cells, or of each."""
+    for stage in drawn_stages(component.plan, component.outputs(outputs)):
         bins = stage.n_noised
         if stage.name == CELL_BINS and isinstance(component.plan, BinnedMap):
             bins = component.plan.n_bins
         yield {"stage": stage.name, "bins": bins, "scale": stage.law.scale / PARTS}
-        earlier = earlier.extended(stage.name, stage.entries, own[stage.name])
+
+
+def drawn_stages(plan: StagedPlan, outputs: Outputs) -> Iterator[NoisyTotals]:
+    """Yield the stages of noisy totals that led to outputs."""
+    earlier = Outputs()
+    while (stage := plan.next_stage(earlier)) is not DONE:
+        assert isinstance(stage, NoisyTotals)  # noqa: S101  as all of shapes and maps are
+        yield stage
+        earlier = earlier.extended(stage.name, stage.entries, outputs[stage.name])
 
 
 def _cells(plan: DistributionPart, decoded: DecodedDistribution) -> list[Json]:
     """Return the figures of each cell that determine the loss of each component."""
-    names = plan.names
-    rows: list[Json] = [{"cell": name} for name in names]
-    facts = plan.facts
+    rows: list[Json] = [{"cell": name} for name in plan.names]
     if decoded.moments is not None:
-        _add(rows, MOMENTS, facts, decoded.moments.plan)
-    match plan.component:
-        case IndicatorPlan() | RankPlan():
-            assert decoded.scores is not None  # noqa: S101  see decode_release
-            _add(rows, SCORES, score_metadata(facts), decoded.scores)
-        case BinPlan():
-            component = plan.stages().component(SHAPE)
-            assert isinstance(component.plan, BinnedMap)  # noqa: S101  see DistributionPart
-            weights = component.plan.weights.totals()
-            for row, weight in zip(rows, weights.tolist(), strict=True):
-                row["weight"] = weight / PARTS
-            if plan.delta:
-                squares = component.plan.weights.squares()
-                for row, square in zip(rows, squares.tolist(), strict=True):
-                    row["squared_weight"] = square
+        _add(rows, MOMENTS, plan.facts, decoded.moments.plan)
+    if decoded.scores is not None:
+        _add(rows, SCORES, score_metadata(plan.facts), decoded.scores)
+        return rows
+    binned = plan.stages().component(SHAPE).plan
+    assert isinstance(binned, BinnedMap)  # noqa: S101  see DistributionPart
+    figures = {"weight": binned.weights.totals() / PARTS}
+    if plan.delta:
+        figures["squared_weight"] = binned.weights.squares()
+    for name, column in figures.items():
+        for row, figure in zip(rows, column.tolist(), strict=True):
+            row[name] = figure
     return rows
 
 

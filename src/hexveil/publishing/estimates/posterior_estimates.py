@@ -24,11 +24,12 @@ from hexveil.mechanisms.estimates import STANDARD_NORMAL, CutOff
 from hexveil.publishing.estimates.surplus import PosteriorEstimates, add_surplus
 from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
 from hexveil.smoothing.clipped_posterior import fit, last_look
+from hexveil.smoothing.user_mean_law import UserMeanLaw
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hexveil.base.arrays import Floats
+    from hexveil.base.arrays import Bools, Floats
     from hexveil.mechanisms.contract import Outputs
     from hexveil.mechanisms.looks.kinds import ReleaseAllocation
     from hexveil.mechanisms.pooled_law import MeanView
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 """Probability of the published intervals."""
+LEAST_INSIDE = 0.5
+"""Part of a cell's users within its range below which its number is never graded good."""
 RESOLUTION = 2.0**-36
 """Step of the published deviation between cells, as a part of the span."""
 
@@ -66,20 +69,23 @@ def estimate_view(view: MeanView, effects: Sequence[RandomEffect] = ()) -> Poste
     looks, bounds = view.looks, view.bounds
     posterior = fit(looks, view.design, view.spread, bounds, effects)
     low, high = posterior.interval(LEVEL)
+    nothing, nowhere = np.zeros(low.size), np.zeros(low.size, dtype=np.bool_)
     estimates = PosteriorEstimates(
         np.clip(posterior.median(), low, high),
         low,
         high,
         posterior.mean_abs_error(),
         _deviation(posterior, bounds[1] - bounds[0]),
-        CutOff(*np.zeros((2, low.size), dtype=np.bool_)),
-        *np.zeros((2, low.size)),
+        CutOff(nowhere, nowhere),
+        nothing,
+        nothing,
+        nowhere,
     )
     last = last_look(looks)
     if view.law is not None:
         estimates = add_surplus(estimates, last, view, view.law)
-    ends = estimates.low, estimates.high
-    return replace(estimates, cut_off=_find_cut_off(last, ends, bounds))
+    ends, tight = (estimates.low, estimates.high), _is_tight(estimates.estimate, last, view)
+    return replace(estimates, cut_off=_find_cut_off(last, ends, bounds), tight=tight)
 
 
 def best_estimates(posterior: PosteriorEstimates, smoothed: Smoothed) -> PosteriorEstimates:
@@ -124,6 +130,19 @@ def adopt_intervals(
         distinguishable=int(np.count_nonzero((low > overall) | (high < overall))),
         half_distinguishable_factor=factor,
     )
+
+
+def _is_tight(means: Floats, last: ClippedLook, view: MeanView) -> Bools:
+    """Return the cells with a range that holds less than `LEAST_INSIDE` of their users' averages.
+
+    By the law fitted to a cell; an end at a bound of the records has nothing beyond it. What such a
+    range cuts off is known by the model alone.
+    """
+    law = UserMeanLaw.of(view.design, view.spread, view.bounds)
+    modes = law.modes(means[:, None])
+    below, up_to = (law.cut(modes, end[:, None])[2][:, 0] for end in (last.lower, last.upper))
+    below = np.where(last.lower > view.bounds[0], below, 0.0)
+    return np.asarray(np.where(last.upper < view.bounds[1], up_to, 1.0) - below < LEAST_INSIDE)
 
 
 def _find_cut_off(

@@ -10,7 +10,9 @@ deviations. A cell is
 
 - good, where the half width is at most `GOOD_DEVIATIONS`: the release explains about three quarters
   of the variance of the cell's average;
-- caution, where it is at most `CAUTION_DEVIATIONS`: it explains about a fifth or more;
+- caution, where it is at most `CAUTION_DEVIATIONS`: it explains about a fifth or more; or where
+  the cell's range holds less than half of its users' averages, by the law fitted to them, since
+  what such a range cuts off is known by the model alone;
 - noise, where it is wider: the interval tells little beyond the map's average;
 - cut off, whatever its interval, where the number lies at an end of its range
   (`posterior_estimates`), unless the 95% bound of its noise alone is wider than caution.

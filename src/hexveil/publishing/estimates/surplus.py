@@ -31,7 +31,7 @@ from hexveil.mechanisms.pooled_law import MeanView, PooledLaw, sure_part
 from hexveil.smoothing.user_mean_law import ClippedLook, UserMeanLaw
 
 if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
+    from hexveil.base.arrays import Bools, Floats
     from hexveil.mechanisms.estimates import CutOff
 
 
@@ -64,6 +64,8 @@ class PosteriorEstimates(ReadOnlyArrays):
         By how much the estimates moved for what lies beyond the ranges.
     missed : ndarray of float, shape (n_cells,)
         Expected absolute error of that.
+    tight : ndarray of bool, shape (n_cells,)
+        Cells with a range that holds few of their users' averages, by the law fitted to them.
     """
 
     estimate: Floats
@@ -74,6 +76,7 @@ class PosteriorEstimates(ReadOnlyArrays):
     cut_off: CutOff
     surplus: Floats
     missed: Floats
+    tight: Bools
 
 
 @dataclass(frozen=True, eq=False)

@@ -206,6 +206,9 @@ def _grade_against_map(
         if deviation is not None:
             interval = columns["low"], columns["high"]
             flags = grade_against_map(interval, deviation, error.informative)
+            if name == "mean" and posterior is not None:
+                careful = posterior.tight & (np.array(flags) == "good")
+                flags = np.where(careful, "caution", flags).tolist()
             columns["quality"] = pa.array(flags, type=pa.string())
             noise = columns["bound95"] - columns["bias"]
             by_noise = grade_against_map((-noise, noise), deviation, error.informative)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,30 +38,13 @@ from hexveil.model.statistic_terms import (
     parse_statistics,
 )
 from hexveil.planning.distribution.distribution_components import MOMENTS, SCORES, SHAPE
+from hexveil.publishing.distribution import distribution_table as released
 from hexveil.publishing.distribution.distribution_manifest import nested_manifest
-from hexveil.publishing.distribution.distribution_table import (
-    KEYS,
-    deviation_of_estimates,
-    estimate_accuracy,
-    grade_estimates,
-)
 from hexveil.publishing.estimates.quality_grades import beats_constant
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS
 from hexveil.publishing.manifest import epsilon_text
-from hexveil.publishing.verification import loss_checks
-from hexveil.publishing.verification.guarantee_checks import (
-    added_losses,
-    check_delta,
-    check_guarantee,
-    check_spent,
-    delta_of,
-)
-from hexveil.publishing.verification.moment_checks import (
-    check_counted_table,
-    check_counts,
-    check_moment_numbers,
-    moment_columns,
-)
+from hexveil.publishing.verification import guarantee_checks, loss_checks, moment_checks
+from hexveil.publishing.verification.guarantee_checks import added_losses, delta_of
 from hexveil.publishing.verification.moment_numbers import is_same
 from hexveil.publishing.verification.release_statements import ReleaseStatements
 from hexveil.publishing.verification.table_checks import (
@@ -71,7 +55,7 @@ from hexveil.publishing.verification.table_checks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -128,7 +112,7 @@ def check_statements(manifest: Json) -> Iterator[str]:
 
 def _check_delta(manifest: Json) -> Iterator[str]:
     """Yield if δ is none that a release has, or squares are stated without it."""
-    yield from check_delta(manifest, manifest["losses"]["units"])
+    yield from guarantee_checks.check_delta(manifest, manifest["losses"]["units"])
     stating = [manifest["losses"], *manifest["plan"]["components"]]
     if any(("squared_mu" in entry) != ("delta" in manifest["guarantee"]) for entry in stating):
         yield "squares of mu are stated without a delta, or a delta without them."
@@ -146,28 +130,21 @@ def lattice_of(manifest: Json) -> ValueLattice:
 
 def number_columns(manifest: Json) -> tuple[str, ...]:
     """Return the columns of numbers of the distribution."""
-    return tuple(name for name in _columns(manifest) if not name.endswith("_quality"))
-
-
-def _columns(manifest: Json) -> tuple[str, ...]:
-    return tuple(f"{prefix}_{key}" for prefix in _prefixes(manifest) for key in KEYS)
+    columns = released.released_columns(_terms(manifest))
+    return tuple(name for name in columns if not name.endswith("_quality"))
 
 
 def _terms(manifest: Json) -> tuple[Term, ...]:
     return parse_statistics(manifest["plan"]["statistics"])[1]
 
 
-def _prefixes(manifest: Json) -> list[str]:
-    return [prefix for term in _terms(manifest) for prefix in column_names(term)]
-
-
 def check_distribution_table(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield the faults of columns and cells of the table; numbers come afterwards."""
-    needed, allowed = _columns(manifest), frozenset[str]()
+    needed, allowed = released.released_columns(_terms(manifest)), frozenset[str]()
     if MOMENTS in manifest:
-        needed += moment_columns(nested_manifest(manifest, MOMENTS))
+        needed += moment_checks.moment_columns(nested_manifest(manifest, MOMENTS))
         allowed = ALL_COLUMNS
-    yield from check_counted_table(table, manifest, needed, allowed)
+    yield from moment_checks.check_counted_table(table, manifest, needed, allowed)
 
 
 def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -178,11 +155,11 @@ def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
             for problem in loss_checks.find_problems(stated):
                 yield f"{name}: {problem}"
             if name == MOMENTS:
-                yield from check_moment_numbers(table, stated)
+                yield from moment_checks.check_moment_numbers(table, stated)
     yield from _check_components(manifest)
-    yield from check_spent(manifest)
-    yield from check_guarantee(manifest)
-    yield from check_counts(table, manifest)
+    yield from guarantee_checks.check_spent(manifest)
+    yield from guarantee_checks.check_guarantee(manifest)
+    yield from moment_checks.check_counts(table, manifest)
     yield from _check_numbers(table, manifest)
 
 
@@ -261,36 +238,31 @@ def _check_shape(component: Json, manifest: Json) -> Iterator[str]:
 
 def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers of the distribution that do not follow from each other, or the manifest."""
-    statements = manifest["accuracy"]
+    statements, terms, lattice = manifest["accuracy"], _terms(manifest), lattice_of(manifest)
     own = [] if MOMENTS not in manifest else manifest[MOMENTS]["accuracy"]
-    if statements[: len(own)] != own or len(statements) != len(own) + len(_prefixes(manifest)):
+    described = [*released.describe_terms(terms, lattice)]
+    if statements[: len(own)] != own or len(statements) != len(own) + len(described):
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
-    lattice, by_prefix = lattice_of(manifest), iter(statements[len(own) :])
-    for term in _terms(manifest):
-        is_value = isinstance(term, Quantile)
-        limits = [float(lattice.lower), float(lattice.upper)] if is_value else [0.0, 1.0]
-        half = half_bin(lattice) if is_value else 0.0
-        for prefix in column_names(term):
-            yield from _check_column(table, prefix, limits, half, next(by_prefix))
-    yield from check_agreement(
-        _terms(manifest), lattice, lambda prefix: column(table, f"{prefix}_estimate"), LOOSE
-    )
+    for (prefix, _, is_value), statement in zip(described, statements[len(own) :], strict=True):
+        half, width = (half_bin(lattice), float(lattice.span)) if is_value else (0.0, 1.0)
+        yield from _check_column(table, prefix, width, half, statement)
+    limits = released.limits_of((), terms, lattice)
+    yield from check_estimates(limits, terms, lattice, partial(column, table), "_estimate", LOOSE)
 
 
 def _check_column(
-    table: pa.Table, prefix: str, limits: list[float], half: float, statement: Json
+    table: pa.Table, prefix: str, width: float, half: float, statement: Json
 ) -> Iterator[str]:
-    """Yield if an estimate, its interval, its grade or its accuracy contradict each other."""
-    low, middle, high = (column(table, f"{prefix}_{key}") for key in ("low", "estimate", "high"))
-    errors, width = column(table, f"{prefix}_error"), limits[1] - limits[0]
-    if not is_interval((low, middle, high), limits, LOOSE * width):
-        yield f"{prefix}_low, {prefix}_estimate and {prefix}_high are no interval in its range."
+    """Yield if an error, a grade or the accuracy of a column contradict each other."""
+    low, middle, high, errors = (
+        column(table, f"{prefix}_{key}") for key in ("low", "estimate", "high", "error")
+    )
     if (errors < 0).any():
         yield f"{prefix}_error is negative."
     # By stated numbers: rounding must not turn a grade or a statement.
-    stated = statement["between_cells"]
-    expected = estimate_accuracy(table, prefix, deviation_of_estimates(middle, errors, half))
+    stated, between = statement["between_cells"], released.deviation_of_estimates
+    expected = released.estimate_accuracy(table, prefix, between(middle, errors, half))
     expected["beats_constant"] = beats_constant(statement["typical_error"], stated)
     if any(
         not is_same(statement[key], number, CLOSE)
@@ -299,24 +271,44 @@ def _check_column(
         for key, number in expected.items()
     ):
         yield f"the accuracy of {prefix} is not that of the cells."
-    elif grade_estimates(low, high, stated, width) != table[f"{prefix}_quality"].to_pylist():
+    elif (
+        released.grade_estimates(low, high, stated, width) != table[f"{prefix}_quality"].to_pylist()
+    ):
         yield f"{prefix}_quality is not that of its interval."
 
 
-def check_agreement(
-    terms: Sequence[Term], lattice: ValueLattice, estimate: Callable[[str], Floats], slack: float
+def check_estimates(
+    limits: Mapping[str, tuple[float, float]],
+    terms: Sequence[Term],
+    lattice: ValueLattice,
+    numbers: Callable[[str], Floats],
+    middle: str,
+    slack: float,
 ) -> Iterator[str]:
-    """Yield if the statistics of a cell contradict each other.
+    """Yield estimates that are no intervals within limits, and statistics that do not agree.
 
     Parameters
     ----------
+    limits : mapping of str to tuple of float
+        Least and largest value of each column of estimates.
     terms : sequence of Term
     lattice : ValueLattice
-    estimate : callable
-        Returns the estimates of a column by its name.
+    numbers : callable
+        Returns a column by its name.
+    middle : str
+        What the names of estimates end in.
     slack : float
-        Of shares; of quantiles as a part of the bounds.
+        Of shares; of values as a part of the bounds.
     """
+    for name, (least, largest) in limits.items():
+        names = f"{name}_low", f"{name}{middle}", f"{name}_high"
+        rows, room = [*map(numbers, names)], slack * max(1.0, largest - least)
+        if not is_interval(rows, (least, largest), room):
+            yield f"{names[0]}, {names[1]} and {names[2]} are no interval within its limits."
+
+    def estimate(name: str) -> Floats:
+        return numbers(f"{name}{middle}")
+
     levels = [estimate(term.column) for term in terms if isinstance(term, Quantile)]
     if not is_ascending(levels, slack * float(lattice.span)):
         yield "a quantile is above one of a higher level."

@@ -17,43 +17,42 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.accounting.noise_law import Gaussian
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
+from hexveil.mechanisms.presence.presence_decoding import (
+    ReleasedMap,
+    decode_map,
+    noisy_columns,
+    weight_interval,
+)
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.model.statistic_terms import Share, parse_statistics
+from hexveil.publishing.distribution.distribution_table import limits_of
 from hexveil.publishing.estimates.quality_grades import beats_constant
-from hexveil.publishing.presence.map_accuracy import MIN_COMPARED, stated_deviations
-from hexveil.publishing.presence.presence_manifest import GAUSSIAN, law_of, stage_losses
+from hexveil.publishing.presence import presence_table as released
+from hexveil.publishing.presence.presence_manifest import (
+    GAUSSIAN,
+    as_integers,
+    stage_law,
+    stage_losses,
+    stated_ranges,
+)
 from hexveil.publishing.presence.presence_table import (
     OPEN,
     SMOOTHED,
     USERS,
-    USERS_GRADE,
-    columns_of,
-    count_columns,
-    grade_columns,
-    grade_counts,
-    grade_means,
-)
-from hexveil.publishing.presence.shape_table import (
-    estimated_columns,
     has_shapes,
-    limits_of,
     map_statistics,
 )
-from hexveil.publishing.verification.decoded_maps import (
-    check_decoded,
-    compare_columns,
-    in_parts,
-    published_law,
-)
-from hexveil.publishing.verification.distribution_checks import check_agreement, lattice_of
+from hexveil.publishing.verification.distribution_checks import check_estimates, lattice_of
 from hexveil.publishing.verification.guarantee_checks import check_delta, check_guarantee, delta_of
+from hexveil.publishing.verification.moment_numbers import DEVIATION_TOLERANCE, is_same
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
     check_columns,
@@ -76,26 +75,23 @@ if TYPE_CHECKING:
 def check_declared_statements(manifest: Json) -> Iterator[str]:
     """Yield statements that no release of this kind has; run before any part is used."""
     plan, statistics = manifest["plan"], manifest["plan"]["statistics"]
-    is_counted = "users" in statistics and len(statistics) > 1
-    if is_counted != ("cell_cap" in plan):
+    if (USERS in statistics and len(statistics) > 1) != ("cell_cap" in plan):
         yield "plan/cell_cap does not belong to plan/statistics."
         return
-    if has_shapes(statistics):
-        if "bins" not in plan:
-            yield "plan/bins is missing."
-            return
-        try:
-            lattice = lattice_of(manifest)
-            for term in parse_statistics(map_statistics(statistics))[1]:
-                if isinstance(term, Share):
-                    term.edge(lattice)
-        except InputError:
-            yield "plan/statistics names a statistic that no release has."
-            return
-    stated = plan["columns"]
-    if stated != [*columns_of(statistics)]:
+    if has_shapes(statistics) and "bins" not in plan:
+        yield "plan/bins is missing."
+        return
+    try:
+        lattice = lattice_of(manifest)
+        for term in parse_statistics(map_statistics(statistics) or (MEAN,))[1]:
+            if isinstance(term, Share):
+                term.edge(lattice)
+    except InputError:
+        yield "plan/statistics names a statistic that no release has."
+        return
+    if plan["columns"] != [*released.columns_of(statistics)]:
         yield "plan/columns are not those of plan/statistics."
-    elif ("histogram" in plan) != ("balance_noisy" in stated):
+    elif ("histogram" in plan) != ("balance_noisy" in plan["columns"]):
         yield "plan/histogram does not belong to plan/columns."
 
 
@@ -125,7 +121,7 @@ def check_presence(table: pa.Table, manifest: Json) -> Iterator[str]:
 
 def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield numbers that do not follow from each other, or from the manifest."""
-    plan = manifest["plan"]
+    plan, lattice = manifest["plan"], lattice_of(manifest)
     is_open = np.array(table[OPEN].to_pylist(), dtype=bool)
     numbers = {name: column(table, name) for name in number_columns(manifest)}
     if manifest["grid"]["in_use"] and not is_open.all():
@@ -136,36 +132,101 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
         if (np.isfinite(values) != is_expected).any() or np.isinf(values).any():
             yield f"{name} is there for a closed cell, or missing for an open one."
             return
-    counted = "users" if plan["statistics"] == [USERS] else "weight"
+    counted = USERS if plan["statistics"] == [USERS] else "weight"
     yield from _check_opening(numbers[counted], is_open, manifest)
-    faults = tuple(_accuracy_faults(is_open, manifest))
-    yield from faults
-    if not faults:
-        yield from check_decoded(table, numbers, manifest)
-        yield from _check_grades(table, numbers, is_open, manifest)
-    if "cell_cap" in plan:
-        yield from _check_counts_beside(table, numbers, is_open, manifest)
+    if faults := tuple(_accuracy_faults(is_open, manifest)):
+        yield from faults
+    else:
+        yield from _check_decoded(numbers, is_open, manifest)
+        between = released.stated_deviations(manifest["accuracy"])
+        grades = released.grade_columns(plan["statistics"], lattice, numbers, between, is_open)
+        for name in plan["columns"]:
+            if name in grades and grades[name] != table[name].to_pylist():
+                yield f"{name} is not that of the intervals."
     if statistics := map_statistics(plan["statistics"]):
-        yield from _check_intervals(statistics, numbers, is_open, manifest)
+        moments, terms = parse_statistics(statistics)
+        limits = limits_of(moments, terms, lattice)
+        opened = {name: values[is_open] for name, values in numbers.items()}.__getitem__
+        yield from check_estimates(limits, terms, lattice, opened, "", TOLERANCE)
+        smoothed, slack = [numbers.get(SMOOTHED, np.zeros(0))] * 3, TOLERANCE * float(lattice.span)
+        if MEAN in moments and not is_interval(smoothed, limits[MEAN], slack):
+            yield f"{SMOOTHED} is out of the bounds."
 
 
-def _check_counts_beside(
-    table: pa.Table, numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
+# ---- columns, made again of the noisy numbers as a release does ----
+
+
+def _check_decoded(
+    numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
 ) -> Iterator[str]:
-    """Yield if numbers of units beside a map are not those of their own stage."""
-    plan = manifest["plan"]
-    stages = [stage for stage in plan["stages"] if stage["stage"] == COUNT_MAP]
-    law, full = None, plan["cell_cap"] * PARTS
-    if len(stages) == 1:
-        law = law_of(stages[0]["noise"], stages[0]["scale"])
-        full = math.sqrt(plan["cell_cap"] * PARTS**2) if isinstance(law, Gaussian) else full
-    if law is None or stages[0]["sensitivity"] != full:
-        yield "numbers of units have no stage of their own, with the stated cap on cells."
-        return
-    decoded = decode_counts(in_parts(numbers, USERS), law, is_open)
-    columns = count_columns(decoded)
-    columns[USERS_GRADE] = columns.pop("quality")
-    yield from compare_columns(table, columns)
+    """Yield columns that the functions of a release do not make of the noisy numbers."""
+    statistics = manifest["plan"]["statistics"]
+    expected: dict[str, Floats] = {}
+    if USERS in statistics:
+        if (law := _law_of_counts(manifest["plan"])) is None:
+            yield "numbers of units have no stage of their own, with the stated cap on cells."
+        else:
+            noisy = as_integers(numbers[f"{USERS}_noisy"] * PARTS)
+            expected |= decode_counts(noisy, law, is_open).columns
+    if has_shapes(statistics):
+        weight, plan = as_integers(numbers["weight_noisy"] * PARTS) / PARTS, manifest["plan"]
+        ends = weight_interval(weight, _published_law(plan), plan["bins"], plan["open_from"])
+        expected |= noisy_columns("weight", weight, ends, is_open)
+    elif MEAN in statistics:
+        try:
+            decoded = _decode_means(numbers, is_open, manifest)
+        except InputError as error:
+            yield str(error)
+            return
+        stated = manifest["accuracy"][0]
+        if not all(
+            is_same(stated[name], number, DEVIATION_TOLERANCE)
+            if isinstance(number, float)
+            else stated[name] == number
+            for name, number in released.map_accuracy(decoded)[0].items()
+        ):
+            yield "the accuracy of mean does not follow from the noisy numbers of the cells."
+        expected |= decoded.columns
+    # It borrows from cells whose noisy numbers are not published.
+    for name in expected.keys() - {SMOOTHED}:
+        ends = numbers[name], expected[name]
+        if not np.allclose(*ends, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
+            yield f"{name} does not follow from the noisy numbers of the cells."
+
+
+def _law_of_counts(plan: Json) -> NoiseLaw | None:
+    """Return the noise of numbers of units; None if their stage is not that of the cap."""
+    law = stage_law(plan, COUNT_MAP)
+    if law is None or "cell_cap" not in plan:
+        return law
+    full = float(plan["cell_cap"] ** (1 / law.power)) * PARTS
+    (stated,) = (one["sensitivity"] for one in plan["stages"] if one["stage"] == COUNT_MAP)
+    return law if math.isclose(stated, full, rel_tol=TOLERANCE) else None
+
+
+def _decode_means(
+    numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
+) -> ReleasedMap:
+    """Return the averages of the noisy numbers."""
+    plan, lattice = manifest["plan"], lattice_of(manifest)
+    lower, span = float(lattice.lower), float(lattice.span)
+    ranges = stated_ranges(plan, numbers.__getitem__, is_open, (lower, lower + span))
+    weight = as_integers(numbers["weight_noisy"] * PARTS)
+    upper = (weight + as_integers(numbers["balance_noisy"] * PARTS)) // 2
+    noisy, (window, centres, cut) = np.concatenate([upper, weight - upper]), ranges
+    threshold = None if plan["open_from"] is None else round(plan["open_from"] * PARTS)
+    law = _published_law(plan)
+    return decode_map(window, noisy, law, cut, centres, threshold).in_units(lower, span)
+
+
+def _published_law(plan: Json) -> NoiseLaw:
+    """Return the noise of the published map."""
+    law = stage_law(plan)
+    assert law is not None  # noqa: S101  the schema asks for a stage
+    return law
+
+
+# ---- losses ----
 
 
 def check_presence_losses(manifest: Json) -> Iterator[str]:
@@ -237,7 +298,7 @@ def _grid(grid: Json) -> Cells | Labels:
 def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
     """Yield if the threshold is not that of the noise, or an open cell is below it."""
     plan = manifest["plan"]
-    n_cells, law = manifest["grid"]["cells"], published_law(manifest)
+    n_cells, law = manifest["grid"]["cells"], _published_law(plan)
     if (plan["false_openings"] is None) != (plan["open_from"] is None):
         yield "open_from and false_openings do not belong together."
         return
@@ -260,55 +321,17 @@ def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) 
 def _accuracy_faults(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
     """Yield statements on accuracy that contradict the cells or themselves."""
     stated = [statement["statistic"] for statement in manifest["accuracy"]]
-    if stated != list(estimated_columns(manifest["plan"]["statistics"])):
+    if stated != list(released.estimated_columns(manifest["plan"]["statistics"])):
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
     for statement in manifest["accuracy"]:
         error, between = statement["typical_error"], statement["between_cells"]
         if statement["beats_constant"] != beats_constant(error, between):
             yield "accuracy/beats_constant is not that of the error and the deviation."
-        if (error is None) == is_open.any() or (between is None) != (is_open.sum() < MIN_COMPARED):
+        if (error is None) == is_open.any() or (between is None) != (
+            is_open.sum() < released.MIN_COMPARED
+        ):
             yield "the accuracy in manifest.json is not that of so many open cells."
-
-
-def _check_grades(
-    table: pa.Table, numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
-) -> Iterator[str]:
-    """Yield if grades are not those of the intervals."""
-    statistics, between = manifest["plan"]["statistics"], stated_deviations(manifest["accuracy"])
-    if has_shapes(statistics):
-        limits = limits_of(map_statistics(statistics), lattice_of(manifest))
-        graded = grade_columns(numbers, limits, between, is_open)
-    elif "mean" in statistics:
-        lower, upper = (float(Fraction(manifest["bounds"][end])) for end in ("lower", "upper"))
-        graded = {"quality": grade_means(numbers, between["mean"], (lower, upper), is_open)}
-    else:
-        ends = numbers["users_low"], numbers["users_high"]
-        graded = {"quality": grade_counts(*ends, numbers["users"], is_open)}
-    for name, expected in graded.items():
-        if expected != table[name].to_pylist():
-            yield f"{name} is not that of the intervals."
-
-
-def _check_intervals(
-    statistics: tuple[str, ...],
-    numbers: dict[str, Floats],
-    is_open: NDArray[np.bool_],
-    manifest: Json,
-) -> Iterator[str]:
-    """Yield statistics that are no intervals within their limits, or that do not agree."""
-    lattice = lattice_of(manifest)
-    for name, limits in limits_of(statistics, lattice).items():
-        rows = [numbers[f"{name}{end}"][is_open] for end in ("_low", "", "_high")]
-        slack = TOLERANCE * max(1.0, limits[1] - limits[0])
-        if not is_interval(rows, limits, slack):
-            yield f"{name}_low, {name} and {name}_high are no interval within its limits."
-        if name == "mean" and SMOOTHED in numbers:
-            smoothed = numbers[SMOOTHED]
-            if not is_interval((smoothed, smoothed, smoothed), limits, slack):
-                yield f"{SMOOTHED} is out of the bounds."
-    terms = parse_statistics(statistics)[1]
-    yield from check_agreement(terms, lattice, lambda name: numbers[name][is_open], TOLERANCE)
 
 
 def describe_presence(manifest: Json) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -32,7 +32,7 @@ from hexveil.records.feasible_sums import bin_number
 from hexveil.records.select import Select
 from hexveil.records.units import Units, first_days
 
-ALL_CELLS, UNITS, PAIRS, PAIR_BINS = "all_cells", "units", "pairs", "pair_bins"
+RELATIONS = ALL_CELLS, UNITS, PAIRS, PAIR_BINS = ("all_cells", "units", "pairs", "pair_bins")
 """Relations of all pairs: see `hexveil.records.duckdb.aggregation`."""
 SELECTED_CELLS, NUMBERED_PAIRS, NUMBERED_BINS = "selected_cells", "numbered_pairs", "numbered_bins"
 """Relations of the cells that are used, and of their pairs by numbers of cells and units."""
@@ -157,7 +157,7 @@ def number_pairs(
     by_bin : bool
         Whether rows are of one fine bin each.
     """
-    forget_pairs(session)
+    session.forget(*RELATIONS)
     cells, units = ", ".join(grouping.cell), ", ".join(grouping.unit)
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {_CELLS} AS SELECT {cells}, row_number() OVER (ORDER BY "
@@ -179,12 +179,6 @@ def number_pairs(
         f"count(*) AS users, CAST(sum(n) AS BIGINT) AS records FROM {PAIRS} GROUP BY place) "
         "USING (place)"
     )
-
-
-def forget_pairs(session: Session) -> None:
-    """Remove the relations of pairs."""
-    for name in (ALL_CELLS, UNITS, PAIRS, PAIR_BINS):
-        session.forget(name)
 
 
 def count_raw(session: Session, source: ValidatedRecords) -> int:
@@ -368,16 +362,16 @@ class PairStore:
         """
         if self.columns is None:
             return self.session.arrow(self._numbered(PAIRS, sums))
-        names, place = ("n", *sums, "unit"), self.columns["place"]
+        columns = {name: self.columns[name] for name in ("n", *sums, "unit")}
         chosen = to_numpy(self.session.arrow(f"{self._chosen} ORDER BY cell")["place"])
-        n_cells = int(place[-1]) + 1
-        number = np.full(n_cells, -1, dtype=np.int32)
-        number[chosen] = np.arange(chosen.size, dtype=np.int32)
-        columns = {"cell": number[place]} | {name: self.columns[name] for name in names}
+        cell, n_cells = self.columns["place"], int(self.columns["place"][-1]) + 1
         if chosen.size < n_cells:
-            is_kept = columns["cell"] >= 0
+            number = np.full(n_cells, -1, dtype=np.int32)
+            number[chosen] = np.arange(chosen.size, dtype=np.int32)
+            is_kept = number[cell] >= 0
             columns = {name: column[is_kept] for name, column in columns.items()}
-        return to_table(columns)
+            cell = number[cell[is_kept]]
+        return to_table(columns | {"cell": cell})
 
     def number_pairs(self, sums: Sequence[str]) -> None:
         """Create the relation of fetched pairs, for the engine to put in order."""

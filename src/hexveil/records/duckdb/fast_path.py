@@ -33,12 +33,12 @@ from hexveil.records.duckdb.aggregation import (
     FINE_BIN,
     PAIR_BINS,
     PAIRS,
+    RELATIONS,
     SQUARES,
     TOTAL,
     UNITS,
     GroupKeys,
     PairStore,
-    forget_pairs,
 )
 from hexveil.records.duckdb.hexagon_table import HexagonTable
 from hexveil.records.duckdb.session import Session
@@ -387,7 +387,7 @@ def _decoded(
     left_out: Mapping[int, int],
 ) -> PairStore:
     """Return the pairs of numbers, which are used up."""
-    forget_pairs(session)
+    session.forget(*RELATIONS)
     key, sums = summed.key, summed.sums
     unit_of_row, units = _ranked(
         key >> np.uint64(_bin_bits(None if rules.bins is None else rules.bins.edges)),
@@ -398,7 +398,8 @@ def _decoded(
         fine_bin, key = (key & _mask(bits)).view(np.int64), key >> np.uint64(bits)
         starts = _run_starts(key)
         of_cell = _run_starts(key >> np.uint64(layout.unit_bits))
-        place = np.repeat(np.arange(of_cell.size), np.diff(of_cell, append=key.size))
+        cell = np.arange(of_cell.size, dtype=np.int32)
+        place = np.repeat(cell, np.diff(of_cell, append=key.size))
         rows = {"place": place, "unit": unit_of_row, FINE_BIN: fine_bin} | sums
         session.register(PAIR_BINS, to_table(rows))
         unit_of_row, key = unit_of_row[starts], key[starts]

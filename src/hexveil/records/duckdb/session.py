@@ -108,34 +108,30 @@ class Session:
         self._translate_errors(lambda: self._connection.register(name, stream))
         self._streams.append(stream)
 
-    def forget(self, name: str) -> None:
-        """Remove a table, in memory or of the engine, which frees it."""
-        self._translate_errors(lambda: self._connection.unregister(name))
-        self.run(f"DROP TABLE IF EXISTS {name}")
+    def forget(self, *names: str) -> None:
+        """Remove tables, in memory or of the engine, which frees them."""
+        self._translate_errors(lambda: [self._connection.unregister(name) for name in names])
+        self.run("; ".join(f"DROP TABLE IF EXISTS {name}" for name in names))
 
     def hexagon(self, lat: str, lon: str, resolution: int) -> str:
         """Return the expression of the hexagon of a place; both must be null or in range."""
         name = f"hexagon_{resolution}"
         if name not in self._functions:
-            double = duckdb.sqltypes.DOUBLE
-            self._connection.create_function(
-                name,
-                self.hexagon_table(resolution).of_places,
-                [double, double],
-                duckdb.sqltypes.UBIGINT,
-                type=PythonUDFType.ARROW,
-            )
-            self._functions.add(name)
+            work = self.hexagon_table(resolution).of_places
+            self._add(name, work, ["DOUBLE", "DOUBLE"], "UBIGINT")
         return f"{name}({lat}, {lon})"
 
     def add_test(self, name: str, work: Callable[[pa.Array], pa.Array]) -> None:
         """Add a function of texts that is true or false."""
         if name not in self._functions:
-            types = duckdb.sqltypes
-            self._connection.create_function(
-                name, work, [types.VARCHAR], types.BOOLEAN, type=PythonUDFType.ARROW
-            )
-            self._functions.add(name)
+            self._add(name, work, ["VARCHAR"], "BOOLEAN")
+
+    def _add(self, name: str, work: Callable[..., pa.Array], given: list[str], made: str) -> None:
+        kinds = [getattr(duckdb.sqltypes, kind) for kind in (*given, made)]
+        self._connection.create_function(
+            name, work, kinds[:-1], kinds[-1], type=PythonUDFType.ARROW
+        )
+        self._functions.add(name)
 
     def hexagon_table(self, resolution: int) -> HexagonTable:
         """Return the table of hexagons that this session has at a resolution."""

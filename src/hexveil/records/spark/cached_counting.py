@@ -17,9 +17,9 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -61,7 +61,14 @@ from hexveil.records.spark.counting import (
     tally_keys,
     tally_schema,
 )
-from hexveil.records.spark.session import collect, column, ddl_type, from_arrow, map_batches
+from hexveil.records.spark.session import (
+    collect,
+    column,
+    ddl_type,
+    from_arrow,
+    map_batches,
+    n_cores,
+)
 from hexveil.records.spark.source_rows import (
     TaskRecords,
     local_address,
@@ -81,7 +88,8 @@ _ANSWERS = pa.schema(
     ]
 )
 """What a task found of an entry, as JSON; or a failure."""
-_UNION = "spark.sql.unionOutputPartitioning"
+_JOBS = 8
+"""Jobs at once where the session does not say how many tasks run."""
 NOT_SHARED = (
     "cache: Spark's executors do not see the folder, or may not write there; name a folder that "
     "they share with this machine."
@@ -115,14 +123,13 @@ def count_cached(
     assert isinstance(source, (Files, Remote))  # noqa: S101
     # Listed before anything is opened: what changes from now on is noticed.
     versions = request.cache.versions
-    files = list_files(spark, source, versions)
-    state = CacheState.of(request.cache, files.stamps, is_private=is_private)
+    stamps, addresses = list_files(spark, source, versions)
+    state = CacheState.of(request.cache, stamps, is_private=is_private)
     records = open_records(spark, session, source, request)
-    relation = records.relation
+    relation, mixed = records.relation, len(stamps) < len(addresses)
     terms: tuple[str, ...] = ()
-    mixed = files.is_twice
     if isinstance(source, Files):
-        mixed = has_mixed_columns(session, source, relation, files.stamps)
+        mixed = has_mixed_columns(session, source, relation, stamps)
     else:
         # Spark alone reads these files, and gives each column one type for all of them.
         kinds = [f"{field.name} {field.dataType}" for field in records.rows.schema.fields]
@@ -132,30 +139,11 @@ def count_cached(
     query = CacheQuery.of(session, relation, request, kind, terms)
     used = used_columns(session, replace(relation, query=f"SELECT * FROM {VIEW}"), request)
     times = tuple(ref.column for role, ref in used if role in ("time", *DAY_AND_TIME))
-    asked = _AskedTasks(spark, source, versions, files, records, query, times, mixed)
+    asked = _AskedTasks(spark, source, state, addresses, records, query, times, mixed)
     found = GroupedFiles(query, state, mixed, asked.measure).entered(asked.fill)
     keys = query.keys(session)
     frame = _added_up(spark, query, records, keys, found)
     return RecordTally(records, keys, frame, found.request, found.left_out)
-
-
-@dataclass(frozen=True)
-class ListedFiles:
-    """Files of a source, listed before they are read.
-
-    Attributes
-    ----------
-    stamps : mapping of str to FileStamp
-        By path: as the caller named a local file, or as an address.
-    addresses : mapping of str to str
-        Addresses as Spark reports them, by path; of local files none.
-    is_twice : bool
-        Whether a file is listed twice.
-    """
-
-    stamps: Mapping[str, FileStamp]
-    addresses: Mapping[str, str]
-    is_twice: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,8 +152,8 @@ class _AskedTasks:
 
     spark: SparkSession
     source: Files | Remote
-    versions: Versions
-    files: ListedFiles
+    cache: CacheState
+    addresses: Sequence[tuple[str, str]]
     records: TaskRecords
     query: CacheQuery
     times: tuple[str, ...]
@@ -184,7 +172,7 @@ class _AskedTasks:
         Heads are written when the tables are there and no file has changed.
         """
         dated = [bool(template.window) for template, _ in missing]
-        before = self.files.stamps
+        before = self.cache.stamps
         with store.workplace() as folder:
             work = partial(_filled, self._in_tasks, str(folder.absolute()), dated)
             answers = self._ask([paths for _, paths in missing], work)
@@ -192,7 +180,7 @@ class _AskedTasks:
             if refused:
                 raise StorageError(min(refused))
             # After all is read: a file that is written meanwhile may have been read in half.
-            now = list_files(self.spark, self.source, self.versions).stamps
+            now, _ = list_files(self.spark, self.source, self.cache.versions)
             looked_at = {*before, *now} if self.mixed else before
             refuse_changed_while_read(before, {path: now.get(path) for path in looked_at})
             return [
@@ -212,9 +200,10 @@ class _AskedTasks:
             feed, parts = "columns", self._columns(groups, only)
         task_input = tasks.TaskInput(feed, self.records.task_input.memory)
         work = partial(tasks.catch_errors, partial(_answers, task_input, answer), _ANSWERS)
-        answers = [map_batches(part, work, _ANSWERS) for part in parts]
-        with _parts_apart(self.spark):
-            table = collect(reduce(lambda one, other: one.union(other), answers))
+        # A job for each part: of a union a single task would read all parts of one partition.
+        with ThreadPoolExecutor(n_cores(self.spark) or _JOBS) as jobs:
+            found = jobs.map(lambda part: collect(map_batches(part, work, _ANSWERS)), parts)
+            table = pa.concat_tables(found)
         raise_task_failure(table["note"], table["reject_reason"].to_numpy())
         numbers, texts = table["entry"].to_pylist(), table["answer"].to_pylist()
         if len(set(numbers)) < len(numbers):
@@ -247,7 +236,7 @@ class _AskedTasks:
         parts = []
         for number, paths in enumerate(groups):
             # The condition is on a constant of each file: Spark opens no other file.
-            addresses = [self.files.addresses[path] for path in paths]
+            addresses = [address for path, address in self.addresses if path in paths]
             of_group = (
                 rows if self.mixed else rows.where(F.col("_metadata.file_path").isin(addresses))
             )
@@ -265,21 +254,6 @@ def _scans(
     numbers = pa.array(range(len(scans)), pa.int32())
     table = pa.table({ENTRY: numbers, "scan": pa.array([scan for _, scan in scans], pa.string())})
     return scans[0][0], [from_arrow(spark, table).repartition(len(scans))]
-
-
-@contextmanager
-def _parts_apart(spark: SparkSession) -> Iterator[None]:
-    """Have the parts of a union read by tasks of their own while the body runs."""
-    # Else Spark 4.1 takes frames of a single part for one, which a single task would read.
-    before = spark.conf.get(_UNION, None)
-    spark.conf.set(_UNION, "false")
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(_UNION)
-        else:
-            spark.conf.set(_UNION, before)
 
 
 def _answers(task_input: tasks.TaskInput, answer: Answer, batches: tasks.Batches) -> tasks.Batches:
@@ -411,8 +385,10 @@ def _pairs_of_tables(spark: SparkSession, tables: Sequence[str], schema: pa.Sche
     )
 
 
-def list_files(spark: SparkSession, source: Files | Remote, versions: Versions) -> ListedFiles:
-    """Return the files of a source with their identities, and their addresses in Spark.
+def list_files(
+    spark: SparkSession, source: Files | Remote, versions: Versions
+) -> tuple[dict[str, FileStamp], list[tuple[str, str]]]:
+    """Return the identities of files by path, and path and address of all that Spark alone finds.
 
     Raises
     ------
@@ -420,35 +396,27 @@ def list_files(spark: SparkSession, source: Files | Remote, versions: Versions) 
         If a file has no declared version, or cannot be looked up.
     """
     if isinstance(source, Files):
-        stamps = {path: stamp_file(path, _declared(versions, path)) for path in source.paths}
-        is_twice = len({stamp.name for stamp in stamps.values()}) < len(source.paths)
-        return ListedFiles(stamps, {}, is_twice)
-    listed = sorted(_listing(spark, source.paths, source.label))
-    addresses = {unquote(address): address for address, _, _ in listed}
-    stamps = {
-        unquote(address): stamp_address(
-            address, _declared(versions, unquote(address)), size, changed
-        )
-        for address, size, changed in listed
-    }
-    return ListedFiles(stamps, addresses, len(stamps) < len(listed))
+        return {path: stamp_file(path, _declared(versions, path)) for path in source.paths}, []
+    listed = [(unquote(name), name, *one) for name, *one in sorted(_listing(spark, source))]
+    return {
+        path: stamp_address(address, _declared(versions, path), size, changed)
+        for path, address, size, changed in listed
+    }, [(path, address) for path, address, *_ in listed]
 
 
 def _declared(versions: Versions, path: str) -> str:
     return versions.declared[versions.number(path)][1]
 
 
-def _listing(
-    spark: SparkSession, addresses: Sequence[str], label: str
-) -> list[tuple[str, int, int]]:
+def _listing(spark: SparkSession, source: Remote) -> list[tuple[str, int, int]]:
     """Return address, bytes and time of change (nanoseconds) of each file that Spark finds."""
     # Not a byte of a file is read for these columns.
     failure: InputError | None = None
     try:
-        files = spark.read.format("binaryFile").load(list(addresses))
+        files = spark.read.format("binaryFile").load(list(source.paths))
         _ = files.schema
     except (PySparkException, Py4JError) as error:
-        failure = refused_parquet(str(error), label)
+        failure = refused_parquet(str(error), source.label)
     # Raised here: else Spark's error would hang on it as its context.
     if failure is not None:
         raise failure

@@ -17,7 +17,7 @@ DialectName = Literal["duckdb", "postgres", "bigquery", "spark"]
 StartName = Literal["calendar", "pooled", "day"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Dialect:
     """SQL syntax of one engine, as far as the query needs it.
 
@@ -71,22 +71,22 @@ class Dialect:
         The whole number `{a}`, not below 0, divided by `{b}` and rounded down.
     """
 
-    double: str
-    integer: str
+    double: str = "DOUBLE"
+    integer: str = "BIGINT"
     text: str
     instant: str
     decimal: str
-    mark: str
-    backslashes: bool
-    rounded: str
+    mark: str = '"'
+    backslashes: bool = False
+    rounded: str = "round({x})"
     wall: str
     starts: Mapping[StartName, str]
     hexagon: str
     extension: str
     element: str
     floats: Mapping[int, str]
-    parsed: str
-    integral: str
+    parsed: str = "TRY_CAST({t} AS DOUBLE)"
+    integral: str = "TRY_CAST({x} AS BIGINT)"
     decimals: str
     trimmed: str
     micros: str
@@ -171,15 +171,10 @@ _SPARK_START = (
 
 DIALECTS: dict[DialectName, Dialect] = {
     "duckdb": Dialect(
-        double="DOUBLE",
-        integer="BIGINT",
         text="VARCHAR",
         instant="TIMESTAMPTZ",
         # A product of two decimals of up to 18 digits would have to fit into 18.
         decimal="DECIMAL(38, {places})",
-        mark='"',
-        backslashes=False,
-        rounded="round({x})",
         # floor, since a cast would round to the next second.
         wall="CAST(floor(epoch(timezone({zone}, {t}))) AS BIGINT)",
         starts=_formatted("strftime(make_timestamp(({s}) * 1000000), '{f}')", *_PERCENT),
@@ -187,8 +182,6 @@ DIALECTS: dict[DialectName, Dialect] = {
         extension="the community extension h3: INSTALL h3 FROM community; LOAD h3;",
         element="{x}[{i} + 1]",
         floats={24: "typeof({x}) = 'FLOAT'", 53: "typeof({x}) = 'DOUBLE'"},
-        parsed="TRY_CAST({t} AS DOUBLE)",
-        integral="TRY_CAST({x} AS BIGINT)",
         decimals="typeof({x}) LIKE 'DECIMAL%'",
         trimmed="CASE WHEN contains({t}, '.') THEN rtrim(rtrim({t}, '0'), '.') ELSE {t} END",
         micros="CAST(epoch_us({t}) AS VARCHAR)",
@@ -203,8 +196,6 @@ DIALECTS: dict[DialectName, Dialect] = {
         text="text",
         instant="timestamptz",
         decimal="numeric({width}, {places})",
-        mark='"',
-        backslashes=False,
         # round() of a double takes halves to the even neighbour.
         rounded="(trunc({x}) + CASE WHEN abs({x} - trunc({x})) >= 0.5 THEN sign({x}) ELSE 0 END)",
         wall="CAST(floor(extract(epoch FROM {t} AT TIME ZONE {zone})) AS bigint)",
@@ -273,14 +264,10 @@ DIALECTS: dict[DialectName, Dialect] = {
         boolean="FORMAT('%T', {x}) IN ('true', 'false')",
     ),
     "spark": Dialect(
-        double="DOUBLE",
-        integer="BIGINT",
         text="STRING",
         instant="TIMESTAMP",
         decimal="DECIMAL({width}, {places})",
         mark="`",
-        backslashes=False,
-        rounded="round({x})",
         # The wall clock comes back as if it were UTC, whatever the session's time zone.
         wall="unix_seconds(from_utc_timestamp({t}, {zone}))",
         starts={
@@ -292,8 +279,6 @@ DIALECTS: dict[DialectName, Dialect] = {
         extension="the H3 functions of Databricks, or a function of this name.",
         element="try_element_at({x}, {i} + 1)",
         floats={24: "typeof({x}) = 'float'", 53: "typeof({x}) = 'double'"},
-        parsed="TRY_CAST({t} AS DOUBLE)",
-        integral="TRY_CAST({x} AS BIGINT)",
         decimals="typeof({x}) LIKE 'decimal%'",
         # A zero of many places is written with an exponent.
         trimmed=(

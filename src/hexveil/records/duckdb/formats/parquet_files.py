@@ -6,7 +6,6 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -39,8 +38,7 @@ def open_parquet(
     record_format: RecordFormat | None,
 ) -> Relation:
     """Return the records of Parquet files; see `open_source`."""
-    declared = _declared_columns(source, configured)
-    columns, timed = declared.columns, declared.timed
+    columns, timed = _declared_columns(source, configured)
     _check_times(columns, configured)
     one_schema = all(file_columns is columns[0] for file_columns in columns)
     uncommon = uncommon_columns(source, columns, configured, record_format)
@@ -113,16 +111,10 @@ def _check_times(columns: Sequence[dict[str, str]], configured: Collection[str])
             )
 
 
-@dataclass(frozen=True)
-class _DeclaredColumns:
-    """Columns that files declare."""
-
-    columns: Sequence[dict[str, str]]
-    timed: Mapping[str, dict[int, tuple[int, int]]]
-
-
-def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredColumns:
-    """Return the columns that files declare; refuse an unreadable file."""
+def _declared_columns(
+    source: Files, configured: Collection[str]
+) -> tuple[list[dict[str, str]], dict[str, dict[int, tuple[int, int]]]]:
+    """Return columns that files declare, and which hold times; refuse an unreadable file."""
     first_schema: pq.ParquetSchema | None = None
     columns: list[dict[str, str]] = []
     timed: dict[str, dict[int, tuple[int, int]]] = {}
@@ -142,7 +134,7 @@ def _declared_columns(source: Files, configured: Collection[str]) -> _DeclaredCo
             continue
         check_names(partial(safe_path, path, source.paths), fields.names)
         columns.append({f.name: str(f.type) for f in fields})
-    return _DeclaredColumns(columns, timed)
+    return columns, timed
 
 
 def unpack_files(session: Session, packed: str) -> str:

@@ -1,4 +1,4 @@
-"""Options of `hexveil.plan`, each stated once: its name, what it takes, and its default."""
+"""Options of `hexveil.plan`, each stated once: name, type, default and meaning."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ USERS = "users"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PlanOptions:
+class PlanArguments:
     """Options of `hexveil.plan`, as a caller gives them.
 
     Attributes
@@ -193,15 +193,15 @@ class PlanOptions:
 
     @property
     def usual(self) -> tuple[ErrorKind, Objective]:
-        """Kind of error and objective, unless others are named."""
+        """Kind of error and objective, unless others are describe."""
         # As printed, CLIP-USER judges a cell by the sum of both errors.
         error = self.error or ("sum" if self.clip_user == "printed" else "separate")
         # A target holds for every cell unless the caller says otherwise.
         is_average = self.method == "joint" and self.target_error is None
         return error, self.objective or ("mean" if is_average else "max")
 
-    def asked(self, about: Collection[str] = ()) -> set[str]:
-        """Return what is asked for in the words of `option_rules`.
+    def terms(self, about: Collection[str] = ()) -> set[str]:
+        """Return the request in the words of `option_rules`.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class PlanOptions:
             What is known of the records: `PRESENCE` and `SEVERAL`.
         """
         default = {one.name: one.default for one in fields(self)}
-        asked = {*about} | {
+        terms = {*about} | {
             name
             for name, value in vars(self).items()
             if name in default
@@ -217,47 +217,47 @@ class PlanOptions:
             # Arrays have no single truth of equality: words alone are compared.
             and not (isinstance(value, str) and value == default[name])
         }
-        asked |= {option_rules.BOUNDS_BY_CELL} if isinstance(self.bounds, Mapping) else set()
-        if {"delta", "epsilon"} <= asked:
-            asked.add(option_rules.DELTA_WITHIN)
+        terms |= {option_rules.BOUNDS_BY_CELL} if isinstance(self.bounds, Mapping) else set()
+        if {"delta", "epsilon"} <= terms:
+            terms.add(option_rules.DELTA_WITHIN)
         names = items_of(self.statistics) if self.statistics is not None else ["mean"]
-        is_private = option_rules.PRESENCE in asked
+        is_private = option_rules.PRESENCE in terms
         if self.has_distribution:
-            asked.add(option_rules.SHAPES)
+            terms.add(option_rules.SHAPES)
         elif not is_private:
             error, objective = self.usual
             noised = Request("joint", OptimalClipping(), moments_of(self.statistics, error)).noised
-            asked |= request_words(
+            terms |= request_words(
                 noised, self.single_mechanism,
                 method=self.method, objective=objective, error=error, clip_user=self.clip_user,
             )  # fmt: skip
-            asked.add(f'clipping_range="{self._possible_range(asked)}"')
+            terms.add(f'clipping_range="{self._possible_range(terms)}"')
         if is_private and USERS in names:
             units = option_rules.UNITS_ALONE if len(names) == 1 else option_rules.UNITS
-            asked.add(units)
-        if option_rules.SEVERAL in asked:
-            asked |= {
+            terms.add(units)
+        if option_rules.SEVERAL in terms:
+            terms |= {
                 f"{option_rules.SEVERAL} {joined}"
                 for joined in ("of " + option_rules.SHAPES, "with " + option_rules.PRESENCE)
-                if joined.split(" ", 1)[1] in asked
+                if joined.split(" ", 1)[1] in terms
             }
-        return asked
+        return terms
 
-    def _possible_range(self, asked: Collection[str]) -> str:
+    def _possible_range(self, terms: Collection[str]) -> str:
         """Return the clipping range, of "auto" one that it may take."""
         if self.clipping_range != "auto":
             return self.clipping_range
-        needs = option_rules.range_needs(asked, option_rules.RANGES[0])
+        needs = option_rules.range_needs(terms, option_rules.RANGES[0])
         # Records were read with other bounds than those of the caller.
         return "private" if needs is None and self.bounds is None else "bounds"
 
-    def check(self, about: Collection[str] = (), named: Callable[[str], str] = str) -> None:
+    def check(self, about: Collection[str] = (), describe: Callable[[str], str] = str) -> None:
         """Refuse unknown words, bad numbers, and options that do not go together.
 
         Raises
         ------
         InputError
-            Naming the option; `named` adds where it was given.
+            Naming the option; `describe` adds where it was given.
         """
         for name, words in WORDS.items():
             word = getattr(self, name)
@@ -276,7 +276,7 @@ class PlanOptions:
             parse_statistics(self.statistics or ())
         _check_positive(self.target_error, "target_error")
         _check_positive(self.baseline_error, "baseline_error")
-        option_rules.refuse(self.asked(about), named)
+        option_rules.refuse(self.terms(about), describe)
         given = [name for name in ("epsilon", "target_error") if getattr(self, name) is not None]
         if len(given) == 2:
             raise InputError(
@@ -285,8 +285,8 @@ class PlanOptions:
             )
         if not given and self.cell_epsilon is None:
             raise InputError(
-                f"{named('epsilon')} is needed: the largest loss of any unit; or "
-                f"{named('target_error')}: the largest errors; give exactly one of them."
+                f"{describe('epsilon')} is needed: the largest loss of any unit; or "
+                f"{describe('target_error')}: the largest errors; give exactly one of them."
             )
 
     def request(self, cells: tuple[NDArray[np.float64], tuple[str, ...]]) -> Request:
@@ -324,16 +324,16 @@ class PlanOptions:
         if self.target_error is not None:
             goals = target_of(self.target_error, request.noised, error, *cells)
             request = replace(request, target=goals)
-        within_bounds = 'clipping_range="bounds"' in self.asked()
+        within_bounds = 'clipping_range="bounds"' in self.terms()
         return replace(request, clipping_range="bounds") if within_bounds else request
 
-    def of_columns(self, columns: Mapping[str, PublicMetadata]) -> dict[str, PlanOptions]:
+    def of_columns(self, columns: Mapping[str, PublicMetadata]) -> dict[str, PlanArguments]:
         """Return the options of each value column, with its own targets and baseline error.
 
         Raises
         ------
         InputError
-            If these name another column, leave one out, or are bad for one, which is named.
+            If these name another column, leave one out, or are bad for one, which is describe.
         """
         targets = dict.fromkeys(columns, self.target_error)
         if self._is_by_column(columns):
@@ -357,7 +357,7 @@ class PlanOptions:
                 raise InputError(f"{column}: {error}") from None
         return options
 
-    def of_column(self, column: str, cells: Callable[[], Sequence[str]]) -> PlanOptions:
+    def of_column(self, column: str, cells: Callable[[], Sequence[str]]) -> PlanArguments:
         """Return the options of the one value column of a reading.
 
         Others in statements by value column are not read, so that one run file serves for all
@@ -384,10 +384,10 @@ class PlanOptions:
         """Return whether the targets are by value column, and not by statistic or one for all."""
         if not isinstance(self.target_error, Mapping):
             return False
-        named = {*self.target_error}
+        describe = {*self.target_error}
         statistics = {*STATISTICS, "sum", *items_of(self.statistics or ())}
         # A column may have the name of a statistic: then it is the column that is meant.
-        return not named <= statistics or not named.isdisjoint(columns)
+        return not describe <= statistics or not describe.isdisjoint(columns)
 
 
 def _check_share(share: Fraction) -> None:
@@ -404,7 +404,7 @@ def _positive(number: Number | None, name: str) -> Any:  # noqa: ANN401  a fract
 
 
 def _check_positive(stated: object, name: str) -> None:
-    """Refuse an error that is no number above zero, of the map or of what a mapping names."""
+    """Refuse an error that is no number above zero, of the map or by name."""
     if isinstance(stated, Mapping):
         for of, error in stated.items():
             option, _, rest = name.partition(" ")
@@ -421,7 +421,7 @@ def _check_positive(stated: object, name: str) -> None:
 def by_column(
     name: str, stated: object, columns: Sequence[str], *, is_complete: bool = False
 ) -> dict[str, Any]:
-    """Return what is stated of each value column: the same for all, or from a mapping.
+    """Return the statement about each value column: the same for all, or from a mapping.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
-    from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.plan import Plan
+    from hexveil.planning.plan_data import MomentFigures
     from hexveil.planning.request import Request
 
 
@@ -49,7 +49,7 @@ def goal(plan: Plan) -> dict[str, str]:
     }
 
 
-def moment_goal(plan: MomentPart) -> dict[str, str]:
+def moment_goal(plan: MomentFigures) -> dict[str, str]:
     """Return the request of means and variances as text by field."""
     requested = plan.request
     plain = ("method", "objective", "error", "clipping_range")

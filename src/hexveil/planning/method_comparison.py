@@ -15,7 +15,13 @@ from hexveil.accounting.contributions import KeptRecords
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work, share_of_work
 from hexveil.mechanisms import OptimalClipping
-from hexveil.planning.alternatives import EstimatorErrors, MechanismRow, compare_mechanisms
+from hexveil.planning.alternatives import (
+    EstimatorErrors,
+    MechanismRow,
+    alternative,
+    compare_estimators,
+    compare_mechanisms,
+)
 from hexveil.planning.calibration import spend_epsilon
 from hexveil.planning.methods import allocate
 from hexveil.planning.moment_part import MomentPart
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.model.occupancy import Pairs
+    from hexveil.planning.distribution.distribution_plan import DistributionPart
     from hexveil.planning.request import ClippingRangeMode
 
 WAYS: tuple[tuple[Method, Objective], ...] = (
@@ -154,8 +161,12 @@ def compare(plan: Plan) -> Comparison:
             "compare takes the plan of one value column; name one, as in "
             f'hv.compare(plan.plans["{column}"]).'
         )
-    comparison: Comparison = plan.single.compare()
-    return comparison
+    if plan.single.kind not in COMPARED:
+        raise InputError(
+            "compare takes plans with other ways to answer the same request; here declarations "
+            "decide how a map is measured."
+        )
+    return COMPARED[plan.single.kind](plan.single)
 
 
 def compare_moments(plan: MomentPart) -> Comparison:
@@ -166,6 +177,17 @@ def compare_moments(plan: MomentPart) -> Comparison:
         ranges = compare_ranges(plan)
     with share_of_work(COMPARING, 0.8, 1.0):
         return Comparison(methods, ranges, compare_mechanisms(plan))
+
+
+def _compare_distribution(part: DistributionPart) -> Comparison:
+    return Comparison([], [], [], compare_estimators(part))
+
+
+COMPARED: dict[str, Callable[[Any], Comparison]] = {
+    "moments": compare_moments,
+    "distributions": _compare_distribution,
+}
+"""Other ways to answer the request of a part, by kind."""
 
 
 def compare_methods(plan: MomentPart) -> list[ComparisonRow]:
@@ -224,7 +246,7 @@ def in_clipping_range(plan: MomentPart, mode: ClippingRangeMode) -> MomentPart:
     share = None if mode == "bounds" else plan.request.range_share
     if needs := plan.request.range_needs(mode):
         raise InputError(f"it needs {needs}.")
-    return plan.alternative(clipping_range=mode, range_share=share)
+    return alternative(plan, clipping_range=mode, range_share=share)
 
 
 def same_request(plan: MomentPart, method: Method, objective: Objective) -> MomentPart:
@@ -238,7 +260,7 @@ def same_request(plan: MomentPart, method: Method, objective: Objective) -> Mome
         return plan
     # A loss per cell is of one method alone: others spend what it costs.
     within = plan.request.within(plan.epsilon) if is_printed else plan.request
-    return replace(plan, request=within).alternative(**_changes(plan, method, objective))
+    return alternative(replace(plan, request=within), **_changes(plan, method, objective))
 
 
 def _changes(plan: MomentPart, method: Method, objective: Objective) -> dict[str, Any]:

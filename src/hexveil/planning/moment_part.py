@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hexveil.mechanisms.contract import EstimateGrid, Outputs
     from hexveil.mechanisms.looks.kinds import ReleaseAllocation
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.method_comparison import Comparison
 
 
 class MomentPart(MomentFigures):
@@ -176,14 +175,6 @@ class MomentPart(MomentFigures):
             "more epsilon."
         )
 
-    def advice(self, *, search: bool) -> str | None:
-        """Return the refusal with ways out: a larger ε, and with a search a coarser grid."""
-        from hexveil.planning.feasibility.advice import advice, brief_advice  # noqa: PLC0415  as above
-
-        if self.support.beats_constant:
-            return None
-        return advice(self) if search else brief_advice(self)
-
     @property
     def smoothing_trouble(self) -> str | None:
         """Why there are no smoothed estimates beside it; None where there are."""
@@ -193,23 +184,6 @@ class MomentPart(MomentFigures):
             f"smoothed needs noise of a scale known beforehand, which {self.mechanism} does not "
             "have in general; request raw alone, or another mechanism."
         )
-
-    def alternative(self, **changes: Any) -> MomentPart:  # noqa: ANN401  fields of a request
-        """Return the part of the same request with some of its fields changed."""
-        from hexveil.planning.methods import allocate  # noqa: PLC0415  every method
-
-        request = replace(self.request, **changes)
-        if request.delta:
-            request.check_delta()
-        return replace(
-            self, allocation=allocate(replace(self.problem, request=request)), request=request
-        )
-
-    def compare(self) -> Comparison:
-        """Return the request by every method, clipping range and mechanism of one cell."""
-        from hexveil.planning.method_comparison import compare_moments  # noqa: PLC0415  as above
-
-        return compare_moments(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as JSON data; all of it is public."""

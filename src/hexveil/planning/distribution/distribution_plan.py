@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from hexveil.model.occupancy import Occupancy
     from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning.method_comparison import Comparison
     from hexveil.planning.moment_part import MomentPart
 
 
@@ -176,24 +175,6 @@ class DistributionPart(PlainPart):
             "occupancy": self.occupancy.fingerprint,
         }
 
-    def alternative(self, **changes: Any) -> DistributionPart:  # noqa: ANN401  arguments of `plan`
-        """Return the part of the same request with some of its arguments changed."""
-        from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  it needs this
-            plan_distribution,
-        )
-        from hexveil.planning.plan_arguments import PlanArguments  # noqa: PLC0415  as above
-
-        arguments: dict[str, Any] = {
-            "statistics": self.statistics,
-            "epsilon": self.requested_epsilon,
-            "weights": self.weights if self.moments else None,
-            "estimator": self.requested_estimator,
-            "delta": self.delta or None,
-            "baseline_error": self.baseline_error,
-            "edition": self.edition,
-        }
-        return plan_distribution(self.facts, PlanArguments(**arguments | changes))
-
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse means, variances or mean scores that cannot be computed or noised."""
         for member in (self.moment_plan, self.score_plan):
@@ -323,13 +304,6 @@ class DistributionPart(PlainPart):
         return errors | {"share": self.component.share_error}
 
     average_errors = expected_error
-
-    def compare(self) -> Comparison:
-        """Return each way to measure the distribution at the same ε."""
-        from hexveil.planning.alternatives import compare_estimators  # noqa: PLC0415  as above
-        from hexveil.planning.method_comparison import Comparison  # noqa: PLC0415
-
-        return Comparison([], [], [], compare_estimators(self))
 
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""

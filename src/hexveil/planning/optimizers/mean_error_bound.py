@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hexveil.base.arrays import Floats
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan_data import MomentFigures
 
     BoundAt = Callable[[Floats, float], tuple[float, Floats]]
 
@@ -64,7 +64,7 @@ BLOCK_PAIRS = 2**18
 # ---- of a plan ----
 
 
-def compute_mean_error_bound(plan: MomentPart) -> float:
+def compute_mean_error_bound(plan: MomentFigures) -> float:
     """Return a lower bound on the mean error of every plan of the joint plan's class."""
     return mean_error_lower_bound(
         ClippingProblem(plan.occupancy),

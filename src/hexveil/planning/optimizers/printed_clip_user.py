@@ -36,7 +36,7 @@ from hexveil.planning.plan_rows import PlanningProblem, full_factors
 from hexveil.planning.request import Request
 
 if TYPE_CHECKING:
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan_data import MomentFigures
 
 LOSSES_PER_CELL = 24
 """Losses of one cell that are tried from ε down, before the best is refined."""
@@ -132,19 +132,19 @@ def _in_few_digits(number: float) -> Fraction:
 # ---- of a plan ----
 
 
-def suppression_of(plan: MomentPart) -> Suppression:
+def suppression_of(plan: MomentFigures) -> Suppression:
     """Return the stages of a plan by CLIP-USER as printed."""
     source = SuppressionSource(plan.occupancy)
     return printed_suppression(source, float(plan.span[0]), plan.request)
 
 
-def loss_per_cell(plan: MomentPart) -> float:
+def loss_per_cell(plan: MomentFigures) -> float:
     """Return the loss of one cell that such a plan was asked for."""
     assert plan.request.cell_epsilon is not None  # noqa: S101  of the printed form
     return float(plan.request.cell_epsilon)
 
 
-def clip_user_json(plan: MomentPart) -> dict[str, Any] | None:
+def clip_user_json(plan: MomentFigures) -> dict[str, Any] | None:
     """Return K, the stages and both accounts of the loss as JSON data; None of other forms."""
     if plan.request.clip_user != "printed":
         return None

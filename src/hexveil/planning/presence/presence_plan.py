@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import FineBins
     from hexveil.planning.feasibility.utility_test import StatisticError
-    from hexveil.planning.method_comparison import Comparison
     from hexveil.planning.plan_arguments import PlanArguments
 
 KINDS = ("moments", "distribution", USERS)
@@ -148,10 +147,6 @@ class PresencePart(PlainPart):
             error += of_map.share_error or 0.0
         return error
 
-    def alternative(self, **changes: Any) -> PresencePart:  # noqa: ANN401  fields of a request
-        """Return the part of the same request with some of its fields changed."""
-        return replace(self, request=with_changes(self.request, self.baseline_error, **changes))
-
     @property
     def expected(self) -> tuple[float, float, str]:
         """Expected error, that of one number for all cells, and what they are of."""
@@ -194,18 +189,9 @@ class PresencePart(PlainPart):
             "with_delta": self._gain_json(),
         }
 
-    def compare(self) -> Comparison:
-        """Refuse: stages follow from declarations, and there is no method to choose.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
-        raise InputError(
-            'compare takes plans of public occupancy: with protect="presence" declarations decide '
-            "how a map is measured."
-        )
+    def with_changes(self, **changes: Any) -> PresencePart:  # noqa: ANN401  fields of a request
+        """Return the part of the same request with some of its fields changed."""
+        return replace(self, request=with_changes(self.request, self.baseline_error, **changes))
 
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""

@@ -1,4 +1,4 @@
-"""Allocation of a plan: its rows, and what values are clipped to. Public."""
+"""Allocation of a plan: its rows, and the clipping of values. Public."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _plan_of(facts: Any, options: PlanArguments) -> Plan:  # noqa: ANN401  of an
     if isinstance(facts, ColumnFacts):
         from hexveil.planning.plan_columns import plan_columns  # noqa: PLC0415
 
-        return plan_columns(facts, options)
+        return plan_columns(facts, options, part_of)
     if isinstance(facts, DeclaredColumns):
         from hexveil.planning.plan_columns import plan_declared_columns  # noqa: PLC0415
 

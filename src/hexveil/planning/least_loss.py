@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hexveil.base.errors import InputError
 from hexveil.base.items import items_of
@@ -22,13 +22,13 @@ from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of
 
 if TYPE_CHECKING:
     from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.part import Part
     from hexveil.planning.plan_arguments import PlanArguments
 
 SMALLEST, LARGEST = 1e-6, 100.0
 """No loss beyond these is looked at, unless it is asked for."""
 USUAL_LOOKS, MOST_LOOKS = 8, 200
 USERS = "users"
+PartT = TypeVar("PartT")
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ def two_figures_up(loss: float) -> float:
 
 
 def part_within_predictions(
-    part_at: Callable[[PlanArguments], Part], options: PlanArguments, lattice: ValueLattice
-) -> Part:
+    part_at: Callable[[PlanArguments], PartT], options: PlanArguments, lattice: ValueLattice
+) -> PartT:
     """Return the part at the least ε of two figures with predicted errors within targets.
 
     The errors of distributions, and under private presence, depend on the values and are predicted
@@ -154,7 +154,7 @@ def part_within_predictions(
     InputError
         If a target names no statistic of the plan, or is out of reach.
     """
-    within: list[Part] = []
+    within: list[PartT] = []
 
     def look(epsilon: Fraction) -> Trial:
         built = part_at(replace(options, epsilon=epsilon, target_error=None))

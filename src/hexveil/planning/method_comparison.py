@@ -161,10 +161,10 @@ def compare(plan: Plan) -> Comparison:
             "compare takes the plan of one value column; name one, as in "
             f'hv.compare(plan.plans["{column}"]).'
         )
-    if plan.single.kind not in COMPARED:
+    if plan.is_declared:
         raise InputError(
-            "compare takes plans with other ways to answer the same request; here declarations "
-            "decide how a map is measured."
+            'compare takes plans of public occupancy: with protect="presence" declarations decide '
+            "how a map is measured."
         )
     return COMPARED[plan.single.kind](plan.single)
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.accounting.promise import Promise, check_units, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
-from hexveil.planning.api import part_of
 from hexveil.planning.distribution.plan_distribution import KINDS
 from hexveil.planning.part import Part
 from hexveil.planning.plan import Plan
@@ -26,11 +25,13 @@ if TYPE_CHECKING:
     from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 
 
+PartOf: TypeAlias = Callable[[Any, PlanArguments], Part]
+"""The part of a plan for the statistics of one value column."""
 USED = Fraction(99, 100)
 """Part of ε that the most exposed unit loses; below it ε is divided anew."""
 
 
-def plan_columns(facts: ColumnFacts, options: PlanArguments) -> Plan:
+def plan_columns(facts: ColumnFacts, options: PlanArguments, part_of: PartOf) -> Plan:
     """Return a plan of several value columns within one ε, or within targets; nothing is spent.
 
     ε is divided so that the weighted sum of predicted errors is least, each as a part of its
@@ -46,7 +47,7 @@ def plan_columns(facts: ColumnFacts, options: PlanArguments) -> Plan:
     """
     by_name = options.of_columns(facts.columns)
     if options.epsilon is None:
-        return plan_within_targets(facts, by_name)
+        return plan_within_targets(facts, by_name, part_of)
     weights, kinds = split_weights(options.weights, [*facts.columns])
     if kinds and not options.has_distribution:
         raise InputError(
@@ -118,7 +119,9 @@ def split_weights(
     return columns, kinds or None
 
 
-def plan_within_targets(facts: ColumnFacts, by_name: Mapping[str, PlanArguments]) -> Plan:
+def plan_within_targets(
+    facts: ColumnFacts, by_name: Mapping[str, PlanArguments], part_of: PartOf
+) -> Plan:
     """Return the plan of each column at the least loss within its own target errors.
 
     Raises

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
@@ -39,8 +39,8 @@ from hexveil.planning.least_loss import LARGEST, two_figures_up
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hexveil.planning.moment_part import MomentPart
     from hexveil.planning.plan import Plan
+    from hexveil.planning.plan_data import MomentFigures
     from hexveil.planning.presence.presence_plan import PresencePart
 
 
@@ -83,7 +83,7 @@ def ways_out(plan: Plan, *, search: bool) -> str | None:
     return advice(plan.single) if search else brief_advice(plan.single)
 
 
-def brief_advice(plan: MomentPart) -> str:
+def brief_advice(plan: MomentFigures) -> str:
     """Return advice without other grids: records are not counted again."""
     sentence = _text(plan, epsilon_needed(plan), None)
     if plan.facts is None or plan.facts.recount is None:
@@ -91,7 +91,7 @@ def brief_advice(plan: MomentPart) -> str:
     return f"{sentence} hv.capacity or hexveil inspect finds grids that this fleet supports."
 
 
-def advice(plan: MomentPart) -> str:
+def advice(plan: MomentFigures) -> str:
     """Return advice for a plan with too fine a grid; for distributed pairs without a search."""
     if not plan.occupancy.is_local or plan.delta:
         return _text(plan, epsilon_needed(plan), None)
@@ -102,7 +102,7 @@ def advice(plan: MomentPart) -> str:
     return _text(plan, needed, coarser)
 
 
-def epsilon_needed(plan: MomentPart) -> float | None:
+def epsilon_needed(plan: MomentFigures) -> float | None:
     """Return the loss, rounded up to two figures, at which the map says more than one constant.
 
     What plans, releases, tables of grids and their warnings name for this grid. None if 100 is not
@@ -129,7 +129,7 @@ def epsilon_needed(plan: MomentPart) -> float | None:
     )
 
 
-def finest_useful(plan: MomentPart) -> GridAssessment | None:
+def finest_useful(plan: MomentFigures) -> GridAssessment | None:
     """Return the coarser grid of most cells that says more than one constant."""
     facts = plan.facts
     if facts is None or facts.recount is None or not isinstance(facts.cells.grid, Cells):
@@ -148,7 +148,7 @@ def finest_useful(plan: MomentPart) -> GridAssessment | None:
     return max(usable, key=order_by_cells, default=None)
 
 
-def _text(plan: MomentPart, needed: float | None, coarser: GridAssessment | None) -> str:
+def _text(plan: MomentFigures, needed: float | None, coarser: GridAssessment | None) -> str:
     cells = plan.support.cells
     sentence = (
         "this grid is too fine for this fleet: its expected error is "
@@ -267,15 +267,7 @@ class CommonGrid:
         return max(offer.relative_error for offer in self.assessments.values())
 
 
-class GridTable(Protocol):
-    """A table of grids, such as a `Capacity`."""
-
-    @property
-    def offers(self) -> tuple[GridAssessment, ...]:
-        """One assessment per grid."""
-
-
-def common_grids(tables: Mapping[str, GridTable]) -> tuple[CommonGrid, ...]:
+def common_grids(tables: Mapping[str, Any]) -> tuple[CommonGrid, ...]:
     """Return the grids that were assessed for every value column, in their order.
 
     Parameters

@@ -48,55 +48,38 @@ if TYPE_CHECKING:
 
     from hexveil.base.rational import Number
     from hexveil.mechanisms import ThresholdMechanism
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan_data import MomentFigures
     from hexveil.planning.request import ClippingRangeMode
 
 Losses = Literal["all", "planned", "cheapest", "none"]
 """Grids for which losses that would do are searched: all, those that are not certainly too fine,
 the one that needs the least, which a sentence names, or none."""
 
-_SCHEMA = pa.schema(
-    [
-        ("privacy_unit", pa.string()),
-        ("resolution", pa.int64()),
-        ("timeslot", pa.string()),
-        ("slot", pa.string()),
-        ("labels", pa.list_(pa.string())),
-        ("hexagons", pa.int64()),
-        ("kilometres", pa.float64()),
-        ("cells", pa.int64()),
-        ("users", pa.int64()),
-        ("floor", pa.float64()),
-        ("predicted_error", pa.float64()),
-        ("baseline_error", pa.float64()),
-        ("better", pa.int64()),
-        ("planned", pa.bool_()),
-        ("beats_constant", pa.bool_()),
-        ("halved", pa.bool_()),
-        ("epsilon_needed", pa.float64()),
-        ("epsilon_halved", pa.float64()),
-        ("epsilon_least", pa.float64()),
-        ("proposed", pa.bool_()),
-    ]
+_COLUMNS = (
+    ("privacy_unit", pa.string(), "privacy unit"),
+    ("resolution", pa.int64(), "resolution"),
+    ("timeslot", pa.string(), "timeslot"),
+    ("slot", pa.string(), ""),
+    ("labels", pa.list_(pa.string()), "labels"),
+    ("hexagons", pa.int64(), "hexagons"),
+    ("kilometres", pa.float64(), "km wide"),
+    ("cells", pa.int64(), "cells"),
+    ("users", pa.int64(), "users"),
+    ("floor", pa.float64(), "floor"),
+    ("predicted_error", pa.float64(), "predicted error"),
+    ("baseline_error", pa.float64(), "baseline error"),
+    ("better", pa.int64(), ""),
+    ("planned", pa.bool_(), ""),
+    ("beats_constant", pa.bool_(), "usable"),
+    ("halved", pa.bool_(), "below half"),
+    ("epsilon_needed", pa.float64(), ""),
+    ("epsilon_halved", pa.float64(), ""),
+    ("epsilon_least", pa.float64(), ""),
+    ("proposed", pa.bool_(), "proposed"),
 )
-
-_SHOWN = {
-    "privacy_unit": "privacy unit",
-    "resolution": "resolution",
-    "timeslot": "timeslot",
-    "labels": "labels",
-    "kilometres": "km wide",
-    "hexagons": "hexagons",
-    "cells": "cells",
-    "users": "users",
-    "floor": "floor",
-    "predicted_error": "predicted error",
-    "baseline_error": "baseline error",
-    "beats_constant": "usable",
-    "halved": "below half",
-    "proposed": "proposed",
-}
-"""Columns that a notebook shows, with their headings."""
+"""Columns of the table of grids, their types, and the headings of those that a notebook shows."""
+_SCHEMA = pa.schema([(name, kind) for name, kind, _ in _COLUMNS])
+_SHOWN = {name: heading for name, _, heading in _COLUMNS if heading}
 
 
 @dataclass(frozen=True)
@@ -243,7 +226,7 @@ def capacity(  # noqa: PLR0913  a public door
 
 
 def assess_grids(
-    plan: MomentPart,
+    plan: MomentFigures,
     *,
     privacy_units: Sequence[Unit] | None = None,
     grids: tuple[Cells | Labels, ...] | None = None,
@@ -253,7 +236,7 @@ def assess_grids(
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentFigures
         Of a data set; its targets, if it has any, become what they cost.
     privacy_units : sequence of str, optional
         Default: the data set's privacy unit.
@@ -294,7 +277,11 @@ def assess_grids(
 
 
 def _assessed(
-    plan: MomentPart, unit: Unit, losses: Losses, grid: Cells | Labels, facts: PublicMetadata | None
+    plan: MomentFigures,
+    unit: Unit,
+    losses: Losses,
+    grid: Cells | Labels,
+    facts: PublicMetadata | None,
 ) -> GridAssessment:
     """Return the assessment of one grid, with the losses that are looked for."""
     if facts is None:
@@ -313,7 +300,7 @@ def _assessed(
 
 
 def _with_cheapest(
-    plan: MomentPart, facts: PublicMetadata, offers: Sequence[GridAssessment]
+    plan: MomentFigures, facts: PublicMetadata, offers: Sequence[GridAssessment]
 ) -> list[GridAssessment]:
     """Return the offers with the loss that halves the error where that loss is least, or near.
 
@@ -344,7 +331,7 @@ def _with_cheapest(
     return found
 
 
-def _near(plan: MomentPart, epsilon: float | None) -> float | None:
+def _near(plan: MomentFigures, epsilon: float | None) -> float | None:
     """Return a loss unless it is none, or far away."""
     far = MAX_EPSILON_RATIO * float(plan.requested_epsilon)
     return None if epsilon is None or epsilon > far else epsilon

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.looks.range_search import ErrorPrediction
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan_data import MomentFigures
 
 
 Choice = Literal["finest", "balanced", "accurate"]
@@ -183,12 +183,12 @@ def fineness(grid: Cells | Labels) -> tuple[float, ...]:
     return float(grid.resolution), -seconds
 
 
-def assess(plan: MomentPart, facts: PublicMetadata, *, min_users: int = 1) -> GridAssessment:
+def assess(plan: MomentFigures, facts: PublicMetadata, *, min_users: int = 1) -> GridAssessment:
     """Return the assessment of a plan's request on public facts, without losses that would do.
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentFigures
     facts : PublicMetadata
         Counted on the grid that is assessed.
     min_users : int

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hexveil.model.public_metadata import PublicMetadata, Recount, Unit
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan_data import MomentFigures
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ def grids_to_try(
     return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in timeslots)
 
 
-def most_cells_of(plan: MomentPart) -> float:
+def most_cells_of(plan: MomentFigures) -> float:
     """Return with how many cells a map of a plan's request may be usable at most, about."""
     baseline_share = plan.baseline_error / float(plan.upper.max() - plan.lower.min())
     return NARROWEST * float(plan.requested_epsilon) * plan.occupancy.n_users * baseline_share

@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan_data import MomentFigures
 
 UNDER = 1.0 - 1e-9
 """At a loss that is named the error is this much below what is wanted."""
 
 
 _Known = dict[tuple[str, str], dict[Fraction, ErrorPrediction]]
-_PREDICTIONS: WeakKeyDictionary[MomentPart, _Known] = WeakKeyDictionary()
+_PREDICTIONS: WeakKeyDictionary[MomentFigures, _Known] = WeakKeyDictionary()
 """What was predicted for a plan's request, by the pairs and their unit: tables of grids, advice and
 proposals of one plan ask for the same."""
 
 
-def prediction_of(plan: MomentPart) -> ErrorPrediction:
+def prediction_of(plan: MomentFigures) -> ErrorPrediction:
     """Return the figures that a plan states of its first statistic."""
     model = plan.primary_statistic
     return ErrorPrediction(model.scale, model.error - model.scale)
@@ -106,12 +106,12 @@ class ErrorPredictor:
 
     Attributes
     ----------
-    plan : MomentPart
+    plan : MomentFigures
         What is asked for; its widest bounds are taken for all cells.
     facts : PublicMetadata
     """
 
-    plan: MomentPart
+    plan: MomentFigures
     facts: PublicMetadata
 
     @cached_property

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning.moment_part import MomentPart
+    from hexveil.planning.plan_data import MomentFigures
 
 
 MIN_USERS_FACTORS = (1, 2, 4)
@@ -79,7 +79,7 @@ class RunAdvice:
 
 
 def propose_runs(
-    plan: MomentPart, *, min_users: int = 1, weaker_units: Sequence[Unit] = ()
+    plan: MomentFigures, *, min_users: int = 1, weaker_units: Sequence[Unit] = ()
 ) -> RunAdvice:
     """Return the proposed runs for a plan's request, from public metadata.
 
@@ -88,7 +88,7 @@ def propose_runs(
 
     Parameters
     ----------
-    plan : MomentPart
+    plan : MomentFigures
         Of a data set whose records can be counted again.
     min_users : int
         Smallest number of users with which the data set was read; smaller ones are not tried.
@@ -122,7 +122,7 @@ def propose_runs(
 
 
 def _nearest(
-    plan: MomentPart, facts: PublicMetadata, offers: Sequence[tuple[GridAssessment, float]]
+    plan: MomentFigures, facts: PublicMetadata, offers: Sequence[tuple[GridAssessment, float]]
 ) -> tuple[GridAssessment | None, float | None]:
     """Return the map that would be usable at the least loss, and that loss.
 
@@ -153,7 +153,7 @@ def _nearest(
 
 
 def _search(
-    plan: MomentPart,
+    plan: MomentFigures,
     facts: PublicMetadata,
     unit: Unit,
     min_users: int,
@@ -212,7 +212,7 @@ def _proposable(metadata: PublicMetadata | None, min_cells: int) -> PublicMetada
 
 
 def _offers(
-    plan: MomentPart, metadata: PublicMetadata | None, min_users: int, factors: Sequence[int]
+    plan: MomentFigures, metadata: PublicMetadata | None, min_users: int, factors: Sequence[int]
 ) -> Iterator[tuple[GridAssessment, float]]:
     """Yield the run on a grid for each smallest number of users that leaves other cells."""
     if metadata is None:
@@ -252,7 +252,7 @@ def _subset(metadata: PublicMetadata, cells: object, pairs: object) -> PublicMet
     return replace(metadata, occupancy=smaller, cells=metadata.cells.take(rows), recount=None)
 
 
-def dominant_share(plan: MomentPart) -> float | None:
+def dominant_share(plan: MomentFigures) -> float | None:
     """Return the share of records of one user without whom the error is much smaller, or None."""
     facts = plan.facts
     assert facts is not None  # noqa: S101  runs are proposed for data sets

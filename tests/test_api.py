@@ -24,7 +24,7 @@ def test_lazy_names_are_the_public_names():
 
 def test_public_names_say_where_they_live():
     """A public name is the very object of its home, and its home exports it."""
-    for name in set(hv._HOMES) - {"theory"}:
+    for name in set(hv._HOMES) - {"evaluation", "mechanisms", "theory"}:
         module, _, own_name = hv._HOMES[name].partition(":")
         home = importlib.import_module(module)
         assert getattr(hv, name) is getattr(home, own_name or name), name

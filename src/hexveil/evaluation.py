@@ -1,7 +1,7 @@
 """Mechanisms of one cell compared on known values: `evaluate`, and distributions of values."""
 
 from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
-from hexveil.simulation.evaluation import evaluate
+from hexveil.simulation.cell_evaluation import evaluate
 from hexveil.simulation.value_distributions import Drift, Heterogeneous, StudentT
 
 __all__ = [

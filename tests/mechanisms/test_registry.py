@@ -26,7 +26,7 @@ def test_every_mechanism_reads_its_own_name(name):
     default = parse(name)
     assert type(default) is REGISTRY[name]
     assert parse(repr(default)) == default
-    assert getattr(hv, name) is REGISTRY[name]
+    assert getattr(hv.mechanisms, name) is REGISTRY[name]
 
 
 def test_the_registry_has_every_mechanism():

@@ -1,4 +1,4 @@
-"""Tests of `hexveil.simulation.evaluation`."""
+"""Tests of `hexveil.simulation.cell_evaluation`."""
 
 import tracemalloc
 
@@ -8,8 +8,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.mechanisms import priors
-from hexveil.simulation import evaluation as module
-from hexveil.simulation.evaluation import evaluate
+from hexveil.simulation import cell_evaluation as module
+from hexveil.simulation.cell_evaluation import evaluate
 from hexveil.simulation.own_cells import is_private
 
 COUNTS = [9, 3, 1]

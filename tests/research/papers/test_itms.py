@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil import theory
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.simulation.evaluation import evaluate
+from hexveil.simulation.cell_evaluation import evaluate
 from hexveil_research.papers import itms
 from hexveil_research.papers.comp_setting import comp_setting
 from hexveil_research.papers.exponential_mechanism import (

@@ -30,7 +30,7 @@ from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.records.progress import show_progress
 from hexveil.report import figure_style
 from hexveil.simulation import own_cells, value_distributions
-from hexveil.simulation.evaluation import evaluate as compare
+from hexveil.simulation.cell_evaluation import evaluate as compare
 from hexveil.simulation.own_cells import (
     read_counts,
     select_cell,

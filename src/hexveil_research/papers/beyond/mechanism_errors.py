@@ -34,7 +34,7 @@ from hexveil.model.cells import Labels
 from hexveil.records import Select, read
 from hexveil.records.dataset import Dataset
 from hexveil.simulation import flights
-from hexveil.simulation.evaluation import evaluate
+from hexveil.simulation.cell_evaluation import evaluate
 from hexveil.simulation.value_distributions import Heterogeneous
 from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers import itms

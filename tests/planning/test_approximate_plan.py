@@ -58,6 +58,7 @@ from hexveil.planning import methods
 from hexveil.planning.alternatives import describe_delta_gain
 from hexveil.planning.calibration import SeparateTargets
 from hexveil.planning.goal import goal
+from hexveil.planning.moment_part import allocation_of
 from hexveil.planning.optimizers.joint_gaussian import least_rates
 from hexveil.planning.optimizers.mean_error import (
     ObjectiveWeights,
@@ -67,7 +68,6 @@ from hexveil.planning.optimizers.mean_error import (
     weighted_errors,
 )
 from hexveil.planning.optimizers.user_factors import GaussianClippingProblem, InverseScales
-from hexveil.planning.release_allocation import allocation_of
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.verification import loss_checks
@@ -633,12 +633,12 @@ def test_a_plan_says_what_a_delta_would_gain():
     """Many cells alike: a gain; one cell each: larger errors; a plan with a δ says nothing."""
     alike = dataset_of([[2] * 60] * 120)
     many = hv.plan(alike, epsilon=3, clipping_range="bounds", advise=False)
-    assert "an error of" in describe_delta_gain(many)
+    assert "an error of" in describe_delta_gain(many.single)
     both = hv.plan(alike, epsilon=3, clipping_range="bounds", statistics=BOTH, advise=False)
-    assert "an error of the mean of" in describe_delta_gain(both)
+    assert "an error of the mean of" in describe_delta_gain(both.single)
     few = hv.plan(dataset_of([[2, 0], [0, 3], [2, 0], [0, 2]]), epsilon=9, advise=False)
-    assert "errors would be larger" in describe_delta_gain(few)
-    assert describe_delta_gain(plan_of(dataset_of(COUNTS, scale=FINE))) is None
+    assert "errors would be larger" in describe_delta_gain(few.single)
+    assert describe_delta_gain(plan_of(dataset_of(COUNTS, scale=FINE)).single) is None
 
 
 # ---- releases ----

@@ -19,6 +19,7 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms import REGISTRY
 from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning import alternatives, method_comparison
 from hexveil.planning.method_comparison import Comparison, ComparisonRow
 from hexveil.planning.part import PlainPart, public_json
 from hexveil.planning.serialization import codec, plan_codec
@@ -150,14 +151,9 @@ class TotalPart(PlainPart):
         """Return the stages of a release."""
         return TotalStages(self.facts, self.scale)
 
-    def alternative(self, *, epsilon):
+    def with_epsilon(self, *, epsilon):
         """Return the same request at another ε."""
         return type(self)(self.facts, Fraction(epsilon), self.edition)
-
-    def compare(self):
-        """Return this way alone."""
-        row = ComparisonRow("totals", "mean", epsilon=float(self.epsilon), average=self.scale)
-        return Comparison([row], [], [])
 
     def to_json(self):
         """Return the figures."""
@@ -184,6 +180,11 @@ def totals(monkeypatch):
     """Register the kind of part: how it is saved, and how it is published."""
     kind = part_kinds.PublishedKind(publish_totals, lambda *_: None)
     monkeypatch.setitem(part_kinds.PUBLISHED, TotalPart.kind, kind)
+    row = ComparisonRow("totals", "mean", epsilon=3.0)
+    monkeypatch.setitem(method_comparison.COMPARED, "totals", lambda _: Comparison([row], [], []))
+    monkeypatch.setitem(
+        alternatives.ALTERNATIVES, "totals", lambda part, changes: part.with_epsilon(**changes)
+    )
     monkeypatch.setitem(plan_codec.KINDS, TotalPart.saved_as, TotalPart)
     monkeypatch.setitem(codec.NAMES, TotalPart.saved_as, TotalPart)
     dataset = dataset_of([[2, 1], [1, 3], [1, 1]], 30)
@@ -195,8 +196,9 @@ def test_a_statistic_of_a_file_is_planned_saved_and_compared(totals, tmp_path):
     dataset, plan = totals
     assert plan.statistics == ("total",)
     assert 2.99 < plan.epsilon <= 3
-    assert plan.alternative(epsilon=6).expected_error == pytest.approx(plan.expected_error / 2)
-    assert hv.compare(plan).methods[0].epsilon == float(plan.epsilon)
+    cheaper = alternatives.alternative(plan.single, epsilon=6)
+    assert cheaper.expected_error == pytest.approx(plan.expected_error / 2)
+    assert [row.method for row in hv.compare(plan).methods] == ["totals"]
     assert "total" in repr(plan)
     loaded = hv.Plan.load(plan.save(tmp_path / "plan"), dataset)
     assert np.array_equal(loaded.losses(), plan.losses())

@@ -15,7 +15,7 @@ from hexveil.config import arguments
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.planning import option_rules
 from hexveil.planning.api import plan as make_plan
-from hexveil.planning.feasibility.advice import USABLE_GRID
+from hexveil.planning.feasibility.advice import USABLE_GRID, ways_out
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grid_assessment import WEAKER_UNITS
 from hexveil.planning.feasibility.grids import (
@@ -231,7 +231,7 @@ def plan_coarser(run: Run, facts: PublicMetadata) -> Plan | None:
 def describe_infeasibility(plan: Plan) -> str | None:
     """Return why the grid is too fine for the fleet, with advice; None if it is not."""
     with show_progress(USABLE_GRID, SEARCH):
-        return plan.advice(search=True)
+        return ways_out(plan, search=True)
 
 
 def certified(plan: MomentPart) -> MomentPart:

@@ -14,8 +14,8 @@ unknown range within the bounds: a choice by them costs nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hexveil.accounting.error_model import CellMechanismErrorModel
 from hexveil.base.errors import InputError
@@ -25,24 +25,74 @@ from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS, Auto
 from hexveil.model.statistic_terms import Share
 from hexveil.planning import cell_mechanisms
+from hexveil.planning.methods import allocate
 from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.request import WORTHWHILE, WithinEpsilon, usual_delta
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from fractions import Fraction
 
     from hexveil.base.arrays import Floats
     from hexveil.planning.distribution.distribution_plan import DistributionPart
+    from hexveil.planning.part import Part
 
+
+PartT = TypeVar("PartT", bound="Part")
 
 MOST_PAIRS = 200_000
 """Pairs up to which a second plan takes no more than some seconds."""
 
 
+def alternative(part: PartT, **changes: Any) -> PartT:  # noqa: ANN401  fields of a request
+    """Return the part of the same request with some of its fields changed.
+
+    Raises
+    ------
+    InputError
+        If what is then asked for cannot be planned.
+    """
+    return cast("PartT", ALTERNATIVES[part.kind](part, changes))
+
+
+def _other_moments(part: MomentPart, changes: Mapping[str, Any]) -> MomentPart:
+    request = replace(part.request, **changes)
+    if request.delta:
+        request.check_delta()
+    allocation = allocate(replace(part.problem, request=request))
+    return replace(part, allocation=allocation, request=request)
+
+
+def _other_distribution(part: DistributionPart, changes: Mapping[str, Any]) -> DistributionPart:
+    from hexveil.planning.distribution.plan_distribution import (  # noqa: PLC0415  for these alone
+        plan_distribution,
+    )
+
+    arguments: dict[str, Any] = {
+        "statistics": part.statistics,
+        "epsilon": part.requested_epsilon,
+        "weights": part.weights if part.moments else None,
+        "estimator": part.requested_estimator,
+        "delta": part.delta or None,
+        "baseline_error": part.baseline_error,
+        "edition": part.edition,
+    }
+    return plan_distribution(part.facts, PlanArguments(**{**arguments, **changes}))
+
+
+ALTERNATIVES: dict[str, Callable[[Any, Mapping[str, Any]], Any]] = {
+    "moments": _other_moments,
+    "distributions": _other_distribution,
+    "presence": lambda part, changes: part.with_changes(**changes),
+}
+"""How a part of each kind is planned with other fields of its request."""
+
+
 def at_loss(plan: MomentPart, loss: Fraction) -> MomentPart:
     """Return the same request at another loss."""
     free = {"target": None, "clip_user": "improved", "cell_epsilon": None}
-    return plan.alternative(epsilon=loss, **free)
+    return alternative(plan, epsilon=loss, **free)
 
 
 def describe_delta_gain(plan: MomentPart | DistributionPart) -> str | None:
@@ -55,7 +105,7 @@ def describe_delta_gain(plan: MomentPart | DistributionPart) -> str | None:
         return None
     delta = usual_delta(occupancy.n_users)
     try:
-        changed = plan.alternative(delta=delta) if plan.has_epsilon else None
+        changed = alternative(plan, delta=delta) if plan.has_epsilon else None
     except InputError:
         return None  # what δ does not go with, or so small an ε that nothing could be measured
     if changed is None:
@@ -110,7 +160,7 @@ def compare_estimators(plan: DistributionPart) -> tuple[EstimatorErrors, ...]:
     has_indicator = len(plan.terms) == 1 and isinstance(plan.terms[0], Share)
     rows = []
     for estimator in ("ranks", "bins", *(("auto",) if has_indicator else ())):
-        candidate = plan.alternative(estimator=estimator)
+        candidate = alternative(plan, estimator=estimator)
         moment_errors = dict(candidate.expected_error)
         share_error, result = moment_errors.pop("share"), candidate.estimator
         is_chosen = result == plan.estimator
@@ -212,7 +262,7 @@ def _row(plan: MomentPart, mechanism: CellMechanism) -> MechanismRow:
             f'the method "per-cell" and the mechanism "{mechanism.name}".',
         )
     try:
-        return _figures(plan.alternative(mechanism=mechanism, **EACH_CELL_APART))
+        return _figures(alternative(plan, mechanism=mechanism, **EACH_CELL_APART))
     except InputError as error:
         return MechanismRow(mechanism.name, trouble=str(error))
 

@@ -12,7 +12,7 @@ from hexveil.base.errors import InputError
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import option_rules
-from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats
+from hexveil.planning.feasibility.advice import GridTooFineWarning, describe_repeats, ways_out
 from hexveil.planning.least_loss import part_within_predictions
 from hexveil.planning.plan import Facts, Plan
 from hexveil.planning.plan_arguments import PlanArguments
@@ -140,7 +140,7 @@ def _advised(made: Plan, *, advise: bool) -> Plan:
     for component in made.components.values():
         component.refuse_undrawable()
     # Without a search: looking for grids takes longer than the plan.
-    refusal = made.advice(search=False) if advise else None
+    refusal = ways_out(made, search=False) if advise else None
     if refusal is not None:
         warnings.warn(refusal, GridTooFineWarning, stacklevel=3)
     return made

@@ -18,6 +18,7 @@ from hexveil.mechanisms import OptimalClipping
 from hexveil.planning.alternatives import (
     EstimatorErrors,
     MechanismRow,
+    alternative,
     compare_estimators,
     compare_mechanisms,
 )
@@ -165,12 +166,7 @@ def compare(plan: Plan) -> Comparison:
             'compare takes plans of public occupancy: with protect="presence" declarations decide '
             "how a map is measured."
         )
-    return _BY_KIND[plan.single.kind](plan.single)
-
-
-def compare_distributions(plan: DistributionPart) -> Comparison:
-    """Return each way to measure the distribution at the same ε."""
-    return Comparison([], [], [], compare_estimators(plan))
+    return COMPARED[plan.single.kind](plan.single)
 
 
 def compare_moments(plan: MomentPart) -> Comparison:
@@ -183,11 +179,15 @@ def compare_moments(plan: MomentPart) -> Comparison:
         return Comparison(methods, ranges, compare_mechanisms(plan))
 
 
-_BY_KIND: dict[str, Callable[[Any], Comparison]] = {
+def _compare_distribution(part: DistributionPart) -> Comparison:
+    return Comparison([], [], [], compare_estimators(part))
+
+
+COMPARED: dict[str, Callable[[Any], Comparison]] = {
     "moments": compare_moments,
-    "distributions": compare_distributions,
+    "distributions": _compare_distribution,
 }
-"""Comparison of a part, by its kind."""
+"""Other ways to answer the request of a part, by kind."""
 
 
 def compare_methods(plan: MomentPart) -> list[ComparisonRow]:
@@ -246,7 +246,7 @@ def in_clipping_range(plan: MomentPart, mode: ClippingRangeMode) -> MomentPart:
     share = None if mode == "bounds" else plan.request.range_share
     if needs := plan.request.range_needs(mode):
         raise InputError(f"it needs {needs}.")
-    return plan.alternative(clipping_range=mode, range_share=share)
+    return alternative(plan, clipping_range=mode, range_share=share)
 
 
 def same_request(plan: MomentPart, method: Method, objective: Objective) -> MomentPart:
@@ -260,7 +260,7 @@ def same_request(plan: MomentPart, method: Method, objective: Objective) -> Mome
         return plan
     # A loss per cell is of one method alone: others spend what it costs.
     within = plan.request.within(plan.epsilon) if is_printed else plan.request
-    return replace(plan, request=within).alternative(**_changes(plan, method, objective))
+    return alternative(replace(plan, request=within), **_changes(plan, method, objective))
 
 
 def _changes(plan: MomentPart, method: Method, objective: Objective) -> dict[str, Any]:

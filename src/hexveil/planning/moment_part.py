@@ -13,10 +13,11 @@ from hexveil.planning.goal import moment_goal
 from hexveil.planning.part import public_json
 from hexveil.planning.plan_data import MomentFigures
 from hexveil.planning.plan_rows import PlanningProblem, refuse_rows
-from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import EstimateGrid, Outputs
     from hexveil.mechanisms.looks.kinds import ReleaseAllocation
+    from hexveil.model.public_metadata import ValueLattice
 
 
 class MomentPart(MomentFigures):
@@ -174,14 +175,6 @@ class MomentPart(MomentFigures):
             "more epsilon."
         )
 
-    def advice(self, *, search: bool) -> str | None:
-        """Return the refusal with ways out: a larger ε, and with a search a coarser grid."""
-        from hexveil.planning.feasibility.advice import advice, brief_advice  # noqa: PLC0415  as above
-
-        if self.support.beats_constant:
-            return None
-        return advice(self) if search else brief_advice(self)
-
     @property
     def smoothing_trouble(self) -> str | None:
         """Why there are no smoothed estimates beside it; None where there are."""
@@ -190,17 +183,6 @@ class MomentPart(MomentFigures):
         return (
             f"smoothed needs noise of a scale known beforehand, which {self.mechanism} does not "
             "have in general; request raw alone, or another mechanism."
-        )
-
-    def alternative(self, **changes: Any) -> MomentPart:  # noqa: ANN401  fields of a request
-        """Return the part of the same request with some of its fields changed."""
-        from hexveil.planning.methods import allocate  # noqa: PLC0415  every method
-
-        request = replace(self.request, **changes)
-        if request.delta:
-            request.check_delta()
-        return replace(
-            self, allocation=allocate(replace(self.problem, request=request)), request=request
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -234,6 +216,32 @@ class MomentPart(MomentFigures):
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""
         return public_json(self)
+
+
+def allocation_of(plan: MomentPart, scale: ValueLattice) -> ReleaseAllocation:
+    """Return the stages of a plan on the lattice of the records.
+
+    Raises
+    ------
+    InputError
+        If a bound of the plan is off the lattice, a sum or its noise could leave 64 bits, or a
+        cell keeps records without noise.
+    """
+    return plan.allocation.clipping.stages(plan, scale)
+
+
+def with_outputs(plan: MomentPart, allocation: ReleaseAllocation, outputs: Outputs) -> MomentPart:
+    """Return the plan with the ranges that its private stages released."""
+    released = plan.allocation.clipping.with_outputs(allocation, outputs)
+    if released is plan.allocation.clipping:
+        return plan
+    return replace(plan, allocation=replace(plan.allocation, clipping=released))
+
+
+def grids_of(plan: MomentPart, scale: ValueLattice) -> dict[str, EstimateGrid]:
+    """Return where published numbers can lie, by statistic; of a plan with its released ranges."""
+    # Built anew from the released ranges: a grid read off the plan could differ from the draw.
+    return allocation_of(plan, scale).grids(plan.error_models)
 
 
 def _shown(error: float | dict[str, float]) -> str:

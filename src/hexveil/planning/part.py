@@ -93,9 +93,6 @@ class Part(Protocol):
     def summary(self) -> str:
         """The plan in a line."""
 
-    def advice(self, *, search: bool) -> str | None:
-        """Return the refusal with ways out: found by a search of other grids, or without."""
-
     def stages(self) -> StagedPlan:
         """Return the stages of a release."""
 
@@ -115,15 +112,6 @@ class Part(Protocol):
         ------
         InputError
             If a sum or its noise does not fit 64 bits.
-        """
-
-    def alternative(self, **changes: Any) -> Any:  # noqa: ANN401  a part of the same kind
-        """Return the part of the same request with some of its fields changed.
-
-        Raises
-        ------
-        InputError
-            If what is then asked for cannot be planned.
         """
 
     def to_json(self) -> Json:
@@ -190,10 +178,6 @@ class PlainPart(BookedStages):
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
         return None
-
-    def advice(self, *, search: bool) -> str | None:  # noqa: ARG002  see Part
-        """Return the refusal: other grids are not looked for."""
-        return self.refusal
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse nothing."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.plan_moments import HasFacts
 
 Facts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
 """Public or declared facts, of one value column or of several."""
@@ -126,10 +124,6 @@ class Plan(BookedStages):
         """Return the same plan with all figures computed again from its decisions."""
         return Plan.of(replace(self.single)) if self.is_single else replace(self)
 
-    def alternative(self, **changes: Any) -> Plan:  # noqa: ANN401  as of the part
-        """Return the plan of the same request with some of its fields changed."""
-        return Plan.of(self.single.alternative(**changes))
-
     def with_lower_bound(self) -> Plan:
         """Return the plan with the lower bound of its error or loss computed and stored.
 
@@ -199,13 +193,6 @@ class Plan(BookedStages):
         if refused is None or self.is_single:
             return None if refused is None else refused[1]
         return f"{refused[0]}: {refused[1].removesuffix('.')}, or leave the column out."
-
-    def advice(self, *, search: bool) -> str | None:
-        """Return the refusal with ways out: found by a search of other grids, or without."""
-        if self.is_single:
-            advice: str | None = self.single.advice(search=search)
-            return advice
-        return self.refusal
 
     def __repr__(self) -> str:
         if self.is_single:
@@ -301,7 +288,7 @@ class Plan(BookedStages):
     @staticmethod
     def load(
         folder: str | Path,
-        source: Occupancy | PublicMetadata | ColumnFacts | HasFacts[Any] | None = None,
+        source: Any = None,  # noqa: ANN401  records, their facts or an occupancy
     ) -> Plan:
         """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
 

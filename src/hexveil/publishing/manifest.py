@@ -25,10 +25,9 @@ from hexveil.model.declared_grid import ColumnFacts, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.distribution.distribution_plan import DistributionPart
 from hexveil.planning.goal import goal, printed_options
-from hexveil.planning.moment_part import MomentPart
+from hexveil.planning.moment_part import MomentPart, grids_of
 from hexveil.planning.part import Part
 from hexveil.planning.plan import Plan
-from hexveil.planning.release_allocation import grids_of
 from hexveil.planning.request import Request
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps

@@ -9,6 +9,7 @@ from hexveil.base.items import items_of
 from hexveil.ledger import Ledger
 from hexveil.ledger.promises import check_same_promise
 from hexveil.model.declared_grid import DeclaredColumns
+from hexveil.planning.feasibility.advice import ways_out
 from hexveil.planning.plan import Plan
 from hexveil.publishing.columns.column_table import check_prefixes
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of
@@ -215,7 +216,7 @@ def check_plan(dataset: AnyDataset, plan: Plan, *, accept_noise: bool) -> None:
     for records, component in _pairs(plan, dataset):
         component.check_release(has_squares=getattr(records, "has_squares", False))
     # The advice looks for grids, which takes longer than the plan.
-    useless = None if accept_noise else plan.advice(search=True)
+    useless = None if accept_noise else ways_out(plan, search=True)
     if useless is not None:
         raise InputError(
             f"nothing was spent: {useless.removesuffix('.')}; accept_noise=True releases the map "

@@ -19,7 +19,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.work_share import parts_of_work
 from hexveil.cli.output import formatting
-from hexveil.planning.alternatives import at_loss
+from hexveil.planning.alternatives import alternative, at_loss
 from hexveil.planning.distribution.distribution_plan import USELESS_ERROR
 from hexveil.planning.method_comparison import same_request
 from hexveil.publishing.columns.column_table import column_prefixes
@@ -95,7 +95,7 @@ def paper_images(plan: PresencePart, unit: str) -> dict[str, bytes]:
     for times in np.geomspace(1.0 / AROUND, AROUND, POINTS).tolist():
         # Some prices leave nothing to measure with; the curve leaves them out.
         with contextlib.suppress(InputError):
-            priced = plan.alternative(epsilon=plan.epsilon * to_fraction(round(times, 6), "times"))
+            priced = alternative(plan, epsilon=plan.epsilon * to_fraction(round(times, 6), "times"))
             curve.append((float(priced.epsilon), priced.expected[0]))
     error, level, noun = plan.expected
     measure = "" if noun == USERS or not unit else f" ({unit})"
@@ -124,7 +124,7 @@ def share_points(plan: DistributionPart, estimator: Estimator) -> Points:
     for times in parts_of_work(DRAWING, scales):
         scale = to_fraction(times, "times")
         shares_alone = replace(plan, moments=())
-        drawn = shares_alone.alternative(estimator=estimator, epsilon=share_epsilon * scale)
+        drawn = alternative(shares_alone, estimator=estimator, epsilon=share_epsilon * scale)
         curve.append((float(plan.requested_epsilon * scale), drawn.expected_error["share"]))
     return curve
 
@@ -237,7 +237,7 @@ def points(plan: MomentPart | None) -> Points:
 def _at_targets(plan: MomentPart, times: float) -> MomentPart:
     """Return the plan with all targets scaled by a factor."""
     goals = {name: goal * times for name, goal in (plan.request.target or {}).items()}
-    return plan.alternative(target=goals)
+    return alternative(plan, target=goals)
 
 
 def objective_error(scaled: MomentPart, requested: MomentPart) -> float:

@@ -15,7 +15,6 @@ import json
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -175,26 +174,6 @@ class DistributionPart(PlainPart):
             "bins": "none" if self.facts.bins is None else self.facts.bins.identity(),
             "occupancy": self.occupancy.fingerprint,
         }
-
-    def alternative(self, **changes: Any) -> DistributionPart:  # noqa: ANN401  arguments of `plan`
-        """Return the part of the same request with some of its arguments changed."""
-        # By its name: it needs this module.
-        planning = import_module("hexveil.planning.distribution.plan_distribution")
-        from hexveil.planning.plan_arguments import PlanArguments  # noqa: PLC0415  as above
-
-        arguments: dict[str, Any] = {
-            "statistics": self.statistics,
-            "epsilon": self.requested_epsilon,
-            "weights": self.weights if self.moments else None,
-            "estimator": self.requested_estimator,
-            "delta": self.delta or None,
-            "baseline_error": self.baseline_error,
-            "edition": self.edition,
-        }
-        changed: DistributionPart = planning.plan_distribution(
-            self.facts, PlanArguments(**arguments | changes)
-        )
-        return changed
 
     def check_release(self, *, has_squares: bool) -> None:
         """Refuse means, variances or mean scores that cannot be computed or noised."""

@@ -39,6 +39,7 @@ from hexveil.planning.least_loss import LARGEST, two_figures_up
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hexveil.planning.plan import Plan
     from hexveil.planning.plan_data import MomentFigures
     from hexveil.planning.presence.presence_plan import PresencePart
 
@@ -66,6 +67,20 @@ def describe_repeats(facts: PublicMetadata | ColumnFacts) -> str | None:
         'are coarser than the reports, count all: repeats = "keep" (in [read], or --set '
         "read.repeats=keep)."
     )
+
+
+def ways_out(plan: Plan, *, search: bool) -> str | None:
+    """Return why a map would have nothing to say, with ways out; None for a useful one.
+
+    Parameters
+    ----------
+    plan : Plan
+    search : bool
+        Whether to look for coarser grids, which takes longer than the plan.
+    """
+    if not plan.searches_grids or plan.refusal is None:
+        return plan.refusal
+    return advice(plan.single) if search else brief_advice(plan.single)
 
 
 def brief_advice(plan: MomentFigures) -> str:

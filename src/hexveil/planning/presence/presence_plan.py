@@ -147,10 +147,6 @@ class PresencePart(PlainPart):
             error += of_map.share_error or 0.0
         return error
 
-    def alternative(self, **changes: Any) -> PresencePart:  # noqa: ANN401  fields of a request
-        """Return the part of the same request with some of its fields changed."""
-        return replace(self, request=with_changes(self.request, self.baseline_error, **changes))
-
     @property
     def expected(self) -> tuple[float, float, str]:
         """Expected error, that of one number for all cells, and the noun for both."""
@@ -192,6 +188,10 @@ class PresencePart(PlainPart):
             "refusal": self.refusal,
             "with_delta": self._gain_json(),
         }
+
+    def with_changes(self, **changes: Any) -> PresencePart:  # noqa: ANN401  fields of a request
+        """Return the part of the same request with some of its fields changed."""
+        return replace(self, request=with_changes(self.request, self.baseline_error, **changes))
 
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""

@@ -87,11 +87,12 @@ def test_all_that_a_loss_depends_on_is_read_only(way, options):
     occupancy = hv.Occupancy.from_dense([[2, 1, 4], [1, 0, 1], [1, 3, 1], [5, 1, 2]])
     plan = WAYS[way](hv.plan(occupancy, bounds=(0, 10), advise=False, **options))
     assert not plan.losses().flags.writeable
-    found = arrays(plan)
+    (part,) = plan.components.values()
+    found = arrays(part)
     decided = {f"allocation/{name}/" for name in ("noise_scale_records", "contribution_factor")}
     assert decided | {"occupancy/n/", "lower/"} <= found.keys()
     cached = ("start", "records_per_cell", "users_per_cell", "cells_per_user", "records_per_user")
     found |= {name: getattr(plan.occupancy, name) for name in cached}
-    for part in plan.error_models.values():
-        found |= arrays(part)
+    for model in plan.error_models.values():
+        found |= arrays(model)
     assert not [place for place, array in found.items() if array.flags.writeable]

@@ -6,18 +6,13 @@ because of repeats or of dates, `file_groups` says.
 
 Files whose columns differ (only a list of files may) are read together too, since how a column
 is read depends on all of them.
-
-An entry is found by the hash of all that shapes its table but its files: of the SQL that checks
-records, which follows from the types of columns and from the request. Tables are made here, and in
-tasks of Spark, by the same function.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -26,13 +21,17 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import READING, part_of_work
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import PairStore
-from hexveil.records.duckdb.counting import CountResult, PairCounts, add_up, count_records
-from hexveil.records.duckdb.expressions import file_list, literal
-from hexveil.records.duckdb.file_groups import CacheState, EnteredFiles, GroupedFiles
+from hexveil.records.duckdb.counting import CountResult, PairCounts, add_up
+from hexveil.records.duckdb.expressions import file_list
+from hexveil.records.duckdb.file_groups import (
+    VIEW,
+    CacheQuery,
+    CacheState,
+    EnteredFiles,
+    GroupedFiles,
+)
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
-from hexveil.records.duckdb.validation import ValidatedRecords, validate_records
-from hexveil.records.feasible_sums import LARGEST_SUM, squares_fit
 from hexveil.records.read_request import ReadRequest
 from hexveil.records.sources.cache import (
     CACHE_CHANGED,
@@ -41,136 +40,10 @@ from hexveil.records.sources.cache import (
     CacheFolder,
     FileStamp,
     TimeSpan,
-    query_hash,
     refuse_changed_while_read,
     stamp_file,
 )
 from hexveil.records.sources.source_files import Files
-from hexveil.records.units import CANONICAL_IDS
-from hexveil.records.utc_offsets import END_OF_TIMES
-
-VIEW = "some_records"
-"""The records that are looked at: of one group of files, or of all."""
-_MADE_BY = ("hexveil", "duckdb", "h3ronpy")
-
-
-@dataclass(frozen=True)
-class CacheQuery:
-    """All that shapes the table of an entry but its files; it names no file.
-
-    Attributes
-    ----------
-    request : ReadRequest
-    undated, checked : ValidatedRecords
-        The records in `VIEW` by all rules but that of dates, and by all.
-    hash : str
-        Of all that shapes a table, but for dates. Two readings with one hash make the same table of
-        the same files.
-    """
-
-    request: ReadRequest
-    undated: ValidatedRecords
-    checked: ValidatedRecords
-    hash: str
-
-    @classmethod
-    def of(
-        cls,
-        session: Session,
-        relation: Relation,
-        request: ReadRequest,
-        kind: str,
-        terms: Sequence[str] = (),
-    ) -> CacheQuery:
-        """Return the query of a reading, given a view with the columns of the relation.
-
-        Parameters
-        ----------
-        session : Session
-        relation : Relation
-        request : ReadRequest
-        kind : str
-            Kind of the files.
-        terms : sequence of str
-            What else shapes the tables, where another engine reads the files.
-        """
-        viewed = replace(relation, query=f"SELECT * FROM {VIEW}")
-        checked = validate_records(session, viewed, request)
-        select = replace(request.rules.select, dates=None)
-        undated = replace(request, rules=replace(request.rules, select=select))
-        records = validate_records(session, viewed, undated)
-        query = cls(request, records, checked, "")
-        shape = [
-            query.maker,
-            CANONICAL_IDS,
-            kind,
-            request.format.describe(),
-            records.clocked,
-            records.query,
-            asdict(query.keys(session)),
-            request.repeats_rule,
-            query.squares,
-            *([] if request.rules.bins is None else [request.rules.bins.identity()]),
-            *terms,
-        ]
-        return replace(query, hash=query_hash(shape))
-
-    def keys(self, session: Session) -> aggregation.GroupKeys:
-        """Return the keys of pairs, for the queries of a session."""
-        rules = self.request.rules
-        return aggregation.group_keys(session, rules.cells, rules.privacy_unit, self.undated.places)
-
-    @property
-    def maker(self) -> str:
-        """Versions of the software that makes tables."""
-        # Another engine or H3 may parse a text or place a point differently: its sums are not
-        # mixed.
-        return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _MADE_BY)
-
-    @property
-    def squares(self) -> bool:
-        """Whether tables have sums of squares."""
-        return squares_fit(1, self.request.rules.scale)
-
-    @property
-    def timed(self) -> bool:
-        """Whether the time span of files matters."""
-        return self.request.drops_repeats or self.request.rules.select.dates is not None
-
-    def span(self, session: Session) -> TimeSpan:
-        """Return the first and last usable instant, and local second, of the records in `VIEW`."""
-        local = "min(local_s), max(local_s)" if self.undated.local else "NULL, NULL"
-        row = session.rows(
-            f"SELECT min(time_us), max(time_us), {local} FROM ({self.undated.clocked}) "
-            f"WHERE time_us BETWEEN 0 AND {END_OF_TIMES * 10**6 - 1}"
-        )[0]
-        ends = [int(str(end)) for end in row if end is not None]
-        instants = (ends[0], ends[1]) if ends else None
-        return TimeSpan(instants, (ends[2], ends[3]) if ends[2:] else None)
-
-    def counted(self, session: Session, *, dated: bool) -> PairCounts:
-        """Return pairs and counts of the records in `VIEW`; malformed lines are no records."""
-        records = self.checked if dated else self.undated
-        return count_records(session, records, self.keys(session), self.request)
-
-    def write(self, pairs: PairStore, path: str) -> None:
-        """Write the pairs of kept records; sums have the smallest integer type of Parquet."""
-        total, binned = aggregation.TOTAL, self.request.rules.bins is not None
-        names = [*pairs.keys.all, "n", f"CAST({total} AS BIGINT) AS {total}"]
-        if self.squares:
-            # Where a sum exceeds 64 bits, no sums of squares are used.
-            exact = f"coalesce(TRY_CAST({aggregation.SQUARES} AS BIGINT), 0)"
-            names.append(f"{exact} AS {aggregation.SQUARES}")
-        if binned:
-            # One type however pairs were counted: numbers of several tables are compared.
-            names.append(f"CAST({aggregation.FINE_BIN} AS SMALLINT) AS {aggregation.FINE_BIN}")
-        # No temporary file of the engine's: its name would be neither locked nor private.
-        target = f"TO {literal(path)} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
-        pairs.write(", ".join(names), target, by_bin=binned)
-
-    def is_kept(self, counts: PairCounts) -> bool:
-        """Return whether an entry is kept: larger sums are refused, or not needed."""
-        return counts.left_out.get(0, 0) * self.request.rules.scale.span_quanta < LARGEST_SUM
 
 
 def count_cached(

@@ -34,8 +34,14 @@ from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.records.duckdb.aggregation import GroupKeys
-from hexveil.records.duckdb.cached_reading import VIEW, CacheQuery, has_mixed_columns
-from hexveil.records.duckdb.file_groups import CacheState, EnteredFiles, GroupedFiles
+from hexveil.records.duckdb.cached_reading import has_mixed_columns
+from hexveil.records.duckdb.file_groups import (
+    VIEW,
+    CacheQuery,
+    CacheState,
+    EnteredFiles,
+    GroupedFiles,
+)
 from hexveil.records.duckdb.relation import Relation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.validation import used_columns

@@ -20,6 +20,7 @@ from hexveil.mechanisms.looks.user_weights import (
 )
 from hexveil.model.distributed_occupancy import partition_numbers
 from hexveil.model.occupancy import Occupancy
+from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights
 from hexveil.planning.optimizers import pair_sums
 from hexveil.planning.optimizers.user_factors import (
     ClippingProblem,
@@ -241,3 +242,10 @@ def test_a_figure_of_cells_is_asked_once():
         assert apart.users_per_cell.tolist() == [2, 2]
         assert apart.records_per_cell.tolist() == [5, 3]
     assert len(apart.store.asked) == 1
+
+
+def test_weights_are_rounded_down():
+    """Thirds of a cell are no more than the cell together."""
+    thirds = hv.Occupancy.from_dense([[1], [1], [1]])
+    weights = FactoredWeights(thirds, np.ones(3), np.array([1.0]))
+    assert weights.of(thirds).tolist() == [WEIGHT_RESOLUTION // 3] * 3

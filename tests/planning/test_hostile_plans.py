@@ -259,3 +259,17 @@ def test_a_row_that_no_plan_has_is_named(folders, name, file, column, value, mes
     edited = {f"{file}.parquet": table.set_column(place, column, values)}
     write(copied, words, tables | edited)
     assert re.search(message, load(copied, records, plan))
+
+
+def test_a_factor_above_one_is_refused_though_its_weights_are_those_of_the_plan(folders, tmp_path):
+    """With totals as much larger every weight stays the same; no user counts more than once."""
+    records, plan, folder = folders["range"]
+    words, tables = read(folder)
+    copied = shutil.copytree(folder, tmp_path / "plan")
+    for file, column in (("users", WEIGHT_FACTOR), ("cells", WEIGHT)):
+        table = tables[f"{file}.parquet"]
+        larger = pa.array(1.5 * table[column].to_numpy())
+        place = table.column_names.index(column)
+        tables[f"{file}.parquet"] = table.set_column(place, column, larger)
+    write(copied, words, tables)
+    assert "weights that no plan has" in load(copied, records, plan)

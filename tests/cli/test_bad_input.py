@@ -165,7 +165,7 @@ plan.clipping_range=per-cell plan.method=per-cell | "per-cell" goes with method 
 plan.clipping_range=per-cell plan.method=equal-split | "per-cell" goes with method "joint", not
 plan.clipping_range=per-cell plan.method=clip-user | "per-cell" goes with method "joint", not
 plan.clipping_range=per-cell plan.objective=max | "per-cell" goes with objective "mean"
-plan.clipping_range=per-cell plan.split=0.5 | split \(in \[plan\]\) goes with a method .* private interval
+plan.clipping_range=per-cell plan.split=0.5 | goes with a method .* private interval
 --speed 5 | No such option
 --epsilon 0.01 | nothing was spent: this grid is too fine
 """

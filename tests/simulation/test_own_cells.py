@@ -129,7 +129,7 @@ def test_a_manifest_that_cannot_be_read_counts_as_one(release):
         check_folder(release)
 
 
-# ---- Tests of `hexveil.simulation.private_study_output`: counts from a small file ----
+# ---- Tests of `hexveil.simulation.own_cells`: counts from a small file ----
 
 
 COUNTS = [9, 3, 1]

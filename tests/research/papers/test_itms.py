@@ -5,7 +5,7 @@ from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
-from hexveil.simulation.evaluation import evaluate
+from hexveil.simulation.cell_evaluation import evaluate
 
 import hexveil as hv
 from hexveil import theory

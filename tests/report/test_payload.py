@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hexveil.report import accuracy_text
 from hexveil.report import background as module
-from hexveil.report import clipping_text
 from hexveil.report.figure_style import GROUNDS, colours_of, gradient, palette
 from hexveil.report.interval_chart import interval_chart
 from hexveil.report.manifest_view import ManifestView
@@ -306,13 +306,13 @@ def amount(number):
 @pytest.mark.parametrize("kind", STEPS)
 def test_the_way_is_told_from_the_steps(kind):
     """Without a range there is no word; with one range there is a single stage."""
-    assert clipping_text.get_strategy(STEPS[kind]) == WAY.get(kind, kind)
+    assert accuracy_text.get_strategy(STEPS[kind]) == WAY.get(kind, kind)
 
 
 @pytest.mark.parametrize("kind", STEPS)
 def test_every_step_is_told_once_with_its_price(kind):
     """A sentence for each step, its price rounded up."""
-    told = clipping_text.describe_steps(STEPS[kind], amount)
+    told = accuracy_text.describe_steps(STEPS[kind], amount)
     assert len(told) == (0 if kind == "none" else len(STEPS[kind]))
     for step, text in zip(STEPS[kind] if told else [], told, strict=True):
         price = {"cells": "0.7001"}.get(step["step"], f"{float(step['epsilon']):.4f}")

@@ -5,11 +5,11 @@ from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
-from hexveil.simulation.cell_evaluation import evaluate
 
 import hexveil as hv
 from hexveil import theory
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil.simulation.cell_evaluation import evaluate
 from hexveil_research.papers import itms
 from hexveil_research.papers.comp_setting import comp_setting
 from hexveil_research.papers.exponential_mechanism import (

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.planning.optimizers.mean_error import ObjectiveWeights, SearchLimits, error_and_slope
+from hexveil.planning.optimizers.bounded_descent import StopRule
+from hexveil.planning.optimizers.mean_error import ObjectiveWeights, error_and_slope
 from hexveil.planning.optimizers.mean_error_bound import (
     _answer,
     _by_price,
@@ -196,7 +197,7 @@ def test_pairs_in_the_order_of_prices(sizes, random):
 @given(st.integers(0, 40), st.integers(1, 30), st.integers(1, 8))
 def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluations, trials):
     """Not even one whose slopes turn wrong, so that each line is searched to the end, twice."""
-    effort = SearchLimits(iterations=100, evaluations=evaluations, trials=trials)
+    effort = StopRule(iterations=100, evaluations=evaluations, trials=trials)
     number = itertools.count()
 
     def value(x):
@@ -207,7 +208,7 @@ def test_no_descent_takes_more_evaluations_than_its_limits_allow(right, evaluati
         np.arange(1.0, 6.0),
         jac=True,
         method="L-BFGS-B",
-        options=effort.stop_rule().options(),
+        options=effort.options(),
     )
     assert next(number) <= evaluations + 2 * trials
 

@@ -41,6 +41,7 @@ ASKED = {
     "delta, both": DELTA | {"statistics": BOTH, "clipping_range": "bounds"},
 }
 RANGED = {
+    "auto": {"epsilon": 1},
     "ranges": {"epsilon": 2, "clipping_range": "per-cell"},
     "one range": {"epsilon": 2, "clipping_range": "private"},
     "ranges, delta": DELTA | {"clipping_range": "per-cell"},

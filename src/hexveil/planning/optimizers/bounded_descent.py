@@ -25,6 +25,10 @@ _USUAL_ITERATIONS = 200
 class StopRule:
     """The end of a descent, with SciPy's defaults.
 
+    Near the minimum a line search compares values that differ only by rounding, so the number of
+    evaluations depends on the processor. Where an evaluation is dear, limit evaluations as well as
+    iterations.
+
     Attributes
     ----------
     iterations, evaluations : int

@@ -83,35 +83,9 @@ class ObjectiveWeights:
         )
 
 
-@dataclass(frozen=True)
-class SearchLimits:
-    """Limits of one descent.
-
-    Near the minimum a line search compares errors that differ only by rounding, so the number of
-    evaluations depends on the processor. Where an evaluation is dear, limit evaluations as well as
-    iterations.
-
-    Attributes
-    ----------
-    iterations : int
-    evaluations : int
-        Evaluations of the error and its slope after which no iteration begins.
-    trials : int
-        Evaluations of one line search.
-    """
-
-    iterations: int = 300
-    evaluations: int = 15_000
-    trials: int = 20
-
-    def stop_rule(self) -> StopRule:
-        """Return the end of a descent within these limits."""
-        return StopRule(self.iterations, self.evaluations, self.trials)
-
-
-FULL_SEARCH = SearchLimits()
+FULL_SEARCH = StopRule(iterations=300)
 """Limits of a descent with all pairs at hand."""
-DISTRIBUTED_SEARCH = SearchLimits(iterations=12, evaluations=24, trials=5)
+DISTRIBUTED_SEARCH = StopRule(iterations=12, evaluations=24, trials=5)
 """Limits of the search with all users elsewhere; each evaluation asks for a few sums of pairs."""
 
 
@@ -119,7 +93,7 @@ def minimize_mean_error(
     exposure: ClippingProblem,
     weights: ObjectiveWeights,
     loss: float,
-    effort: SearchLimits = FULL_SEARCH,
+    effort: StopRule = FULL_SEARCH,
     begin: InverseScales | None = None,
 ) -> JointSolution:
     """Minimize the weighted sum of errors within a loss.
@@ -208,7 +182,7 @@ def _descents(
     weights: ObjectiveWeights,
     loss: float,
     start: InverseScales,
-    effort: SearchLimits,
+    effort: StopRule,
 ) -> tuple[float, InverseScales]:
     """Return the least error found, making cells constants that would do better so."""
     best: tuple[float, InverseScales] | None = None
@@ -231,7 +205,7 @@ def _descend(
     loss: float,
     live: Bools,
     start: InverseScales,
-    effort: SearchLimits,
+    effort: StopRule,
 ) -> tuple[float, InverseScales]:
     """Return the error that L-BFGS finds, and the rates there."""
 
@@ -246,7 +220,7 @@ def _descend(
 
     # Logarithms keep rates positive, and their slopes of one size over many orders.
     begin = np.log(np.maximum(np.stack((start.mean, start.variance))[live], 1e-12))
-    found, error = descend(value, begin, LOG_SCALE_RANGE, effort.stop_rule())
+    found, error = descend(value, begin, LOG_SCALE_RANGE, effort)
     return error, unpack(found)
 
 

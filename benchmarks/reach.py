@@ -34,7 +34,7 @@ from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.release_allocation import allocation_of, with_outputs
+from hexveil.planning.moment_part import allocation_of, with_outputs
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs
 from hexveil.publishing.estimates.smoothed_estimates import groupings_of, smooth_release
 from hexveil.publishing.private_sums import private_sums

@@ -24,7 +24,7 @@ from hexveil.cli.demos import FLIGHTS_SHOW, place_in_city, place_of_flight, summ
 from hexveil.config import load
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, execute
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.moment_part import allocation_of
 from hexveil.publishing.private_sums import private_sums
 from hexveil.simulation import flights
 from hexveil.simulation.city.streets import LATITUDE, LONGITUDE

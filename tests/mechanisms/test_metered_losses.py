@@ -10,7 +10,7 @@ import hexveil as hv
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.moment_part import allocation_of
 from hexveil.publishing.private_sums import private_sums
 from publishing.setting import dataset_of
 

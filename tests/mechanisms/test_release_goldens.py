@@ -18,7 +18,7 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.one_range import PrivateRange
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, ListedWeights, SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.moment_part import allocation_of
 from publishing.setting import dataset_of, plan_of
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))

@@ -20,9 +20,9 @@ from hexveil.model.cells import CellTable, Labels
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.goal import goal
 from hexveil.planning.method_comparison import compare_methods
+from hexveil.planning.moment_part import allocation_of
 from hexveil.planning.optimizers.printed_clip_user import cell_epsilon_within, printed_suppression
 from hexveil.planning.plan import Plan
-from hexveil.planning.release_allocation import allocation_of
 from hexveil.planning.serialization.plan_codec import decode, encode
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies

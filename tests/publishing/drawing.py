@@ -4,7 +4,7 @@ import numpy as np
 
 from hexveil.mechanisms.contract import UNMETERED, MemoryJournal, Outputs, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.moment_part import allocation_of
 from hexveil.publishing.private_sums import private_sums
 
 

@@ -9,7 +9,7 @@ from hexveil.mechanisms.contract import Outputs, PrivateSums
 from hexveil.mechanisms.looks.bounds import BoundedStages
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.model.pair_bins import PairSums
-from hexveil.planning import release_allocation
+from hexveil.planning import moment_part
 from hexveil.publishing.private_sums import private_sums
 
 NOTHING = Outputs()
@@ -18,7 +18,7 @@ NOTHING = Outputs()
 @lru_cache(maxsize=8)
 def allocation_of(plan, scale):
     """Return the allocation of a plan, made once."""
-    return release_allocation.allocation_of(plan, scale)
+    return moment_part.allocation_of(plan, scale)
 
 
 class WatchedSums(PrivateSums):

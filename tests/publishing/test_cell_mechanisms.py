@@ -11,7 +11,7 @@ from hexveil.mechanisms.contract import Meter, Outputs, PrivateSums, execute
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.mechanisms.per_cell_allocation import PerCell
 from hexveil.planning.cell_mechanisms import SavedStages
-from hexveil.planning.release_allocation import allocation_of
+from hexveil.planning.moment_part import allocation_of
 from hexveil.planning.serialization import plan_codec
 from hexveil.planning.serialization.codec import pack_bytes
 from hexveil.publishing.ledger_journal import LedgerJournal

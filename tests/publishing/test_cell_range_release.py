@@ -11,7 +11,7 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, Meter, execute
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.planning.release_allocation import allocation_of, with_outputs
+from hexveil.planning.moment_part import allocation_of, with_outputs
 from hexveil.publishing import pipeline
 from hexveil.publishing.private_sums import private_sums
 from hexveil.publishing.verification import verify

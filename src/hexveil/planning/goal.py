@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms import CellMechanism, ThresholdMechanism
-    from hexveil.planning.plan_data import MomentFigures
     from hexveil.planning.plan import Plan
+    from hexveil.planning.plan_data import MomentFigures
     from hexveil.planning.request import Request
 
 

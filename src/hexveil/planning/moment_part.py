@@ -13,10 +13,11 @@ from hexveil.planning.goal import moment_goal
 from hexveil.planning.part import public_json
 from hexveil.planning.plan_data import MomentFigures
 from hexveil.planning.plan_rows import PlanningProblem, refuse_rows
-from hexveil.planning.release_allocation import allocation_of
 
 if TYPE_CHECKING:
+    from hexveil.mechanisms.contract import EstimateGrid, Outputs
     from hexveil.mechanisms.looks.kinds import ReleaseAllocation
+    from hexveil.model.public_metadata import ValueLattice
 
 
 class MomentPart(MomentFigures):
@@ -234,6 +235,32 @@ class MomentPart(MomentFigures):
     def column_json(self) -> dict[str, Any]:
         """Return the figures of one value column among several."""
         return public_json(self)
+
+
+def allocation_of(plan: MomentPart, scale: ValueLattice) -> ReleaseAllocation:
+    """Return the stages of a plan on the lattice of the records.
+
+    Raises
+    ------
+    InputError
+        If a bound of the plan is off the lattice, a sum or its noise could leave 64 bits, or a
+        cell keeps records without noise.
+    """
+    return plan.allocation.clipping.stages(plan, scale)
+
+
+def with_outputs(plan: MomentPart, allocation: ReleaseAllocation, outputs: Outputs) -> MomentPart:
+    """Return the plan with the ranges that its private stages released."""
+    released = plan.allocation.clipping.with_outputs(allocation, outputs)
+    if released is plan.allocation.clipping:
+        return plan
+    return replace(plan, allocation=replace(plan.allocation, clipping=released))
+
+
+def grids_of(plan: MomentPart, scale: ValueLattice) -> dict[str, EstimateGrid]:
+    """Return where published numbers can lie, by statistic; of a plan with its released ranges."""
+    # Built anew from the released ranges: a grid read off the plan could differ from the draw.
+    return allocation_of(plan, scale).grids(plan.error_models)
 
 
 def _shown(error: float | dict[str, float]) -> str:

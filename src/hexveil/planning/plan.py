@@ -22,7 +22,7 @@ from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Comp
 from hexveil.model.column_facts import ColumnFacts, DeclaredColumns
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning.part import BookedStages, Part
+from hexveil.planning.part import BookedStages, HasFacts, Part
 from hexveil.planning.serialization.codec import plan_folder
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.plan_moments import HasFacts
-
 Facts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
 """Public or declared facts, of one value column or of several."""
 

@@ -21,8 +21,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.column_facts import ColumnFacts
 from hexveil.planning.goal import goal, printed_options
-from hexveil.planning.moment_part import MomentPart
-from hexveil.planning.release_allocation import grids_of
+from hexveil.planning.moment_part import MomentPart, grids_of
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
 from hexveil.report.promise_wording import (

@@ -48,7 +48,7 @@ from hexveil.planning.distribution.distribution_components import (
     IndicatorPlan,
     weight_variance,
 )
-from hexveil.planning.release_allocation import with_outputs
+from hexveil.planning.moment_part import with_outputs
 from hexveil.publishing.estimates.accuracy import count_grades, typical_error
 from hexveil.publishing.estimates.decoded_moments import DecodedMoments, decode_moments
 from hexveil.publishing.estimates.posterior_estimates import estimate_outputs

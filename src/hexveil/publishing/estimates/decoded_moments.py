@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hexveil.planning.release_allocation import with_outputs
+from hexveil.planning.moment_part import with_outputs
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,

@@ -1,4 +1,4 @@
-"""How much worse hv.Auto is than the mechanism that was best in hindsight, on real records.
+"""How much worse Auto is than the mechanism that was best in hindsight, on real records.
 
 Run: python benchmarks/auto.py FOLDER [every], FOLDER the one of shared records, whose data/ holds
 surat_itms.parquet and warsaw_buses.parquet; `every` 10 takes one cell in ten. For each cell with at
@@ -20,7 +20,7 @@ import numpy as np
 import hexveil as hv
 from hexveil.mechanisms.single_cell.auto import PAPERS_MECHANISMS
 from hexveil.simulation import flights
-from hexveil.simulation.private_study_output import OwnCell, own_cell
+from hexveil.simulation.own_cells import OwnCell, own_cell
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
 from collection import BUSES
@@ -29,12 +29,12 @@ EPSILONS = ("0.25", "0.5", "1", "2")
 TRIALS, MIN_USERS, LIMIT = 10_000, 20, 0.15
 SURAT: dict[str, Any] = {"timeslot": "1h", "timezone": "Asia/Kolkata", "slot": "pooled"}
 WARSAW: dict[str, Any] = {"timeslot": "1h", "timezone": "Europe/Warsaw"}
-SPEEDS = hv.Normal(20.66769, 10.730)  # as the papers state them
+SPEEDS = hv.evaluation.Normal(20.66769, 10.730)  # as the papers state them
 PRIORS = {
-    "default: per user, over an unknown range": hv.Auto().prior,
-    "uniform per user": hv.PerUser(),
-    "uniform per sample": hv.Uniform(),
-    "normal per user": hv.PerUser(SPEEDS),
+    "default: per user, over an unknown range": hv.mechanisms.Auto().prior,
+    "uniform per user": hv.evaluation.PerUser(),
+    "uniform per sample": hv.evaluation.Uniform(),
+    "normal per user": hv.evaluation.PerUser(SPEEDS),
     "normal per sample": SPEEDS,
 }
 
@@ -71,7 +71,7 @@ def cells_of(data: hv.Dataset, every: int) -> Iterator[OwnCell]:
 
 def hindsight(cell: OwnCell) -> dict[tuple[str, float], float]:
     """Return the mean absolute error of each candidate at each ε, on the cell's own user means."""
-    table = hv.evaluate(
+    table = hv.evaluation.evaluate(
         PAPERS_MECHANISMS, counts=cell.counts, user_means=cell.user_means, bounds=cell.bounds,
         epsilons=EPSILONS, trials=TRIALS,
     )  # fmt: skip
@@ -87,7 +87,9 @@ def regrets(cell: OwnCell, choices: dict[str, Any]) -> dict[str, list[float]]:
         of_all = {one.name: errors[one.name, float(epsilon)] for one in PAPERS_MECHANISMS}
         best = min(of_all.values())
         for name, prior in choices.items():
-            plan = hv.Auto(prior=prior).plan(cell.counts, bounds=cell.bounds, epsilon=epsilon)
+            plan = hv.mechanisms.Auto(prior=prior).plan(
+                cell.counts, bounds=cell.bounds, epsilon=epsilon
+            )
             found[name].append(of_all[plan.chosen.name] / best - 1)
         for name, error in of_all.items():
             found.setdefault(name, []).append(error / best - 1)

@@ -75,7 +75,10 @@ class Way:
 
 
 PAPERS = (
-    Way("plain Laplace, equal split", {"method": "equal-split", "mechanism": hv.Baseline()}),
+    Way(
+        "plain Laplace, equal split",
+        {"method": "equal-split", "mechanism": hv.mechanisms.Baseline()},
+    ),
     Way("composition, OptimalClipping", {"method": "equal-split"}),
     Way("per-cell (exact losses), OptimalClipping", {"method": "per-cell"}),
     Way("CLIP-USER", {"method": "clip-user"}),

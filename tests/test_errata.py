@@ -18,8 +18,8 @@ from scipy.stats import gamma, norm
 
 import hexveil as hv
 from hexveil import theory
+from hexveil_research.papers.exponential_mechanism import middle_costs, rank_costs
 from hexveil_research.papers.iot.extremes import price
-from hexveil_research.papers.private_choices import middle_costs, rank_costs
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "understand" / "errata.md"
@@ -235,7 +235,8 @@ def median():
 def levy():
     """Try IOT eq. (8) on one user, before and after doubling its samples."""
     before, after = (
-        hv.Levy(gamma="0.2").plan([m], bounds=(0, 1), epsilon=1).sensitivity for m in (1, 2)
+        hv.mechanisms.Levy(gamma="0.2").plan([m], bounds=(0, 1), epsilon=1).sensitivity
+        for m in (1, 2)
     )
     assert before == 1.0
     return [f"printed {before / math.sqrt(2):.2f} U, true {after:.2f} U"]

@@ -38,6 +38,7 @@ TABLE = {
     # The public side: no record, no engine, no noise library.
     "accounting": Room(BASE, ("numpy",), (("scipy", "noise_law.py"),)),
     "theory": Room(("accounting",)),
+    "evaluation": Room(("mechanisms", "simulation")),
     "planning": Room(
         (*BASE, "accounting", "theory", "mechanisms", "smoothing"), ("numpy", "pyarrow", "scipy")
     ),
@@ -81,6 +82,7 @@ TABLE = {
             ("matplotlib", "published_numbers.py"),
             ("matplotlib", "columns/column_release.py"),
             ("jsonschema", "verification/files/checked_files.py"),
+            ("duckdb", "verification/files/untrusted_files.py"),
             ("cryptography", "signing.py"),
             ("pyogrio", "catalogue/vector_tiles.py"),
         ),
@@ -92,7 +94,7 @@ TABLE = {
         (
             ("matplotlib", "figure_style.py"),
             ("matplotlib", "notebook/axes_drawing.py"),
-            ("scipy", "geography/location.py"),
+            ("scipy", "geography.py"),
         ),
     ),
     "config": Room((*BASE, "mechanisms", "planning", "records")),

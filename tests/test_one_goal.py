@@ -15,6 +15,7 @@ import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.config.arguments import plan_arguments, read_arguments
 from hexveil.config.loading import load
+from hexveil.mechanisms import Levy
 from hexveil.planning.goal import mechanism_text
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.publishing.presence.presence_manifest import presence_request, request_name
@@ -138,7 +139,7 @@ SPELLED = {
     "epsilon": (["0.5", ".50", Fraction(1, 2), Decimal("0.50"), 0.5, "1/2", "5e-1"], {}),
     "split": (["0.5", 0.50, Fraction(1, 2)],
               {"method": "per-cell", "statistics": ("mean", "variance")}),
-    "mechanism": (["Levy(gamma=0.20, split=0.5)", hv.Levy("0.2", split=Fraction(1, 2)), "Levy"],
+    "mechanism": (["Levy(gamma=0.20, split=0.5)", Levy("0.2", split=Fraction(1, 2)), "Levy"],
                   {"method": "per-cell"}),
     "target_error": (["6", 6.0, "10%", {"mean": "10.0%"}, {"9": 6, "10": "6"}, [6, 6], (6, "6.0"),
                       np.array([6, 6])], {"epsilon": None}),
@@ -283,7 +284,10 @@ def test_hash_seeds_make_no_other_request(tmp_path):
 def test_priors_are_one_goal_in_every_spelling():
     """Whole numbers and doubles, lists and tuples, also inside of one another."""
     spelled = [
-        hv.Auto(prior=hv.PerUser(hv.Uniform(low, 65)), candidates=box([hv.AKMV(split=half)]))
+        hv.mechanisms.Auto(
+            prior=hv.evaluation.PerUser(hv.evaluation.Uniform(low, 65)),
+            candidates=box([hv.mechanisms.AKMV(split=half)]),
+        )
         for low, box, half in ((0, list, "0.5"), (0.0, tuple, 0.5), (0, tuple, Fraction(1, 2)))
     ]
     assert len(set(map(mechanism_text, spelled))) == 1

@@ -82,7 +82,9 @@ def test_errors_are_those_of_releases(benchmark):
     """Errors of drawn maps are the plan's noise where that is all; every estimate has its own."""
     reach, losing = benchmark("reach"), benchmark("losing")
     dataset = losing.world("few users", 200, 3)
-    way = reach.Way("all of the bounds", {"method": "equal-split", "mechanism": hv.Baseline()})
+    way = reach.Way(
+        "all of the bounds", {"method": "equal-split", "mechanism": hv.mechanisms.Baseline()}
+    )
     true = losing.truth(dataset)
     (found,) = reach.measured(dataset, true, way, "400", (60, 60, 0))
     scale = hv.plan(dataset, epsilon="400", advise=False, **way.options).error_models["mean"].scale

@@ -56,7 +56,7 @@ def test_notation_names_what_the_code_has():
         word
         for row in rows[1:]
         for shown in re.findall(r"`([^`]+)`", row[1])
-        for word in re.findall(r"[A-Za-z_]{2,}", shown)
+        for word in re.findall(r"[A-Za-z_]\w+", shown)
     }
     assert len(names) > 20
     assert [name for name in sorted(names) if not re.search(rf"\b{name}\b", code)] == []

@@ -14,12 +14,9 @@ A first tour::
 Records: `read`, `from_sums`, `combine_columns`, `Cells`, `Labels`, `OneCell`, `Select`,
 `RecordFormat`, `Dataset`; with private presence also `declare`, `FleetDeclaration`.
 Plans: `plan`, `compare`, `capacity`, `Plan`, `Capacity`, `Occupancy`.
-Mechanisms of one cell: `Baseline`, `OptimalClipping`, `ArrayAveraging`, `Levy`, `FixedQuantile`,
-`OptimizedQuantile`, `OptArrayAveraging`, `AKMV`, `Auto`.
-Publishing: `Ledger`, `release`, `Release`, `Catalogue`; for those who receive a folder: `load`,
-`verify`, `compare_releases`, `roll_up`.
-Comparing them: `evaluate`, on values that are `Normal`, `Uniform`, `UnknownRange`, `PerUser`,
-`Heterogeneous`, `StudentT` or `Drift`.
+Publishing: `Ledger`, `release`, `publish`, `Release`, `Catalogue`; for those who receive a folder:
+`load`, `verify`, `compare_releases`, `roll_up`.
+Mechanisms of one cell: `mechanisms`; comparing them on known values: `evaluation`.
 Formulas: `theory`.
 Errors: `HexveilError` and its kinds; `GridTooFineWarning`.
 
@@ -32,7 +29,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hexveil import theory
+    from hexveil import evaluation, mechanisms, theory
     from hexveil.base.errors import (
         BudgetError,
         ColumnError,
@@ -40,19 +37,8 @@ if TYPE_CHECKING:
         InputError,
         StorageError,
     )
+    from hexveil.cli.commands.publish_command import publish_run as publish
     from hexveil.ledger import Ledger
-    from hexveil.mechanisms import (
-        AKMV,
-        ArrayAveraging,
-        Auto,
-        Baseline,
-        FixedQuantile,
-        Levy,
-        OptArrayAveraging,
-        OptimalClipping,
-        OptimizedQuantile,
-    )
-    from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
     from hexveil.model.cells import Cells, Labels, OneCell
     from hexveil.model.occupancy import LocalOccupancy as Occupancy
     from hexveil.planning.api import plan
@@ -74,13 +60,14 @@ if TYPE_CHECKING:
     from hexveil.records.read import declare, read
     from hexveil.records.select import Select
     from hexveil.records.sources.record_format import RecordFormat
-    from hexveil.simulation.evaluation import evaluate
-    from hexveil.simulation.value_distributions import Drift, Heterogeneous, StudentT
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "evaluation": "hexveil.evaluation",
+    "mechanisms": "hexveil.mechanisms",
     "theory": "hexveil.theory",
+    "publish": "hexveil.cli.commands.publish_command:publish_run",
     "Cells": "hexveil.model.cells",
     "Labels": "hexveil.model.cells",
     "OneCell": "hexveil.model.cells",
@@ -89,24 +76,7 @@ _HOMES = {
     "HexveilError": "hexveil.base.errors",
     "InputError": "hexveil.base.errors",
     "StorageError": "hexveil.base.errors",
-    "evaluate": "hexveil.simulation.evaluation",
-    "Drift": "hexveil.simulation.value_distributions",
-    "Heterogeneous": "hexveil.simulation.value_distributions",
-    "StudentT": "hexveil.simulation.value_distributions",
     "Ledger": "hexveil.ledger",
-    "AKMV": "hexveil.mechanisms",
-    "ArrayAveraging": "hexveil.mechanisms",
-    "Auto": "hexveil.mechanisms",
-    "Baseline": "hexveil.mechanisms",
-    "FixedQuantile": "hexveil.mechanisms",
-    "Levy": "hexveil.mechanisms",
-    "OptArrayAveraging": "hexveil.mechanisms",
-    "OptimalClipping": "hexveil.mechanisms",
-    "OptimizedQuantile": "hexveil.mechanisms",
-    "Normal": "hexveil.mechanisms.priors",
-    "PerUser": "hexveil.mechanisms.priors",
-    "Uniform": "hexveil.mechanisms.priors",
-    "UnknownRange": "hexveil.mechanisms.priors",
     "Occupancy": "hexveil.model.occupancy:LocalOccupancy",
     "Capacity": "hexveil.planning.feasibility.capacity",
     "GridTooFineWarning": "hexveil.planning.feasibility.advice",
@@ -132,51 +102,37 @@ _HOMES = {
 }
 
 __all__ = [
-    "AKMV",
-    "ArrayAveraging",
-    "Auto",
-    "Baseline",
     "BudgetError",
     "Capacity",
     "Catalogue",
     "Cells",
     "ColumnError",
     "Dataset",
-    "Drift",
-    "FixedQuantile",
     "FleetDeclaration",
     "GridTooFineWarning",
-    "Heterogeneous",
     "HexveilError",
     "InputError",
     "Labels",
     "Ledger",
-    "Levy",
-    "Normal",
     "Occupancy",
     "OneCell",
-    "OptArrayAveraging",
-    "OptimalClipping",
-    "OptimizedQuantile",
-    "PerUser",
     "Plan",
     "RecordFormat",
     "Release",
     "Select",
     "StorageError",
-    "StudentT",
-    "Uniform",
-    "UnknownRange",
     "__version__",
     "capacity",
     "combine_columns",
     "compare",
     "compare_releases",
     "declare",
-    "evaluate",
+    "evaluation",
     "from_sums",
     "load",
+    "mechanisms",
     "plan",
+    "publish",
     "read",
     "release",
     "roll_up",
@@ -191,7 +147,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'hexveil' has no attribute {name!r}")
     home, _, own_name = _HOMES[name].partition(":")
     module = importlib.import_module(home)
-    found = module if name == "theory" else getattr(module, own_name or name)
+    found = module if home == f"hexveil.{name}" else getattr(module, own_name or name)
     globals()[name] = found
     return found
 

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
+from hexveil.mechanisms.priors import ValueDistribution
+from hexveil.records.dataset import Dataset
+from hexveil.simulation.own_cells import CellSelector
 from hexveil_research.papers import itms, study_data
 from hexveil_research.papers.comp import busiest_hour
 from hexveil_research.papers.comp_setting import comp_setting
-from hexveil_research.papers.study import PAPER_BOUNDS, Setting, select_altered, select_studies
+from hexveil_research.papers.running import Report
+from hexveil_research.papers.study import (
+    PAPER_BOUNDS,
+    Outcome,
+    Setting,
+    Study,
+    select_altered,
+    select_studies,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hexveil import Occupancy
-    from hexveil.mechanisms.priors import ValueDistribution
-    from hexveil.records.dataset import Dataset
-    from hexveil.simulation.private_study_output import CellSelector
-    from hexveil_research.papers.running import Report
-    from hexveil_research.papers.study import Outcome, Study
 
     Counts = str | Path | NDArray[np.int64] | Occupancy
 

@@ -26,9 +26,7 @@ class ReproduceOptions(RunDeclaration):
     source: ClassVar[object] = Annotated[
         str | None,
         typer.Option(
-            "--records",
-            help="Own records: a file or folder, or a run file.",
-            metavar="PATH",
+            "--records", help="Own records: a file or folder, or a run file.", metavar="PATH"
         ),
     ]
 
@@ -42,29 +40,18 @@ class ReproduceOptions(RunDeclaration):
     ] = False
     counts: Annotated[
         Path | None,
-        typer.Option(
-            help="Samples per user, or columns cell, user, n.",
-            metavar="FILE",
-            **_PATH,
-        ),
+        typer.Option(help="Samples per user, or columns cell, user, n.", metavar="FILE", **_PATH),
     ] = None
     built_in: Annotated[
-        str | None,
-        typer.Option(help="Built-in set: itms, synthetic or surat.", metavar="NAME"),
+        str | None, typer.Option(help="Built-in set: itms, synthetic or surat.", metavar="NAME")
     ] = None
     cell: Annotated[
         str | None,
-        typer.Option(
-            help="Cell of the records. [default: that of most users]",
-            metavar="TEXT",
-        ),
+        typer.Option(help="Cell of the records. [default: that of most users]", metavar="TEXT"),
     ] = None
     values: Annotated[
         str | None,
-        typer.Option(
-            help="Other values, such as normal:20,10.",
-            metavar="KIND:NUMBER,...",
-        ),
+        typer.Option(help="Other values, such as normal:20,10.", metavar="KIND:NUMBER,..."),
     ] = None
     epsilon: Annotated[
         list[str] | None,
@@ -72,10 +59,7 @@ class ReproduceOptions(RunDeclaration):
     ] = None
     gamma: Annotated[
         int | None,
-        typer.Option(
-            help="COMP: factor 1 + gamma of the largest counts.",
-            metavar="NUMBER",
-        ),
+        typer.Option(help="COMP: factor 1 + gamma of the largest counts.", metavar="NUMBER"),
     ] = None
     q: Annotated[
         float | None,
@@ -93,11 +77,7 @@ class ReproduceOptions(RunDeclaration):
     seed: Annotated[int, typer.Option(help="Seed of the simulation.", metavar="NUMBER")] = 0
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for figures, data and claims.csv.",
-            metavar="FOLDER",
-            **_PATH,
-        ),
+        typer.Option(help="Folder for figures, data and claims.csv.", metavar="FOLDER", **_PATH),
     ] = None
     jobs: Annotated[
         int | None,

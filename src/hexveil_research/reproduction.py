@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -21,17 +22,13 @@ from hexveil.cli import shared_steps
 from hexveil.cli.output import formatting
 from hexveil.config import Run
 from hexveil.records.progress import show_progress
-from hexveil.simulation import private_study_output, value_distributions
-from hexveil.simulation.private_study_output import select_cell_by_text
+from hexveil.simulation import own_cells, value_distributions
+from hexveil.simulation.own_cells import select_cell_by_text
 from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hexveil_research.papers.running import Report
-    from hexveil_research.papers.study import Claim, Setting, Study, Verdict
-    from hexveil_research.reproduce_command import ReproduceOptions
+from hexveil_research.papers.running import Report
+from hexveil_research.papers.study import Claim, Setting, Study, Verdict
+from hexveil_research.reproduce_command import ReproduceOptions
 
 FOLDERS = ("reproduced", "reproduced-own")
 """Default folders: of the papers' own settings, and of others."""
@@ -84,7 +81,7 @@ def reproduce(run: Run, options: ReproduceOptions) -> None:
     }
     if not setting.is_papers:
         del output["claims"]
-    stamp = f"{private_study_output.STAMP} {private_study_output.NOT_COVERED}"
+    stamp = f"{own_cells.STAMP} {own_cells.NOT_COVERED}"
     text = lines(reports, place) if setting.is_papers else figure_lines(reports, place)
     echo(
         ({"private": stamp} if private else {}) | output,

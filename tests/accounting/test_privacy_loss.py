@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from attack.exact_cases import dataset_of
 from examples import examples
-from hexveil import Baseline, InputError, Occupancy, plan, theory
+from hexveil import InputError, Occupancy, plan, theory
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
+from hexveil.mechanisms import Baseline
 from stores import distributed
 from strategies import occupancies
 

@@ -33,7 +33,7 @@ def load():
         "annotated_types", "hexveil.cli.app",
         "hexveil.cli.commands.publish_command", "hexveil.ledger.inspection",
         "hexveil.mechanisms.noise", "hexveil.publishing.archive.archive",
-        "hexveil.publishing.archive.current_release", "hexveil.records.duckdb.reading",
+        "hexveil.publishing.archive.archive_listing", "hexveil.records.duckdb.reading",
         "hexveil.report.page", "hexveil.simulation", "pandas", "psycopg", "pyarrow.pandas_compat",
         "rich.console", "rich.table", "scipy.optimize", "scipy.spatial",
         "sqlalchemy.dialects.postgresql.psycopg", "typer._adapters", "typer._click.decorators",

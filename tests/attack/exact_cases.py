@@ -63,13 +63,13 @@ KINDS = {
     ),
     "joint, sum": Kind({"error": "sum", "objective": "max", **LOUD}, 0.99),
     "per-cell": Kind(_apart("per-cell"), 0.99),
-    "per-cell, baseline": Kind(_apart("per-cell", mechanism=hv.Baseline()), 0.99),
+    "per-cell, baseline": Kind(_apart("per-cell", mechanism=hv.mechanisms.Baseline()), 0.99),
     "per-cell, target": Kind(_apart("per-cell", target_error="25%"), 0.99),
     "per-cell, variance": Kind(_apart("per-cell", statistics="variance"), 0.75),
     "per-cell, both": Kind(_apart("per-cell", statistics=BOTH), 0.75),
     "per-cell, both, split": Kind(_apart("per-cell", statistics=BOTH, split="0.6"), 0.9),
     "per-cell, both, baseline": Kind(
-        _apart("per-cell", statistics=BOTH, mechanism=hv.Baseline()), 0.95
+        _apart("per-cell", statistics=BOTH, mechanism=hv.mechanisms.Baseline()), 0.95
     ),
     "equal-split": Kind(_apart("equal-split"), 0.99),
     "composition, both": Kind(_apart("equal-split", statistics=BOTH), 0.7),

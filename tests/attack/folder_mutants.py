@@ -15,8 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from attack import fuzz_bytes
-from hexveil.publishing import geometry, receipt
-from hexveil.publishing.carried_digits import round_to_intervals
+from hexveil.publishing import places, receipt
+from hexveil.publishing.folder import round_to_intervals
 
 NUMBERS = (0, -1, 1, 2**31, 2**63, -(10**30), 1e308, 5e-324, 0.1, float("nan"), float("inf"))
 OTHERS = (None, "", "x" * 3000, "\ud800", "\x1b[2J", "1/0", "NaN", "=1+1", [], {}, [[]], True)
@@ -241,7 +241,7 @@ def _put(place, chance, table, kind, column):
         if which in {"all", "cells.csv"}:
             pa.csv.write_csv(plain, place / "cells.csv")
         if which in {"all", "cells.geojson"} and (place / "cells.geojson").exists():
-            (place / "cells.geojson").write_bytes(geometry.geojson(plain) or b"{}")
+            (place / "cells.geojson").write_bytes(places.geojson(plain) or b"{}")
     except (ValueError, TypeError, KeyError, pa.ArrowException):
         (place / "cells.csv").write_bytes(b"")
         return "table empty", "cells.csv"

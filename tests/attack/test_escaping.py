@@ -26,10 +26,10 @@ from hexveil.base import csv_safety
 from hexveil.cli import app
 from hexveil.model.cells import CellTable
 from hexveil.publishing import folder
-from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.markup import clean
 from hexveil.publishing.places import with_places
@@ -202,7 +202,7 @@ def test_json_gives_back_the_same_texts(made):
 
 def test_geojson_gives_back_the_same_texts():
     """Features carry texts as they are, in valid JSON without numbers that are none."""
-    from hexveil.publishing import geometry  # noqa: PLC0415  beside its only use
+    from hexveil.publishing import places  # noqa: PLC0415  beside its only use
 
     table = pa.table(
         {
@@ -211,7 +211,7 @@ def test_geojson_gives_back_the_same_texts():
             "mean_raw": [float("nan"), *range(1, len(NASTY))],
         }
     )
-    found = json.loads(geometry.geojson(table), parse_constant=pytest.fail)
+    found = json.loads(places.geojson(table), parse_constant=pytest.fail)
     assert [one["properties"]["cell"] for one in found["features"]] == list(NASTY)
     assert found["features"][0]["properties"]["mean_raw"] is None
 

@@ -25,7 +25,7 @@ from hexveil.cli.commands.check_command import lines
 from hexveil.publishing import folder as folders
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import open_archive
-from hexveil.publishing.archive.current_release import CurrentRelease
+from hexveil.publishing.archive.archive_listing import CurrentRelease
 from hexveil.publishing.places import without_places
 from hexveil.publishing.verification import verify
 from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check_archive

@@ -27,7 +27,7 @@ from attack.path_audit import draws, pair_of
 from attack.path_files import Setting
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
-from hexveil.publishing.carried_digits import round_to_intervals
+from hexveil.publishing.folder import round_to_intervals
 from publishing import measuring
 
 EVERY = ("mean", "variance", "sd")
@@ -237,7 +237,7 @@ def test_a_whole_number_is_published_alike_under_both_inputs(name, tmp_path, rel
 
 NEAR = Setting(
     {"x": [2, 1, 1, 1]},
-    {"method": "per-cell", "mechanism": hv.Baseline(), "epsilon": 2},
+    {"method": "per-cell", "mechanism": hv.mechanisms.Baseline(), "epsilon": 2},
     {"bounds": (0, 4), "quantum": 1},
 )
 """Noise of 8 steps; the two inputs are 16 steps apart."""

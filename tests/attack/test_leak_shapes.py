@@ -22,7 +22,7 @@ from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.dossier import dossier
 from hexveil.records.sources.schema_preview import inspect_schema
 from hexveil.report import read_context
-from hexveil.simulation.private_study_output import read_counts
+from hexveil.simulation.own_cells import read_counts
 
 pytestmark = pytest.mark.slow
 

@@ -305,7 +305,7 @@ COUNTS = {
 @pytest.mark.parametrize("name", COUNTS)
 def test_damaged_counts_are_counts_or_one_sentence(tmp_path, name):
     """What `evaluate` reads of a damaged file of counts is whole numbers, or it is refused."""
-    from hexveil.simulation.private_study_output import read_counts  # noqa: PLC0415  loads figures
+    from hexveil.simulation.own_cells import read_counts  # noqa: PLC0415  loads figures
 
     good = COUNTS[name]
     if good is None:

@@ -67,7 +67,7 @@ CASES = {
     ),
     "composition, pooled hours": Setting(
         CITY,
-        {"method": "equal-split", "mechanism": hv.Baseline(), "epsilon": 1},
+        {"method": "equal-split", "mechanism": hv.mechanisms.Baseline(), "epsilon": 1},
         HOURS,
         days=2,
         moving=2,
@@ -218,7 +218,7 @@ FEW = replace(CASES["each cell alone"], counts={"x": CITY["x"], "y": CITY["y"]})
 
 SUMMED = Setting(
     {"x": [3, 2, 1, 1], "y": [2, 2, 1, 1]},
-    {"method": "per-cell", "mechanism": hv.Baseline(), "epsilon": 1},
+    {"method": "per-cell", "mechanism": hv.mechanisms.Baseline(), "epsilon": 1},
     rest=0.0,
 )
 """Nobody is clipped, and only the target's values are far outside the bounds."""

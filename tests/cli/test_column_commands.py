@@ -7,7 +7,7 @@ import random
 import pytest
 
 import hexveil as hv
-from hexveil.simulation.private_study_output import STAMP
+from hexveil.simulation.own_cells import STAMP
 
 RUN = """\
 source = "air.csv"

@@ -10,7 +10,7 @@ import pytest
 import hexveil as hv
 from hexveil.mechanisms import REGISTRY
 from hexveil.report import figure_style
-from hexveil.simulation.private_study_output import NOT_COVERED, STAMP
+from hexveil.simulation.own_cells import NOT_COVERED, STAMP
 from user_average import UserAverage
 
 SIMULATED = ("evaluate", "--counts", "counts.json", "--values", "normal:20,10", "--bounds", "0,65")
@@ -167,8 +167,8 @@ def test_a_table_of_two_columns_is_one_cell(here, call):
     counts = [user % 3 + 1 for user in range(12)]
     means = [10 + user + (count - 1) / 2 for user, count in enumerate(counts)]
     order = sorted(range(12), key=lambda user: f"u{user}")
-    table = hv.evaluate(
-        [hv.Baseline(), hv.Levy()],
+    table = hv.evaluation.evaluate(
+        [hv.mechanisms.Baseline(), hv.mechanisms.Levy()],
         counts=[counts[i] for i in order], user_means=[means[i] for i in order],
         bounds=(0, 65), epsilons=["0.25", "0.5", 1, 2], trials=50,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from hexveil.base.errors import InputError
 from hexveil.cli.output import evaluation_chart
 from hexveil.report import figure_style
-from hexveil.simulation.private_study_output import STAMP, stamped
+from hexveil.simulation.own_cells import STAMP, stamped
 from pictures import cut_off
 
 mpl, image = pytest.importorskip("matplotlib"), pytest.importorskip("matplotlib.image")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import hexveil as hv
 from bus_runs import run_text
 from cli.conftest import city
 from hexveil.cli.commands import publish_command
@@ -73,6 +74,21 @@ def test_a_day_is_published_once(daily, call):
     assert (again.code, spent()) == (0, before)
     assert "published before" in again.out
     assert folders(daily / "maps" / "buses") == [folder]
+
+
+@pytest.mark.slow
+def test_python_publishes_as_the_command_does(daily):
+    """The function has the outcome of each day; a dry run and a repetition cost nothing."""
+    planned = hv.publish("run.toml", DAYS[0], DAYS[-1], dry_run=True)
+    assert [(one.day, one.state) for one in planned] == [(day, "planned") for day in DAYS]
+    assert not Path("ledger.sqlite").exists()
+    (made,) = hv.publish(Path("run.toml"), DAYS[0], out="elsewhere")
+    assert (made.state, made.epsilon) == ("published", planned[0].epsilon)
+    (again,) = hv.publish("run.toml", DAYS[0], out="elsewhere")
+    assert (again.state, again.epsilon, spent()) == ("published before", 0.0, 1)
+    assert len(folders(Path("elsewhere", "buses"))) == 1
+    with pytest.raises(hv.InputError, match="a day must look like"):
+        hv.publish("run.toml", "yesterday")
 
 
 @pytest.mark.slow

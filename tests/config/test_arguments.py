@@ -93,7 +93,7 @@ def test_mechanisms_have_their_library_name(name):
     """A mechanism is named as in Python, with or without parentheses."""
     plan = {"mechanism": name, "epsilon": 1, "method": "per-cell"}
     given = arguments.plan_arguments(run(plan=plan))
-    assert given == {"mechanism": hv.Baseline(), "epsilon": "1", "method": "per-cell"}
+    assert given == {"mechanism": hv.mechanisms.Baseline(), "epsilon": "1", "method": "per-cell"}
 
 
 def test_an_unknown_mechanism_is_named():

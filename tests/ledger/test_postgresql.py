@@ -10,7 +10,7 @@ import pytest
 from attack.crash_server import Server
 from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger import ledger
-from hexveil.ledger.storage import timeouts
+from hexveil.ledger.storage import tables
 from hexveil.ledger.storage.databases import Timeouts, connect, read_timeouts, transaction
 from hexveil.ledger.unit_losses import make_key
 from ledger.books import Place, publish, schema, spend
@@ -29,7 +29,7 @@ def own(postgres_programs):
 @pytest.fixture
 def place(own, tmp_path, monkeypatch):
     """Return where a ledger is whose server must answer in two seconds."""
-    monkeypatch.setenv(timeouts.VARIABLE, "2")
+    monkeypatch.setenv(tables.VARIABLE, "2")
     make_key(tmp_path / "holder.key")
     return Place(schema(own.address), key=f"{tmp_path}/holder.key")
 
@@ -134,7 +134,7 @@ def test_every_transaction_has_limits(place):
 
 def test_what_the_address_says_counts(own, monkeypatch):
     """An address with limits of its own keeps them."""
-    monkeypatch.setenv(timeouts.VARIABLE, "2")
+    monkeypatch.setenv(tables.VARIABLE, "2")
     engine = connect(f"{schema(own.address)}&connect_timeout=7&tcp_user_timeout=9000")
     with transaction(engine) as connection:
         parameters = connection.connection.driver_connection.info.get_parameters()
@@ -155,8 +155,8 @@ def test_an_index_that_hides_a_request_is_noticed(place, monkeypatch):
 @pytest.mark.parametrize("said", ["soon", "0", "-1", "nan", "inf", "1e9"])
 def test_a_wait_that_is_none_is_refused(monkeypatch, said):
     """Only seconds above 0, at most a day, are a wait."""
-    monkeypatch.setenv(timeouts.VARIABLE, said)
-    with pytest.raises(InputError, match=f"{timeouts.VARIABLE} must be a number of seconds"):
+    monkeypatch.setenv(tables.VARIABLE, said)
+    with pytest.raises(InputError, match=f"{tables.VARIABLE} must be a number of seconds"):
         read_timeouts()
 
 
@@ -199,6 +199,6 @@ def test_only_silence_in_one_piece_ends_an_exchange(monkeypatch):
 
 def test_without_a_word_there_are_limits(monkeypatch):
     """A server has a minute to answer, and its own limits come before those of the connection."""
-    monkeypatch.delenv(timeouts.VARIABLE, raising=False)
+    monkeypatch.delenv(tables.VARIABLE, raising=False)
     assert read_timeouts() == Timeouts(60.0)
     assert Timeouts(60.0).lock < Timeouts(60.0).answer < Timeouts(60.0).silence

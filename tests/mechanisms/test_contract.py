@@ -38,7 +38,7 @@ CELL = CellProblem(np.array([3, 2, 1]), Fraction(0), Fraction(1), 10)
 
 def quantile(epsilon=1):
     """Return an allocation of two stages: two choices, then a sum."""
-    return hv.FixedQuantile(candidates=10, cap=2).allocate_cell(CELL, Fraction(epsilon))
+    return hv.mechanisms.FixedQuantile(candidates=10, cap=2).allocate_cell(CELL, Fraction(epsilon))
 
 
 class Unusable:
@@ -98,7 +98,7 @@ def test_rows_of_another_width_are_refused(rows):
 
 def test_a_scale_below_the_booking_is_refused_before_it_is_drawn():
     """The meter counts the scales at the source: half the noise costs twice what was booked."""
-    sound = hv.Baseline().allocate_cell(CELL, Fraction(1))
+    sound = hv.mechanisms.Baseline().allocate_cell(CELL, Fraction(1))
 
     @dataclass(frozen=True, eq=False)
     class Quiet(LinearSum):
@@ -220,7 +220,7 @@ def test_sums_are_read_once_for_equal_readings():
     """Two allocations with the same arrays share the integers; other arrays do not."""
     sums = PrivateSums(np.array([5, 3, 9]))
     one, same = quantile(1), quantile(2)
-    other = hv.FixedQuantile(cap=1).allocate_cell(CELL, Fraction(1))
+    other = hv.mechanisms.FixedQuantile(cap=1).allocate_cell(CELL, Fraction(1))
     readings = [allocation.range_sum.reading for allocation in (one, same, other)]
     arrays = [sums.read(reading) for reading in readings]
     assert arrays[0] is arrays[1]

@@ -41,13 +41,13 @@ def map_problem(n_cells=12, n_users=20, seed=3):
 
 
 MECHANISMS = [
-    hv.Baseline(),
-    hv.OptimalClipping(),
-    hv.ArrayAveraging(),
-    hv.Levy(gamma=1),
-    hv.FixedQuantile(candidates=16),
-    hv.AKMV(candidates=16),
-    hv.Auto(trials=64),
+    hv.mechanisms.Baseline(),
+    hv.mechanisms.OptimalClipping(),
+    hv.mechanisms.ArrayAveraging(),
+    hv.mechanisms.Levy(gamma=1),
+    hv.mechanisms.FixedQuantile(candidates=16),
+    hv.mechanisms.AKMV(candidates=16),
+    hv.mechanisms.Auto(trials=64),
 ]
 
 
@@ -70,7 +70,7 @@ def test_more_cells_of_a_user_cost_less_than_counting_cells():
     """Exact accounting finds a cell loss above ε over the most cells of a user."""
     problem, _ = map_problem()
     cells = np.bincount(problem.occupancy.user).max()
-    allocation = PerCell(hv.Baseline()).allocate(problem, Fraction(1))
+    allocation = PerCell(hv.mechanisms.Baseline()).allocate(problem, Fraction(1))
     assert allocation.cell_epsilon > Fraction(1, int(cells)) * Fraction(11, 10)
 
 
@@ -81,7 +81,9 @@ def pairs_of(problem, cell):
     return rows, CellProblem(counts, problem.lower, problem.quantum, problem.span)
 
 
-@pytest.mark.parametrize("mechanism", [hv.Levy(gamma=1), hv.AKMV(candidates=16)], ids=str)
+@pytest.mark.parametrize(
+    "mechanism", [hv.mechanisms.Levy(gamma=1), hv.mechanisms.AKMV(candidates=16)], ids=str
+)
 def test_each_cell_is_that_mechanism_alone(mechanism):
     """Noise and integers are those of the cells one by one, in their order."""
     problem, total = map_problem()
@@ -123,7 +125,7 @@ def numbers_of(queries):
 def test_cells_without_a_stage_publish_their_constant():
     """A cell of too few users has no stage; all others have one."""
     problem, total = map_problem()
-    clipping = PerCell(hv.OptimalClipping()).allocate_at(problem, Fraction(1, 3))
+    clipping = PerCell(hv.mechanisms.OptimalClipping()).allocate_at(problem, Fraction(1, 3))
     constant = clipping.figures.n_stages == 0
     assert set(clipping.figures.n_stages.tolist()) == {0, 1}
     noise = SimulatedNoise(np.random.default_rng(1), 1)
@@ -141,7 +143,9 @@ class BySize(CellMechanism):
 
     def allocate_cell(self, cell, epsilon):
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
-        mechanism = hv.AKMV(candidates=8) if cell.counts.size > 5 else hv.Baseline()
+        mechanism = (
+            hv.mechanisms.AKMV(candidates=8) if cell.counts.size > 5 else hv.mechanisms.Baseline()
+        )
         return mechanism.allocate_cell(cell, epsilon)
 
 
@@ -161,5 +165,5 @@ def test_stages_of_different_kinds_share_a_row():
 def test_errors_are_proven_only_if_each_cell_is():
     """Those with a private range have no proven bias."""
     problem, _ = map_problem()
-    levy = PerCell(hv.Levy(gamma=1)).allocate_at(problem, Fraction(1))
+    levy = PerCell(hv.mechanisms.Levy(gamma=1)).allocate_at(problem, Fraction(1))
     assert not levy.figures.proven.any()

@@ -23,19 +23,19 @@ from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans, UserSums
 from stage_laws import Problem, holds
 
-LEVY = hv.Levy(gamma=1, cap=4), (4, 3, 2), 3
-LEVY_WRAPPED = hv.Levy(gamma=1, grouping="wrap_around", cap=4), (3, 3, 2), 3
-LEVY_SHARED = hv.Levy(gamma=1, cap=4), (4, 2, 2, 1), 2
-LEVY_UNEVEN = hv.Levy(gamma=1, cap=4), (3, 1, 2), 3
-RANKS = hv.OptimizedQuantile(candidates=3, cap=2), (2, 2, 1), 3
+LEVY = hv.mechanisms.Levy(gamma=1, cap=4), (4, 3, 2), 3
+LEVY_WRAPPED = hv.mechanisms.Levy(gamma=1, grouping="wrap_around", cap=4), (3, 3, 2), 3
+LEVY_SHARED = hv.mechanisms.Levy(gamma=1, cap=4), (4, 2, 2, 1), 2
+LEVY_UNEVEN = hv.mechanisms.Levy(gamma=1, cap=4), (3, 1, 2), 3
+RANKS = hv.mechanisms.OptimizedQuantile(candidates=3, cap=2), (2, 2, 1), 3
 RANKS_WRAPPED = (
-    hv.OptimizedQuantile(grouping="wrap_around", candidates=3, cap=4),
+    hv.mechanisms.OptimizedQuantile(grouping="wrap_around", candidates=3, cap=4),
     (3, 3, 2),
     3,
 )
-EXTREME = hv.AKMV(candidates=4), (3, 2, 1), 3
-PLAIN = hv.Baseline(), (3, 2, 1), 3
-WEIGHED = hv.ArrayAveraging(cap=2), (3, 2, 1), 3
+EXTREME = hv.mechanisms.AKMV(candidates=4), (3, 2, 1), 3
+PLAIN = hv.mechanisms.Baseline(), (3, 2, 1), 3
+WEIGHED = hv.mechanisms.ArrayAveraging(cap=2), (3, 2, 1), 3
 EPSILON = Fraction(2)
 
 
@@ -149,7 +149,7 @@ def test_cells_of_a_user_that_are_not_added_up_are_found(monkeypatch):
     cells = np.array([0, 0, 1, 1])
     occupancy = Occupancy(cells, np.array(data.user), np.array(data.counts), 2, 3)
     problem = MapProblem(occupancy, Fraction(0), Fraction(1), 2)
-    allocation = PerCell(hv.Baseline()).allocate(problem, Fraction(1))
+    allocation = PerCell(hv.mechanisms.Baseline()).allocate(problem, Fraction(1))
     assert holds(data, allocation, 1)
 
     def largest(pairs, terms, _):

@@ -66,9 +66,9 @@ def allocations(grouping, cap):
     for counts in CELLS:
         cell = CellProblem(np.array(counts), Fraction(0), Fraction(1), SPAN)
         for mechanism in (
-            hv.FixedQuantile(0.1, 0.9, candidates=6, **options),
-            hv.FixedQuantile(0.5, 1, candidates=6, **options),
-            hv.OptimizedQuantile(candidates=6, **options),
+            hv.mechanisms.FixedQuantile(0.1, 0.9, candidates=6, **options),
+            hv.mechanisms.FixedQuantile(0.5, 1, candidates=6, **options),
+            hv.mechanisms.OptimizedQuantile(candidates=6, **options),
         ):
             allocation = mechanism.allocate_cell(cell, Fraction(6))
             yield allocation, allocation.stages[0]
@@ -115,14 +115,14 @@ def test_scales_are_those_of_the_errata(grouping, moved):
     counts, options = [3, 2, 2, 2], {"grouping": grouping, "cap": 3}
     cell = study_cell(counts, (0, 8))
     for part in ("0.5", "0.25"):
-        quantile = hv.FixedQuantile(0.1, 0.9, split=part, **options)
+        quantile = hv.mechanisms.FixedQuantile(0.1, 0.9, split=part, **options)
         allocation = quantile.allocate_cell(cell, Fraction(1))
         assert allocation.stages[0].scale == moved * 4 / float(part)
         assert allocation.mean_epsilon == 1 - Fraction(part)
     wide = study_cell([200 * m for m in counts], (0, 8))
-    levy = hv.Levy(grouping=grouping, cap=600).allocate_cell(wide, Fraction(1))
+    levy = hv.mechanisms.Levy(grouping=grouping, cap=600).allocate_cell(wide, Fraction(1))
     assert levy.stages[0].scale == moved * 4
-    assert hv.AKMV().allocate_cell(cell, Fraction(1)).stages[0].scale == 4
+    assert hv.mechanisms.AKMV().allocate_cell(cell, Fraction(1)).stages[0].scale == 4
     assert selection_scale(moved, Fraction(1, 3)) >= 6 * moved
 
 

@@ -45,15 +45,18 @@ def test_the_registry_has_every_mechanism():
 @pytest.mark.parametrize(
     "mechanism",
     [
-        hv.Levy(gamma=0.05, cap=7),
-        hv.Levy(gamma="1/3", split="0.25"),
-        hv.Levy(interval="unclamped", arrays="full"),
-        hv.OptArrayAveraging("minimax_std"),
-        hv.FixedQuantile(0.25, 0.75, split="0.3"),
-        hv.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
-        hv.AKMV(split="1/3", candidates=9),
-        hv.Auto(prior=hv.Normal(20, 10), trials=64),
-        hv.Auto(prior=hv.PerUser(hv.Uniform(-3, 5)), candidates=[hv.Baseline(), hv.AKMV()]),
+        hv.mechanisms.Levy(gamma=0.05, cap=7),
+        hv.mechanisms.Levy(gamma="1/3", split="0.25"),
+        hv.mechanisms.Levy(interval="unclamped", arrays="full"),
+        hv.mechanisms.OptArrayAveraging("minimax_std"),
+        hv.mechanisms.FixedQuantile(0.25, 0.75, split="0.3"),
+        hv.mechanisms.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
+        hv.mechanisms.AKMV(split="1/3", candidates=9),
+        hv.mechanisms.Auto(prior=hv.evaluation.Normal(20, 10), trials=64),
+        hv.mechanisms.Auto(
+            prior=hv.evaluation.PerUser(hv.evaluation.Uniform(-3, 5)),
+            candidates=[hv.mechanisms.Baseline(), hv.mechanisms.AKMV()],
+        ),
     ],
     ids=repr,
 )
@@ -111,9 +114,9 @@ def test_a_new_mechanism_is_studied(mechanism):
     assert repr(mechanism) == "UserAverage()"
     counts, means = [9, 4, 2, 1], [10.0, 20.0, 30.0, 60.0]
     plan = mechanism.plan(counts, bounds=(0, 65), epsilon=1)
-    table = hv.evaluate(
-        [mechanism, hv.Baseline()], counts=counts, user_means=means, bounds=(0, 65), epsilons=[1],
-        trials=4000,
+    table = hv.evaluation.evaluate(
+        [mechanism, hv.mechanisms.Baseline()], counts=counts, user_means=means, bounds=(0, 65),
+        epsilons=[1], trials=4000,
     )  # fmt: skip
     gap = abs(np.mean(means) - np.average(means, weights=counts))
     scale = 65 / 4
@@ -121,7 +124,7 @@ def test_a_new_mechanism_is_studied(mechanism):
     error, deviation = table["mae"][0].as_py(), table["standard_error"][0].as_py()
     assert abs(error - expected) < 5 * deviation
     assert gap <= plan.worst_case_bias
-    auto = hv.Auto(hv.Normal(32, 1), [mechanism, hv.Baseline()])
+    auto = hv.mechanisms.Auto(hv.evaluation.Normal(32, 1), [mechanism, hv.mechanisms.Baseline()])
     assert auto.plan(counts, bounds=(0, 65), epsilon="0.1").chosen == mechanism
 
 

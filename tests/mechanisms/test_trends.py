@@ -11,11 +11,11 @@ TRIALS = 10_000
 EPSILONS = ["0.5", 1, "1.5", 2]
 BOUNDS = (0, 65)
 RIVALS = [
-    hv.Baseline(),
-    hv.ArrayAveraging(cap="sqrt"),
-    hv.Levy(gamma=0.2),
-    hv.FixedQuantile(0.1, 0.9),
-    hv.OptimizedQuantile(),
+    hv.mechanisms.Baseline(),
+    hv.mechanisms.ArrayAveraging(cap="sqrt"),
+    hv.mechanisms.Levy(gamma=0.2),
+    hv.mechanisms.FixedQuantile(0.1, 0.9),
+    hv.mechanisms.OptimizedQuantile(),
 ]
 BASELINE, ARRAYS, LEVY, FIXED, OPTIMIZED = (mechanism.name for mechanism in RIVALS)
 
@@ -77,13 +77,15 @@ def test_the_cell_as_it_is(counts, epsilon):
 
 def test_best_fit_beats_wrap_around_where_means_are_projected(counts):
     """For LEVY and FIXEDQUANTILE the factor two of WRAPAROUND shows (IOT figure 1)."""
-    for make in (hv.Levy, hv.FixedQuantile):
+    for make in (hv.mechanisms.Levy, hv.mechanisms.FixedQuantile):
         found = errors(counts, [make(), make(grouping="wrap_around")], 1)
         assert found[make().name] < 0.8 * found[make(grouping="wrap_around").name]
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", 2])
-@pytest.mark.parametrize("make", [hv.FixedQuantile, hv.OptimizedQuantile, hv.AKMV])
+@pytest.mark.parametrize(
+    "make", [hv.mechanisms.FixedQuantile, hv.mechanisms.OptimizedQuantile, hv.mechanisms.AKMV]
+)
 def test_the_resolution_of_the_grid_has_no_visible_effect(counts, make, epsilon):
     """Sixteen times as many candidates change the error by less than 3 %, 4 standard errors."""
     mechanisms = [make(), make(candidates=16 * make().candidates)]
@@ -93,5 +95,7 @@ def test_the_resolution_of_the_grid_has_no_visible_effect(counts, make, epsilon)
 
 def test_a_coarse_grid_would_show(counts):
     """The test above could fail: eight candidates change the error by far more."""
-    fine, coarse = errors(counts, [hv.FixedQuantile(), hv.FixedQuantile(candidates=8)], 2).values()
+    fine, coarse = errors(
+        counts, [hv.mechanisms.FixedQuantile(), hv.mechanisms.FixedQuantile(candidates=8)], 2
+    ).values()
     assert coarse > 1.2 * fine

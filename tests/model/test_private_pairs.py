@@ -76,7 +76,7 @@ def test_public_functions_do_not_take_it():
 def test_stages_of_the_other_model_do_not_measure_it():
     """A stage with public occupancy finds no sums; one with private presence takes no others."""
     cell = CellProblem(np.array([2, 1]), 0, 1, 4)
-    stage = hv.Baseline().allocate_cell(cell, 1).next_stage(Outputs())
+    stage = hv.mechanisms.Baseline().allocate_cell(cell, 1).next_stage(Outputs())
     with pytest.raises((AttributeError, TypeError)):
         stage.measure(PresenceSums(some_pairs()), Outputs())
     with pytest.raises(TypeError, match="PresenceSums only"):

@@ -114,7 +114,7 @@ def test_floor_is_never_beaten_without_clipping():
             bounds=(0, 3),
             epsilon=1,
             method="per-cell",
-            mechanism=hv.Baseline(),
+            mechanism=hv.mechanisms.Baseline(),
             advise=False,
         )
         assert plan.scale.mean() >= plan.support.floor * (1 - 1e-9)
@@ -122,7 +122,9 @@ def test_floor_is_never_beaten_without_clipping():
 
 def test_floor_is_reached_by_equal_users():
     """Where all users are alike, the floor is what the plan reaches."""
-    plan = hv.plan(fleet(6), epsilon=1, method="per-cell", mechanism=hv.Baseline(), advise=False)
+    plan = hv.plan(
+        fleet(6), epsilon=1, method="per-cell", mechanism=hv.mechanisms.Baseline(), advise=False
+    )
     assert plan.scale.mean() == pytest.approx(plan.support.floor)
 
 

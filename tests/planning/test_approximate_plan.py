@@ -71,7 +71,7 @@ from hexveil.planning.target_errors import SeparateTargets
 from hexveil.publishing import pipeline
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.verification import loss_checks
-from hexveil.publishing.verification.release_statements import ReleaseStatements
+from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
 from publishing.setting import dataset_of
 from stage_laws import moves_of, selection_law
 

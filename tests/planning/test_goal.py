@@ -84,7 +84,9 @@ def test_fields_of_a_mechanism_are_part_of_it():
         name: str = "Half"
 
     assert mechanism_text(Half(Fraction(1, 2))) != mechanism_text(Half(Fraction(1, 3)))
-    assert mechanism_text(hv.Baseline()) != mechanism_text(hv.OptimalClipping())
+    assert mechanism_text(hv.mechanisms.Baseline()) != mechanism_text(
+        hv.mechanisms.OptimalClipping()
+    )
 
 
 @pytest.mark.parametrize("edition", ["", " ", 2])

@@ -16,7 +16,7 @@ BOTH = ("mean", "variance")
 
 def planned(occupancy, **options):
     """Return a plan of cells apart by Baseline, without advice."""
-    usual = {"bounds": (0, SPAN), "method": "equal-split", "mechanism": hv.Baseline()}
+    usual = {"bounds": (0, SPAN), "method": "equal-split", "mechanism": hv.mechanisms.Baseline()}
     return hv.plan(occupancy, **usual | {"statistics": BOTH, "advise": False} | options)
 
 
@@ -64,7 +64,9 @@ def test_per_cell_takes_the_largest_common_loss(statistics):
 def test_clipping_puts_samples_at_the_middle():
     """CLIP keeps at most t samples of a user and states the bias of the rest."""
     occupancy = comp_setting(9, 0)
-    plan = planned(occupancy, epsilon=6, method="per-cell", mechanism=hv.OptimalClipping())
+    plan = planned(
+        occupancy, epsilon=6, method="per-cell", mechanism=hv.mechanisms.OptimalClipping()
+    )
     reduced = (occupancy.n > plan.contribution_cap[occupancy.cell]).any()
     assert reduced
     assert (plan.error_models["mean"].bias > 0).any()

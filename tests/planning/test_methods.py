@@ -144,7 +144,11 @@ def test_names_of_cells_and_users_do_not_matter(method):
 def test_too_small_a_loss_for_many_variances():
     """A loss that the lattice of the variances alone uses up is refused, the least one named."""
     occupancy = hv.Occupancy.from_dense(np.ones((3, 40), dtype=int))
-    options = {"statistics": ("variance",), "method": "equal-split", "mechanism": hv.Baseline()}
+    options = {
+        "statistics": ("variance",),
+        "method": "equal-split",
+        "mechanism": hv.mechanisms.Baseline(),
+    }
     with pytest.raises(hv.InputError, match="too small to publish variances of 40 cells"):
         planned(occupancy, epsilon="0.00000001", **options)
 

@@ -13,7 +13,7 @@ from hexveil.planning.optimizers.per_cell import (
 )
 from strategies import occupancies
 
-MECHANISMS = st.sampled_from([hv.Baseline(), hv.OptimalClipping()])
+MECHANISMS = st.sampled_from([hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping()])
 LOSSES = st.fractions(Fraction(1, 50), Fraction(20)).filter(lambda e: e > 0)
 
 
@@ -55,7 +55,7 @@ def test_skipping_ranks_finds_the_same_as_trying_each():
     occupancy, epsilon, mechanism = (
         hv.Occupancy.from_dense(dense),
         Fraction(1),
-        hv.OptimalClipping(),
+        hv.mechanisms.OptimalClipping(),
     )
     slow = next(
         min(epsilon / Fraction(max_relative_loss(occupancy, k, k)), Fraction(2, max(k - 1, 1)))

@@ -12,7 +12,7 @@ from hexveil import theory
 from strategies import occupancies
 
 METHODS = st.sampled_from(["per-cell", "equal-split"])
-MECHANISMS = st.sampled_from([hv.Baseline(), hv.OptimalClipping()])
+MECHANISMS = st.sampled_from([hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping()])
 
 
 def planned(occupancy, **options):

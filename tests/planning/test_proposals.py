@@ -142,7 +142,12 @@ def lopsided_facts(dense):
 
 def test_a_dominant_user_is_named_where_noise_comes_from_it():
     """One bus with most records needs more noise than all others: its share is stated."""
-    plan = made(lopsided(0.8), clipping_range="bounds", method="per-cell", mechanism=hv.Baseline())
+    plan = made(
+        lopsided(0.8),
+        clipping_range="bounds",
+        method="per-cell",
+        mechanism=hv.mechanisms.Baseline(),
+    )
     assert dominant_share(plan) == pytest.approx(0.8, abs=0.01)
     assert dominant_share(made(lopsided(0.2))) is None
     assert dominant_share(made(fleet(6))) is None

@@ -36,11 +36,17 @@ def planned(**options):
         ({"epsilon": 1, "split": "x", "statistics": BOTH}, "split must be a finite number"),
         ({"epsilon": 1, "split": "0.5", "statistics": BOTH}, "split goes with a method that plans"),
         ({"epsilon": 1, "split": "0.5", "method": "per-cell"}, "split goes with a method"),
-        ({"epsilon": 1, "mechanism": hv.Levy()}, 'mechanism goes with method "per-cell"'),
-        ({"epsilon": 1, "mechanism": 3}, "mechanism must be a mechanism of one cell"),
-        ({"epsilon": 1, "mechanism": hv.Baseline()}, 'mechanism goes with method "per-cell"'),
         (
-            {"epsilon": 1, "mechanism": hv.Baseline(), "method": "clip-user"},
+            {"epsilon": 1, "mechanism": hv.mechanisms.Levy()},
+            'mechanism goes with method "per-cell"',
+        ),
+        ({"epsilon": 1, "mechanism": 3}, "mechanism must be a mechanism of one cell"),
+        (
+            {"epsilon": 1, "mechanism": hv.mechanisms.Baseline()},
+            'mechanism goes with method "per-cell"',
+        ),
+        (
+            {"epsilon": 1, "mechanism": hv.mechanisms.Baseline(), "method": "clip-user"},
             'not with "clip-user"',
         ),
         (

@@ -51,7 +51,7 @@ REQUESTS = (
     {"method": "joint", "target_error": "15%", "objective": "mean"},
     {"method": "joint", "target_error": "60%", "objective": "mean"},
     {"method": "per-cell", "target_error": "40%"},
-    {"method": "per-cell", "epsilon": "0.7", "mechanism": hv.Baseline()},
+    {"method": "per-cell", "epsilon": "0.7", "mechanism": hv.mechanisms.Baseline()},
     {"method": "per-cell", "epsilon": 1, "statistics": BOTH, "split": "0.3"},
     {"method": "equal-split", "epsilon": 5},
     {"method": "clip-user", "epsilon": 2},

@@ -32,7 +32,7 @@ ASKED = {
     "target": {"target_error": 12},
     "target on average": {"target_error": 14, "objective": "mean"},
     "per-cell": {"epsilon": 2, "method": "per-cell"},
-    "baseline": {"epsilon": 2, "method": "per-cell", "mechanism": hv.Baseline()},
+    "baseline": {"epsilon": 2, "method": "per-cell", "mechanism": hv.mechanisms.Baseline()},
     "equal-split": {"epsilon": 2, "method": "equal-split"},
     "both": {"epsilon": 3, "statistics": BOTH},
     "both, largest": {"epsilon": 3, "statistics": BOTH, "objective": "max"},

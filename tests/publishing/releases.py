@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 import hexveil as hv
 from hexveil.base import csv_safety
-from hexveil.publishing import geometry, receipt
-from hexveil.publishing.carried_digits import round_to_intervals
+from hexveil.publishing import places, receipt
+from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.verification import verify
 
 PLANS = {
@@ -122,5 +122,5 @@ def forge_table(place, column, change):
     plain = table.drop_columns([c for c in ("geometry",) if c in table.column_names])
     csv_safety.write(round_to_intervals(plain), place / "cells.csv")
     if (place / "cells.geojson").exists():
-        (place / "cells.geojson").write_bytes(geometry.geojson(round_to_intervals(plain)))
+        (place / "cells.geojson").write_bytes(places.geojson(round_to_intervals(plain)))
     seal(place)

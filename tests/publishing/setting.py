@@ -87,7 +87,7 @@ def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **re
     }
     asked = {
         "method": "per-cell",
-        "mechanism": hv.OptimalClipping(),
+        "mechanism": hv.mechanisms.OptimalClipping(),
         "statistics": ("mean",),
         "epsilon": Fraction(1),
         "edition": str(

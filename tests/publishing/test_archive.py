@@ -9,7 +9,7 @@ import pytest
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive import Archive, open_archive
-from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition, to_json
+from hexveil.publishing.archive.archive_listing import CurrentRelease, LedgerPosition, to_json
 from hexveil.publishing.archive.folder_names import folder_name
 
 REQUEST = "ab" * 32

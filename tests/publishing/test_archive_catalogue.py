@@ -12,8 +12,12 @@ import hexveil as hv
 from hexveil.base import atomic_files
 from hexveil.publishing.archive import archive_catalogue
 from hexveil.publishing.archive.archive import Archive, open_archive
-from hexveil.publishing.archive.archive_listing import ArchiveFiles, base_url, listed_days
-from hexveil.publishing.archive.current_release import CurrentRelease
+from hexveil.publishing.archive.archive_listing import (
+    ArchiveFiles,
+    CurrentRelease,
+    base_url,
+    listed_days,
+)
 from hexveil.publishing.verification.archive_checks import check_archive, is_archive
 from publishing.releases import release_of, seal
 

@@ -13,8 +13,8 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil.publishing import folder
-from hexveil.publishing.catalogue import coverage, dcat, metadata_files, stac
-from hexveil.publishing.catalogue.release_description import describe_release
+from hexveil.publishing.catalogue import dcat, metadata_files
+from hexveil.publishing.catalogue.release_description import describe_release, find_coverage
 from hexveil.publishing.estimates.table import name_cells
 from hexveil.publishing.manifest import cell_sections
 from hexveil.publishing.verification import verify
@@ -68,7 +68,7 @@ def test_without_statements_nothing_is_claimed(release):
             keys = json.dumps(content).replace(json.dumps(release.manifest["guarantee"]), "")
             assert words not in keys, (name, words)
     assert made["stac-item.json"]["bbox"] == list(
-        coverage.find_coverage(release.table, release.manifest).box
+        find_coverage(release.table, release.manifest).box
     )
 
 
@@ -118,14 +118,14 @@ def test_labels_have_neither_area_nor_item(routes):
     assert node["dcat:startDate"] == {"@type": "xsd:date", "@value": "2023-11-14"}
     zoned = {**routes.manifest["selection"], "timezone": "Asia/Kolkata"}
     manifest = routes.manifest | {"selection": zoned, "catalogue": dated.stated()}
-    found = coverage.find_coverage(routes.table, manifest)
+    found = find_coverage(routes.table, manifest)
     assert found.start == datetime(2023, 11, 13, 18, 30, tzinfo=UTC)
     assert found.end == datetime(2023, 11, 15, 18, 30, tzinfo=UTC)
 
 
 def test_the_period_is_that_of_the_slots(release):
     """It runs from the first slot's first instant to the last slot's end, by the local clock."""
-    found = coverage.find_coverage(release.table, release.manifest)
+    found = find_coverage(release.table, release.manifest)
     starts = release.table["starts_at_utc"].to_pylist()
     assert found.start == min(starts)
     assert (found.end - max(starts)).total_seconds() == 3600
@@ -136,7 +136,7 @@ def test_selected_days_are_the_period(release):
     table = release.table.drop_columns(["starts_at_utc"])
     selection = {"select": "hours all; dates 2024-03-30 to 2024-03-31; box none; min_users 10"}
     grid = release.manifest["grid"] | {"timezone": "Europe/Warsaw"}
-    found = coverage.find_coverage(table, {"selection": selection, "grid": grid})
+    found = find_coverage(table, {"selection": selection, "grid": grid})
     # The clock advances on the second day, which has 23 hours.
     assert (found.end - found.start).total_seconds() == 47 * 3600
     assert found.days == ("2024-03-30", "2024-03-31")
@@ -149,7 +149,7 @@ def test_the_box_holds_every_corner(lat, lon, crosses):
     """The box is the smallest around all hexagons, also across the 180th meridian."""
     names = sorted(h3.grid_disk(h3.latlng_to_cell(lat, lon, 5), 2))
     manifest = {"selection": {}, "grid": {"timezone": None}}
-    box = coverage.find_coverage(pa.table({"hexagon": names}), manifest).box
+    box = find_coverage(pa.table({"hexagon": names}), manifest).box
     west, south, east, north = box
     assert (west > east) is crosses
     width = (east - west) % 360
@@ -160,7 +160,7 @@ def test_the_box_holds_every_corner(lat, lon, crosses):
     assert min(y for _, y in inside) == pytest.approx(south, abs=slack)
     assert max(y for _, y in inside) == pytest.approx(north, abs=slack)
     assert width < 5
-    shape = stac.footprint(box)
+    shape = dcat.footprint(box)
     assert shape["type"] == ("MultiPolygon" if crosses else "Polygon")
     assert dcat.box_text(box).startswith("MULTIPOLYGON(((" if crosses else "POLYGON((")
 

@@ -26,27 +26,30 @@ TINY = Problem((2, 1, 1, 1), 2, user=(0, 1, 0, 2))
 COUNTS = [[2, 1], [1, 0], [0, 1]]
 
 TINY_MECHANISMS = (
-    hv.ArrayAveraging("best_fit", "median"),
-    hv.ArrayAveraging("best_fit", "sqrt"),
-    hv.ArrayAveraging("best_fit", "minimax"),
-    hv.ArrayAveraging("best_fit", "surrogate"),
-    hv.ArrayAveraging("best_fit", "exact"),
-    hv.ArrayAveraging("best_fit", 2),
-    hv.ArrayAveraging("wrap_around", "median"),
-    hv.ArrayAveraging("wrap_around", "sqrt"),
-    hv.ArrayAveraging("wrap_around", "minimax"),
-    hv.ArrayAveraging("wrap_around", "surrogate"),
-    hv.ArrayAveraging("wrap_around", 2),
-    hv.OptArrayAveraging("minimax"),
-    hv.OptArrayAveraging("surrogate"),
-    hv.OptArrayAveraging("minimax_std"),
-    hv.OptArrayAveraging("surrogate_printed"),
-    hv.Levy(gamma=1, cap=2),
-    hv.Levy(gamma=1, cap=2, interval="unclamped", arrays="full"),
-    hv.FixedQuantile(candidates=2, cap=2),
-    hv.OptimizedQuantile(candidates=2, cap=2),
-    hv.AKMV(candidates=2),
-    hv.Auto(candidates=(hv.AKMV(candidates=2), hv.ArrayAveraging(cap=2)), trials=16),
+    hv.mechanisms.ArrayAveraging("best_fit", "median"),
+    hv.mechanisms.ArrayAveraging("best_fit", "sqrt"),
+    hv.mechanisms.ArrayAveraging("best_fit", "minimax"),
+    hv.mechanisms.ArrayAveraging("best_fit", "surrogate"),
+    hv.mechanisms.ArrayAveraging("best_fit", "exact"),
+    hv.mechanisms.ArrayAveraging("best_fit", 2),
+    hv.mechanisms.ArrayAveraging("wrap_around", "median"),
+    hv.mechanisms.ArrayAveraging("wrap_around", "sqrt"),
+    hv.mechanisms.ArrayAveraging("wrap_around", "minimax"),
+    hv.mechanisms.ArrayAveraging("wrap_around", "surrogate"),
+    hv.mechanisms.ArrayAveraging("wrap_around", 2),
+    hv.mechanisms.OptArrayAveraging("minimax"),
+    hv.mechanisms.OptArrayAveraging("surrogate"),
+    hv.mechanisms.OptArrayAveraging("minimax_std"),
+    hv.mechanisms.OptArrayAveraging("surrogate_printed"),
+    hv.mechanisms.Levy(gamma=1, cap=2),
+    hv.mechanisms.Levy(gamma=1, cap=2, interval="unclamped", arrays="full"),
+    hv.mechanisms.FixedQuantile(candidates=2, cap=2),
+    hv.mechanisms.OptimizedQuantile(candidates=2, cap=2),
+    hv.mechanisms.AKMV(candidates=2),
+    hv.mechanisms.Auto(
+        candidates=(hv.mechanisms.AKMV(candidates=2), hv.mechanisms.ArrayAveraging(cap=2)),
+        trials=16,
+    ),
 )
 
 
@@ -73,18 +76,18 @@ EPSILON = Fraction(3)
 DISTANCE = math.sqrt(-math.log(1e-5 / 2) / 2) * math.sqrt(2 / CELLS)
 
 MECHANISMS = (
-    hv.Baseline(),
-    hv.OptimalClipping(),
-    hv.ArrayAveraging("best_fit", "sqrt"),
-    hv.ArrayAveraging("wrap_around", "sqrt"),
-    hv.OptArrayAveraging("minimax"),
-    hv.OptArrayAveraging("surrogate"),
-    hv.Levy(gamma=0.2),
-    hv.Levy(gamma=0.2, interval="unclamped", arrays="full"),
-    hv.FixedQuantile(0.1, 0.9),
-    hv.OptimizedQuantile(),
-    hv.AKMV(split="0.5"),
-    hv.Auto(trials=64),
+    hv.mechanisms.Baseline(),
+    hv.mechanisms.OptimalClipping(),
+    hv.mechanisms.ArrayAveraging("best_fit", "sqrt"),
+    hv.mechanisms.ArrayAveraging("wrap_around", "sqrt"),
+    hv.mechanisms.OptArrayAveraging("minimax"),
+    hv.mechanisms.OptArrayAveraging("surrogate"),
+    hv.mechanisms.Levy(gamma=0.2),
+    hv.mechanisms.Levy(gamma=0.2, interval="unclamped", arrays="full"),
+    hv.mechanisms.FixedQuantile(0.1, 0.9),
+    hv.mechanisms.OptimizedQuantile(),
+    hv.mechanisms.AKMV(split="0.5"),
+    hv.mechanisms.Auto(trials=64),
 )
 
 
@@ -129,7 +132,7 @@ def test_published_numbers_have_the_law_that_is_evaluated(mechanism, equal_cells
     for values in (MEANS, np.tile(MEANS, (CELLS, 1))):
         simulated = plan.simulate(values, np.random.default_rng(7), CELLS)
         assert distance(np.clip(means, 0, 60), np.clip(simulated, 0, 60)) < DISTANCE
-    (row,) = hv.evaluate(
+    (row,) = hv.evaluation.evaluate(
         [mechanism], counts=USERS, bounds=(0, 60), user_means=MEANS, epsilons=[EPSILON], trials=4000
     ).to_pylist()
     errors = np.abs(means - MEANS @ USERS / USERS.sum())
@@ -146,7 +149,7 @@ def test_noise_of_another_scale_is_told_apart(factor, equal_cells, tmp_path, mon
     def wrong(self, values, scales):
         return laplace(self, values, factor * np.asarray(scales))
 
-    mechanism = hv.Levy(gamma=0.2)
+    mechanism = hv.mechanisms.Levy(gamma=0.2)
     monkeypatch.setattr(VettedNoise, "laplace", wrong)
     means = published(equal_cells, mechanism, tmp_path)
     plan = mechanism.plan(USERS, bounds=(0, 60), epsilon=EPSILON)

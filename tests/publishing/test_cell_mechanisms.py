@@ -131,7 +131,7 @@ def test_stored_plans_make_no_choice_again(monkeypatch):
     def fail(*_):
         pytest.fail("a stored plan was predicted again")
 
-    monkeypatch.setattr(hv.Auto, "choose", fail)
+    monkeypatch.setattr(hv.mechanisms.Auto, "choose", fail)
     decoded = plan_codec.decode(plan_codec.encode(plan), like)
     assert decoded.allocation.clipping.cells.choices == plan.allocation.clipping.cells.choices
     assert plan_codec.encode(decoded) == plan_codec.encode(plan)

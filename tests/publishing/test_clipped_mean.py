@@ -141,7 +141,7 @@ def test_a_plan_on_another_lattice_keeps_no_more_than_it_says():
     st.lists(st.tuples(st.integers(1, 9), st.data()), min_size=1, max_size=8),
     st.sampled_from([1, 2, "0.3", 5]),
     st.sampled_from([(0, 60), (-40, 20), (-60, "-0.5"), ("0.25", 60)]),
-    st.sampled_from([hv.OptimalClipping(), hv.Baseline()]),
+    st.sampled_from([hv.mechanisms.OptimalClipping(), hv.mechanisms.Baseline()]),
 )
 def test_the_statistic_is_the_mechanisms_estimate(users, epsilon, bounds, mechanism):
     """Without noise the published mean is what the one-cell mechanism gives on user means."""

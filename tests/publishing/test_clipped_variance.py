@@ -340,7 +340,7 @@ PLANS = {
     "joint, largest error": {"objective": "max"},
     "joint, target": {"epsilon": None},
     "per-cell": {"method": "per-cell"},
-    "equal-split": {"method": "equal-split", "mechanism": hv.Baseline()},
+    "equal-split": {"method": "equal-split", "mechanism": hv.mechanisms.Baseline()},
     "clip-user": {"method": "clip-user"},
     "private": {"clipping_range": "private"},
 }

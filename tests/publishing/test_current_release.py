@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition, to_json
+from hexveil.publishing.archive.archive_listing import CurrentRelease, LedgerPosition, to_json
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from hexveil.base import csv_safety
 from hexveil.base import hexagons as h3_door
 from hexveil.base.errors import InputError, StorageError
 from hexveil.publishing import check_writable, folder
-from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.table import build_table
+from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.places import with_places
 from publishing.setting import dataset_of, plan_of
@@ -210,7 +210,7 @@ def test_the_context_reaches_the_page(city, tmp_path, monkeypatch):
         return real(table, said, context=context, **more)
 
     monkeypatch.setattr(report, "render", watched)
-    folder.write(*release_of(city), tmp_path / "with", context=roads)
+    folder.write(*release_of(city), tmp_path / "with", folder.FolderOptions(context=roads))
     folder.write(*release_of(city), tmp_path / "without")
     assert handed == [report.read_context(roads), None]
 
@@ -218,7 +218,11 @@ def test_the_context_reaches_the_page(city, tmp_path, monkeypatch):
 def test_a_bad_context_leaves_nothing(city, tmp_path):
     """A context that cannot be read is refused before anything is made."""
     with pytest.raises(InputError):
-        folder.write(*release_of(city), tmp_path / "map", context=tmp_path / "none.geojson")
+        folder.write(
+            *release_of(city),
+            tmp_path / "map",
+            folder.FolderOptions(context=tmp_path / "none.geojson"),
+        )
     assert files(tmp_path) == set()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hexveil.base import hexagons as h3_door
 from hexveil.publishing.estimates.table import build_table
-from hexveil.publishing.geometry import geojson, with_geometry
+from hexveil.publishing.places import geojson, with_geometry
 from publishing.setting import dataset_of, hexagons, labels, plan_of
 
 

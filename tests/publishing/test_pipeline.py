@@ -525,7 +525,7 @@ def test_bounds_of_each_cell_below_zero(book, monkeypatch):
         bounds=bounds,
         epsilon=4,
         method="per-cell",
-        mechanism=hv.Baseline(),
+        mechanism=hv.mechanisms.Baseline(),
         advise=False,
     )
     table = hv.release(dataset, plan, ledger=book, accept_noise=True).table
@@ -640,7 +640,7 @@ def test_every_public_fact_is_part_of_the_request(city, book):
         plan_of(city, [2, 2, 0], 1.25),
         plan_of(city, [2, 2, 0], 1.5, upper=59),
         plan_of(city, [2, 2, 0], 1.5, method="equal-split"),
-        plan_of(city, [2, 2, 0], 1.5, mechanism=hv.Baseline()),
+        plan_of(city, [2, 2, 0], 1.5, mechanism=hv.mechanisms.Baseline()),
         plan_of(city, [2, 2, 0], 1.5, epsilon=Fraction(2)),
     ]
     for other in plans:

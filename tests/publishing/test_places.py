@@ -10,7 +10,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base import hexagons
-from hexveil.publishing.carried_digits import round_to_intervals
+from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.verification import verify
 from publishing.releases import forge_table, problems_after, records, release_of
 

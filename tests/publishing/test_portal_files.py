@@ -18,7 +18,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.publishing.archive.archive import open_archive
-from hexveil.publishing.archive.current_release import CurrentRelease
+from hexveil.publishing.archive.archive_listing import CurrentRelease
 from publishing.releases import records, release_of
 
 # rdflib's own parser of JSON-LD uses what rdflib deprecates.

@@ -9,7 +9,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
-from hexveil.publishing import geometry
+from hexveil.publishing import places
 from publishing.releases import release_of
 
 
@@ -107,7 +107,7 @@ def test_libraries_take_a_release_as_it_is(mapped):
 def test_cells_are_geojson(mapped, routes):
     """The interface of places is the file that a folder has; labels do not have it."""
     assert json.loads(json.dumps(mapped.__geo_interface__)) == json.loads(
-        geometry.geojson(mapped.table)
+        places.geojson(mapped.table)
     )
     assert not hasattr(routes, "__geo_interface__")
     with pytest.raises(AttributeError, match="cells of labels have no outlines"):

@@ -9,8 +9,7 @@ import pytest
 
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.verification import recomputed_losses, verify
-from hexveil.publishing.verification.recomputed_losses import LossRange
-from hexveil.publishing.verification.release_statements import ReleaseStatements
+from hexveil.publishing.verification.recomputed_losses import LossRange, ReleaseStatements
 from publishing.releases import (
     PLANS,
     forge_manifest,

@@ -14,8 +14,8 @@ from hexveil.publishing.manifest import schema
 from hexveil.publishing.readme import render_readme
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range
-from hexveil.report.manifest_view import ManifestView, format_roughly
-from hexveil.report.templates import render_sentence
+from hexveil.report.manifest_view import ManifestView
+from hexveil.report.templates import format_roughly, render_sentence
 from hexveil.smoothing import group_hexagons
 from publishing.setting import dataset_of, hexagons, labels
 

@@ -267,46 +267,6 @@ def test_hexagons_without_slots_need_no_slot_column():
     assert dataset.public.cells.names() == (HEX,)
 
 
-@pytest.mark.parametrize("hexagon", ["", "zz", "8" * 15, "12", h3.latlng_to_cell(52.2, 21.0, 7)])
-def test_a_hexagon_that_is_not_one_is_refused(hexagon):
-    """Text that is no H3 cell of the resolution is public, and refused with its count."""
-    grid = Cells(resolution=8, timeslot=None)
-    with pytest.raises(InputError, match=r"1 are without a usable place|1 of 1 rows have no H3"):
-        from_sums(cells_table(hexagon), bounds=(0, 65), cells=grid, min_users=1)
-
-
-@pytest.mark.parametrize(
-    "slot", ["15:00", "2024-02-19T15:30", "2024-02-30T15:00", "x", "2200-01-01T00:00"]
-)
-def test_a_slot_that_is_not_one_is_refused(slot):
-    """A slot that does not start there, or is of the other kind, is refused with an example."""
-    grid = Cells(resolution=8, timeslot="3h", timezone="Europe/Warsaw")
-    with pytest.raises(InputError, match=r"slot: 1 of 1 rows .* write for example \"2024-02-19"):
-        from_sums(cells_table(HEX, slot), bounds=(0, 65), cells=grid, min_users=1)
-
-
-@pytest.mark.parametrize("n", [[0, 1], [-1, 1], [1.5, 1.0], [None, 1], ["two", "1"], [1e300, 1.0]])
-def test_a_count_that_is_not_one_is_refused(n):
-    """A count is public: how many are wrong is said, and the rule."""
-    table = pa.table({"cell": ["x", "x"], "user": ["a", "b"], "n": n, "sum": [1.0, 2.0]})
-    with pytest.raises(InputError, match="n: 1 of 2 rows have no whole number of at least 1"):
-        from_sums(table, bounds=(0, 65), min_users=1)
-
-
-@pytest.mark.parametrize(
-    ("n", "bounds", "said"),
-    [
-        (2**46, (0, 65), "sums of 70368744177664 records"),
-        (2**45, (10**6, 10**6 + 1), "sums of 35184372088832 records"),
-    ],
-)
-def test_sums_that_could_overflow_are_refused_from_counts(n, bounds, said):
-    """Whether whole numbers could overflow is decided by counts, bounds and quantum alone."""
-    table = table_of([("x", "a", n, 1.0, 1.0)], squares=False)
-    with pytest.raises(InputError, match=said):
-        from_sums(table, bounds=bounds, min_users=1)
-
-
 def test_squares_that_could_overflow_are_left_out_by_counts_alone():
     """Beyond 2^62 the sums stay and the squares go, whatever they are; rows of a pair add up."""
     for given_sq in (0.0, 1e300):
@@ -318,40 +278,57 @@ def test_squares_that_could_overflow_are_left_out_by_counts_alone():
     assert not from_sums(table_of(found, squares=False), bounds=(0, 65), min_users=1).has_squares
 
 
-@pytest.mark.parametrize("missing", ["cell", "user", "n", "sum"])
-def test_a_missing_column_is_named(missing):
-    """A missing column is an error that names it and those that are there."""
-    table = table_of(SAMPLE).drop_columns([missing])
-    with pytest.raises(ColumnError, match="the source has no column") as error:
-        from_sums(table, bounds=(0, 65), min_users=1)
-    assert error.value.column == missing
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"cells": "ward"}, "cells must be Cells"),
-        ({"cells": Labels("user")}, "the label 'user' has the name"),
-        ({"privacy_unit": "month"}, "unit must be one of"),
-        ({"min_users": 0}, "min_users must be a whole number"),
-        ({"bounds": (0, 65.0005)}, "not a multiple of the quantum"),
-    ],
-)
-def test_arguments_without_meaning_are_refused(options, said):
-    """Each argument that cannot be used is named in one sentence."""
-    with pytest.raises(InputError, match=said):
-        from_sums(table_of(SAMPLE), **{"bounds": (0, 65), **options})
-
-
-def test_an_empty_table_and_a_missing_file_are_refused(tmp_path):
-    """A table without rows and a path without a file are said to be that."""
-    with pytest.raises(InputError, match="no row of sums in it"):
-        from_sums(table_of([]), bounds=(0, 65))
-    with pytest.raises(InputError, match="there is no file"):
-        from_sums(tmp_path / "no.parquet", bounds=(0, 65))
-
-
 def test_private_sums_do_not_show():
     """Neither the data set nor what it is made of shows a sum."""
     dataset = from_sums(table_of(SAMPLE), bounds=(0, 65), min_users=1)
     assert "30" not in repr(dataset) + repr(dataset.sums)
+
+
+def counted(*n):
+    """Return rows of sums with these counts."""
+    users = [str(i) for i in range(len(n))]
+    return pa.table({"cell": ["x"] * len(n), "user": users, "n": n, "sum": [1.0] * len(n)})
+
+
+HEXAGONS = {"cells": Cells(resolution=8, timeslot=None)}
+SLOTS = {"cells": Cells(resolution=8, timeslot="3h", timezone="Europe/Warsaw")}
+REFUSED = [
+    ({"cells": "ward"}, table_of(SAMPLE), "cells must be Cells"),
+    ({"cells": Labels("user")}, table_of(SAMPLE), "the label 'user' has the name"),
+    ({"privacy_unit": "month"}, table_of(SAMPLE), "unit must be one of"),
+    ({"min_users": 0}, table_of(SAMPLE), "min_users must be a whole number"),
+    ({"bounds": (0, 65.0005)}, table_of(SAMPLE), "not a multiple of the quantum"),
+    ({}, table_of([]), "no row of sums in it"),
+    ({}, "no.parquet", "there is no file"),
+    # Whether whole numbers could overflow is decided by counts, bounds and quantum alone.
+    ({}, counted(2**46), "sums of 70368744177664 records"),
+    ({"bounds": (10**6, 10**6 + 1)}, counted(2**45), "sums of 35184372088832 records"),
+    # Counts, hexagons and slots are public: how many are wrong is said, and the rule.
+    *[
+        ({}, counted(*n), "n: 1 of 2 rows have no whole number of at least 1")
+        for n in ((0, 1), (-1, 1), (1.5, 1.0), (None, 1), ("two", "1"), (1e300, 1.0))
+    ],
+    *[
+        (HEXAGONS, cells_table(name), r"1 are without a usable place|1 of 1 rows have no H3")
+        for name in ("", "zz", "8" * 15, "12", h3.latlng_to_cell(52.2, 21.0, 7))
+    ],
+    *[
+        (SLOTS, cells_table(HEX, slot), r"slot: 1 of 1 rows .* write for example \"2024-02-19")
+        for slot in ("15:00", "2024-02-19T15:30", "2024-02-30T15:00", "x", "2200-01-01T00:00")
+    ],
+]
+
+
+@pytest.mark.parametrize(("options", "table", "said"), REFUSED)
+def test_what_cannot_be_used_is_refused(options, table, said):
+    """In one sentence each, from arguments and public facts."""
+    with pytest.raises(InputError, match=said):
+        from_sums(table, **{"bounds": (0, 65), "min_users": 1, **options})
+
+
+@pytest.mark.parametrize("missing", ["cell", "user", "n", "sum"])
+def test_a_missing_column_is_named(missing):
+    """A missing column is an error that names it."""
+    with pytest.raises(ColumnError, match="the source has no column") as error:
+        from_sums(table_of(SAMPLE).drop_columns([missing]), bounds=(0, 65), min_users=1)
+    assert error.value.column == missing

@@ -8,7 +8,7 @@ import pytest
 
 from hexveil.report import background as module
 from hexveil.report.background import background, encode
-from hexveil.report.geography.projection import centred_projection, unwrapped_rings
+from hexveil.report.geography import centred_projection, unwrapped_rings
 
 WARSAW = h3.grid_disk(h3.latlng_to_cell(52.23, 21.0, 6), 4)
 

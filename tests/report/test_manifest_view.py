@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.report.manifest_view import ManifestView, format_rounded_up
+from hexveil.report.manifest_view import ManifestView
+from hexveil.report.templates import format_rounded_up
 
 
 @pytest.mark.parametrize(

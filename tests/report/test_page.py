@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.base.errors import InputError
 from hexveil.report import render
-from hexveil.report.palette import palette
+from hexveil.report.figure_style import palette
 from hexveil.report.payload import GRADES, QUALITIES, script_json
 from hexveil.report.promise_wording import exact_counts, in_common, promise
 

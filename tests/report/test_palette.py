@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hexveil.report.palette import GROUNDS, colours_of, gradient, palette
+from hexveil.report.figure_style import GROUNDS, colours_of, gradient, palette
 
 # Machado, Oliveira and Fernandes (2009), full deficiency, on linear RGB.
 VISION = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.report.geography.projection import align_with, centred_projection, unwrapped_rings
+from hexveil.report.geography import align_with, centred_projection, unwrapped_rings
 
 
 def drawn(names):

@@ -5,8 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil import Normal, Occupancy, theory
+from hexveil import Occupancy, theory
 from hexveil.base.errors import InputError
+from hexveil.evaluation import Normal
 from hexveil_research.figures import figure_setting, outcomes
 from hexveil_research.papers import catalogue
 from hexveil_research.papers.comp import runs

@@ -1,4 +1,4 @@
-"""Tests of `hexveil.simulation.private_study_output`: counts from a small file."""
+"""Tests of `hexveil.simulation.own_cells`: counts from a small file."""
 
 import re
 
@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.base.errors import InputError
-from hexveil.simulation.private_study_output import read_counts
+from hexveil.simulation.own_cells import read_counts
 
 COUNTS = [9, 3, 1]
 

@@ -7,7 +7,7 @@ import pytest
 
 from hexveil import Cells, InputError, Labels, OneCell
 from hexveil.model.cells import CellTable
-from hexveil.simulation.private_study_output import select_cell, some_cells
+from hexveil.simulation.own_cells import select_cell, some_cells
 
 NEAR, FAR = int("85608b3bfffffff", 16), int("85608b33fffffff", 16)
 SEVEN, EIGHT = 7 * 3600, 8 * 3600

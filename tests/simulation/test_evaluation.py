@@ -11,10 +11,15 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms import priors
 from hexveil.simulation import evaluation as module
 from hexveil.simulation.evaluation import evaluate
-from hexveil.simulation.private_study_output import is_private
+from hexveil.simulation.own_cells import is_private
 
 COUNTS = [9, 3, 1]
-SIMULATED = {"counts": COUNTS, "values": hv.Normal(20, 10), "bounds": (0, 65), "epsilons": ["0.5"]}
+SIMULATED = {
+    "counts": COUNTS,
+    "values": hv.evaluation.Normal(20, 10),
+    "bounds": (0, 65),
+    "epsilons": ["0.5"],
+}
 FIXED = {"counts": COUNTS, "user_means": [10, 20, 30], "bounds": (0, 65), "epsilons": [1, 2]}
 
 
@@ -38,7 +43,7 @@ def records():
 
 def test_baseline_has_its_closed_form():
     """Baseline is unbiased, so its error is the Laplace scale: 65 * 9 / 13 / epsilon."""
-    for row in evaluate([hv.Baseline()], **FIXED).to_pylist():
+    for row in evaluate([hv.mechanisms.Baseline()], **FIXED).to_pylist():
         expected = 65 * 9 / 13 / row["epsilon"]
         assert abs(row["mae"] - expected) < 5 * row["standard_error"]
         assert row["standard_error"] == pytest.approx(expected / 100, rel=0.1)
@@ -46,7 +51,7 @@ def test_baseline_has_its_closed_form():
 
 def test_optimal_clipping_has_its_closed_form():
     """At ε = 1 the threshold is the second largest count: fixed bias plus noise of scale 15."""
-    table = evaluate([hv.OptimalClipping()], **{**FIXED, "epsilons": [1]})
+    table = evaluate([hv.mechanisms.OptimalClipping()], **{**FIXED, "epsilons": [1]})
     shift, scale = (65 * 6 / 18 - 10) * 9 / 13, 65 * 3 / 13
     expected = scale * np.exp(-shift / scale) + shift  # E|shift + Lap(scale)|
     assert abs(table["mae"][0].as_py() - expected) < 5 * table["standard_error"][0].as_py()
@@ -57,7 +62,10 @@ def test_optimal_clipping_has_its_closed_form():
 def test_the_standard_error_is_that_of_the_error(given):
     """Over 1,000 seeds errors spread as they say: 11% tells 5 deviations from a false formula."""
     given = given | {"epsilons": [1], "trials": 100}
-    rows = [evaluate([hv.Baseline()], **given, seed=seed).to_pylist()[0] for seed in range(1000)]
+    rows = [
+        evaluate([hv.mechanisms.Baseline()], **given, seed=seed).to_pylist()[0]
+        for seed in range(1000)
+    ]
     spread = np.std([row["mae"] for row in rows], ddof=1)
     said = np.sqrt(np.mean([row["standard_error"] ** 2 for row in rows]))
     assert spread == pytest.approx(said, rel=0.11)
@@ -66,7 +74,8 @@ def test_the_standard_error_is_that_of_the_error(given):
 def test_a_seed_gives_one_table():
     """The same seed repeats the table, another seed changes it."""
     one, same, other = (
-        evaluate([hv.Levy(), hv.AKMV()], **SIMULATED, trials=50, seed=seed) for seed in (1, 1, 2)
+        evaluate([hv.mechanisms.Levy(), hv.mechanisms.AKMV()], **SIMULATED, trials=50, seed=seed)
+        for seed in (1, 1, 2)
     )
     assert one == same
     assert one != other
@@ -75,11 +84,11 @@ def test_a_seed_gives_one_table():
 @pytest.mark.parametrize("given", [SIMULATED, FIXED])
 def test_chunks_do_not_change_the_result(monkeypatch, given):
     """Errors merged over many small chunks are those of one."""
-    whole = evaluate([hv.Baseline()], **given, trials=1000)
+    whole = evaluate([hv.mechanisms.Baseline()], **given, trials=1000)
     monkeypatch.setattr(priors, "BLOCK", 70)
     for name in ("_CHUNK", "_TRIALS"):
         monkeypatch.setattr(module, name, 70)
-    parts = evaluate([hv.Baseline()], **given, trials=1000)
+    parts = evaluate([hv.mechanisms.Baseline()], **given, trials=1000)
     for name in ("mae", "standard_error"):
         assert parts[name].to_numpy() == pytest.approx(whole[name].to_numpy(), rel=1e-12)
 
@@ -89,7 +98,7 @@ def test_memory_does_not_grow_with_the_trials():
     """20,000 trials of 100 users with 10 samples, 160 MB of samples, take less than 25 MB."""
     tracemalloc.start()
     try:
-        evaluate([hv.Baseline()], **{**SIMULATED, "counts": [10] * 100}, trials=20_000)
+        evaluate([hv.mechanisms.Baseline()], **{**SIMULATED, "counts": [10] * 100}, trials=20_000)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -98,7 +107,11 @@ def test_memory_does_not_grow_with_the_trials():
 
 def test_every_mechanism_is_a_row():
     """The table has a row per mechanism and epsilon, in the order given, and how many trials."""
-    table = evaluate([hv.Levy(), hv.Baseline()], **{**FIXED, "epsilons": ["0.5", 2]}, trials=10)
+    table = evaluate(
+        [hv.mechanisms.Levy(), hv.mechanisms.Baseline()],
+        **{**FIXED, "epsilons": ["0.5", 2]},
+        trials=10,
+    )
     assert table["mechanism"].to_pylist() == ["Levy(gamma=0.2)"] * 2 + ["Baseline()"] * 2
     assert table["epsilon"].to_pylist() == [0.5, 2.0] * 2
     assert set(table["trials"].to_pylist()) == {10}
@@ -108,16 +121,23 @@ def test_every_mechanism_is_a_row():
 def test_progress_is_told_from_nothing_to_all():
     """The shares told rise from 0 to 1."""
     told = []
-    evaluate([hv.Baseline(), hv.AKMV()], **SIMULATED, trials=30, progress=told.append)
+    evaluate(
+        [hv.mechanisms.Baseline(), hv.mechanisms.AKMV()],
+        **SIMULATED,
+        trials=30,
+        progress=told.append,
+    )
     assert told == sorted(told)
     assert (told[0], told[-1]) == (0.0, 1.0)
 
 
 def test_own_records_are_compared_and_stamped(records):
     """A cell's own means give what handing them in gives, and the table says it is private."""
-    table = evaluate([hv.OptimalClipping()], data=records, cell="even", epsilons=[1], trials=100)
+    table = evaluate(
+        [hv.mechanisms.OptimalClipping()], data=records, cell="even", epsilons=[1], trials=100
+    )
     same = evaluate(
-        [hv.OptimalClipping()],
+        [hv.mechanisms.OptimalClipping()],
         counts=[2] * 12,
         user_means=[10.0 + i for i in range(12)],
         bounds=(0, 65),
@@ -132,10 +152,10 @@ def test_own_records_are_compared_and_stamped(records):
 
 def test_simulated_values_at_own_counts_are_not_private(records):
     """Counts are public, so a table of simulated values at them carries no stamp."""
-    given = {"values": hv.Normal(20, 10), "epsilons": [1], "trials": 100}
-    table = evaluate([hv.Baseline()], data=records, cell=1, **given)
+    given = {"values": hv.evaluation.Normal(20, 10), "epsilons": [1], "trials": 100}
+    table = evaluate([hv.mechanisms.Baseline()], data=records, cell=1, **given)
     counts = list(range(1, 12))
-    assert table == evaluate([hv.Baseline()], counts=counts, bounds=(0, 65), **given)
+    assert table == evaluate([hv.mechanisms.Baseline()], counts=counts, bounds=(0, 65), **given)
     assert not is_private(table)
 
 
@@ -159,7 +179,7 @@ def test_simulated_values_at_own_counts_are_not_private(records):
         ({"epsilons": "1"}, "epsilons must be a list"),
         ({"epsilons": 1}, "epsilons must be a list"),
         ({"mechanisms": []}, "mechanisms must be a list of at least one"),
-        ({"mechanisms": hv.Baseline()}, "mechanisms must be a list"),
+        ({"mechanisms": hv.mechanisms.Baseline()}, "mechanisms must be a list"),
         ({"trials": 1}, "trials must be a whole number of at least 2, got 1"),
         ({"trials": 2.5}, "trials must be a whole number"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
@@ -168,7 +188,7 @@ def test_simulated_values_at_own_counts_are_not_private(records):
 )
 def test_bad_arguments_are_one_sentence(change, message):
     """What is wrong is said in one sentence."""
-    given = {"mechanisms": [hv.Baseline()]} | SIMULATED | change
+    given = {"mechanisms": [hv.mechanisms.Baseline()]} | SIMULATED | change
     with pytest.raises(InputError, match=message) as error:
         evaluate(given.pop("mechanisms"), **given)
     assert str(error.value).endswith(".")
@@ -190,4 +210,6 @@ def test_bad_arguments_are_one_sentence(change, message):
 def test_bad_arguments_beside_records(records, change, message):
     """Records have their own counts, means and bounds; their cell must exist."""
     with pytest.raises(InputError, match=message):
-        evaluate([hv.Baseline()], **({"data": records, "cell": 0, "epsilons": [1]} | change))
+        evaluate(
+            [hv.mechanisms.Baseline()], **({"data": records, "cell": 0, "epsilons": [1]} | change)
+        )

@@ -21,11 +21,11 @@ def test_every_mechanism_reads_its_own_name(name):
 @pytest.mark.parametrize(
     "made",
     [
-        hv.Levy(gamma=0.05, cap=7),
-        hv.FixedQuantile(0.25, 0.75, split="0.3"),
-        hv.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
-        hv.AKMV(split="1/3"),
-        hv.Auto(prior=hv.Normal(20, 10), trials=64),
+        hv.mechanisms.Levy(gamma=0.05, cap=7),
+        hv.mechanisms.FixedQuantile(0.25, 0.75, split="0.3"),
+        hv.mechanisms.ArrayAveraging(grouping="wrap_around", cap="sqrt"),
+        hv.mechanisms.AKMV(split="1/3"),
+        hv.mechanisms.Auto(prior=hv.evaluation.Normal(20, 10), trials=64),
     ],
     ids=repr,
 )
@@ -84,8 +84,8 @@ def test_anything_else_is_refused(text):
 @pytest.mark.parametrize(
     ("text", "made"),
     [
-        ("normal:20,10", hv.Normal(20, 10)),
-        ("Uniform: 0, 65", hv.Uniform(0, 65)),
+        ("normal:20,10", hv.evaluation.Normal(20, 10)),
+        ("Uniform: 0, 65", hv.evaluation.Uniform(0, 65)),
         ("heterogeneous:20,8,5", Heterogeneous(20, 8, 5)),
         ("student:20,5,3", StudentT(20, 5, 3)),
         ("drift:-10,4e1,5", Drift(-10, 40, 5)),

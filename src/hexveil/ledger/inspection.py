@@ -10,30 +10,26 @@ Unit losses and their hashes are left out: with the key they would reveal who is
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from hexveil.base import atomic_files, csv_safety
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger import accounts, events, journal
+from hexveil.ledger.accounts import Account, Spend
+from hexveil.ledger.events import Event, Head
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.storage import tables
 from hexveil.ledger.storage.databases import Engine, transaction
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Ints
-    from hexveil.ledger.accounts import Account, Spend
-    from hexveil.ledger.events import Event, Head
 
 
 @dataclass(frozen=True)
@@ -96,10 +92,7 @@ def overview(engine: Engine, dataset: str | None = None) -> Overview:
 
 
 def history(
-    engine: Engine,
-    dataset: str | None = None,
-    *,
-    limit: int | None = None,
+    engine: Engine, dataset: str | None = None, *, limit: int | None = None
 ) -> tuple[Event, ...]:
     """Return events, oldest first, without the losses of units; the last few, if limited.
 

@@ -8,20 +8,15 @@ bytes each, whatever their value.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import sqlalchemy as sa
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import StorageError
+from hexveil.ledger.events import Event
 from hexveil.ledger.storage.tables import journal, plans
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Ints
-    from hexveil.ledger.events import Event
-
 
 ENTRY_BYTES = 8
 """Bytes of an integer, whatever its value: a length that varied would reveal something of it."""

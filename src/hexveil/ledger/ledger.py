@@ -18,11 +18,20 @@ enter the ledger.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError, InputError, StorageError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.ledger import account_terms, accounts, events, journal
+from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.bookings import (
     Booking,
     check_rebookable,
@@ -34,25 +43,13 @@ from hexveil.ledger.bookings import (
     spend_losses,
     to_booking,
 )
+from hexveil.ledger.events import Event
 from hexveil.ledger.integrity import soundness
 from hexveil.ledger.integrity.verification import Verdict, verify
 from hexveil.ledger.promises import PURE, check_same_promise, cost_fields
 from hexveil.ledger.storage import drawing
 from hexveil.ledger.storage.databases import connect, describe_address, transaction
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from fractions import Fraction
-    from pathlib import Path
-
-    import numpy as np
-    import sqlalchemy as sa
-    from numpy.typing import NDArray
-
-    from hexveil.ledger.accounts import Account, Spend
-    from hexveil.ledger.events import Event
-    from hexveil.ledger.unit_losses import Key, Losses
+from hexveil.ledger.unit_losses import Key, Losses
 
 
 class Ledger:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import term_of
 from hexveil.publishing.estimates.released_columns import STATISTICS
 from hexveil.report.manifest_view import column_prefixes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 NO_OUTLINES = "cells of labels have no outlines"
 

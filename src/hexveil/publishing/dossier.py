@@ -14,25 +14,20 @@ import hashlib
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.publishing.columns.column_texts import describe_losses, describe_targets
 from hexveil.publishing.distribution.distribution_manifest import KIND
 from hexveil.publishing.markup import DocumentSection, clean, clean_texts, document
 from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.verification.verify import FolderCheck, read_folder
-from hexveil.report import accuracy_text, clipping_text
-from hexveil.report.manifest_view import (
-    format_heading,
-    format_rounded_up,
-    noun,
-    spoken_value,
-    squared,
-    with_unit,
-)
+from hexveil.report import accuracy_text
+from hexveil.report.manifest_view import format_heading, noun, spoken_value, unit_of_statistic
 from hexveil.report.origin import describe_manifest
 from hexveil.report.promise_wording import (
     PURE,
@@ -42,18 +37,13 @@ from hexveil.report.promise_wording import (
     in_common,
     probability_factor,
 )
+from hexveil.report.templates import with_unit
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 NAME = "manifest.json"
 SPANS = {"user": (7, 30, 365), "user-day": (7, 30, 365), "user-week": (4, 13, 52)}
 """Numbers of releases, days or weeks of a unit's owner, for the table of losses."""
-LOSSES = ("max", "p99", "p90", "median", "mean")
 CERTAIN = 1000
 """Factor from which on an insider counts as certain."""
 
@@ -118,8 +108,6 @@ def _of_columns(check: FolderCheck) -> DocumentSection:
             "unit": unit,
             "heading": format_heading(manifest["statistics"], names),
             "is_private": manifest.get("model") == MODEL,
-            "losses": describe_losses(manifest.get("losses")),
-            "targets": describe_targets(manifest["columns"]),
             "repeated": repeated_losses(unit, Fraction(loss)),
         },
     )
@@ -139,7 +127,7 @@ def _checksum(folder: Path) -> str:
 
 
 def _common(manifest: Json, checksum: str) -> Json:
-    """Return the values of every release: its promise, over time as well, and what it is of."""
+    """Return the values of every release: its promise, also over time, and its data set."""
     guarantee, dataset = manifest["guarantee"], manifest["dataset"]
     statistics = manifest["plan"]["statistics"]
     unit, loss = guarantee["privacy_unit"], Fraction(guarantee["epsilon_spent"])
@@ -168,16 +156,12 @@ def _common(manifest: Json, checksum: str) -> Json:
 def _public_presence(manifest: Json) -> Json:
     """Return the values of every release under public presence."""
     unit = manifest["dataset"]["value_unit"]
-    # Bins of a histogram are in manifest.json.
-    stated = [one for one in manifest["accuracy"] if not one["statistic"].startswith("histogram_")]
     return {
         "exact_counts": exact_counts(),
-        "losses": {key: format_rounded_up(manifest["losses"][key], 4) for key in LOSSES},
         "bounds": manifest["bounds"] | {"upper": with_unit(manifest["bounds"]["upper"], unit)},
         "accuracy": accuracy_text.describe_accuracy(
-            stated, unit, lambda n, one: with_unit(f"{n:.3g}", one)
+            manifest["accuracy"], unit, lambda n, one: with_unit(f"{n:.3g}", one)
         ),
-        "cells_left_out": manifest["rules"].get("cells left out by selection", 0),
     }
 
 
@@ -185,12 +169,12 @@ def _of_distribution(manifest: Json) -> Json:
     """Return the values of quantiles, shares and histograms, which state no planning error."""
     return {
         # A range of the means is one of their own steps, which the steps here hold together.
-        **clipping_text.template_values([], str),
+        **accuracy_text.clipping_values([], str),
         "errors": [],
         "posterior": True,
         "staged": False,
         "has_unproven_bias": True,
-        "largest_bias": "",
+        "largest_bias": 0.0,
         "cut_off": [],
         "privacy_steps": [
             f"{one['releases']}: epsilon {one['epsilon']}" for one in manifest["plan"]["components"]
@@ -203,13 +187,13 @@ def _of_moments(manifest: Json) -> Json:
     unit, steps = manifest["dataset"]["value_unit"], manifest["plan"]["privacy_steps"]
     statistics = [statistic for cell in manifest["cells"] for statistic in cell["noised"]]
     biases = [statistic["bias"] for statistic in statistics if statistic["statistic"] == "mean"]
-    return clipping_text.template_values(steps, lambda number: with_unit(f"{number:.6g}", unit)) | {
+    return accuracy_text.clipping_values(steps, lambda number: with_unit(f"{number:.6g}", unit)) | {
         "errors": _planning_errors(manifest),
         "posterior": any(one["basis"] == "posterior" for one in manifest["accuracy"]),
         "staged": _has_cell_stages(manifest),
         "has_unproven_bias": _has_unproven_bias(manifest),
-        "largest_bias": with_unit(format_rounded_up(max(biases, default=0.0)), unit),
-        "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], len(manifest["cells"])),
+        "largest_bias": max(biases, default=0.0),
+        "cut_off": accuracy_text.describe_cut_off(manifest["cut_off"], len(manifest["cells"])),
     }
 
 
@@ -266,24 +250,23 @@ def insider_certainty(factor: float, delta: Fraction = PURE) -> str:
 
 def _planning_errors(manifest: Json) -> list[dict[str, Any]]:
     """Return the planning error of each noised statistic; one of all where they were added up."""
-    plan = manifest["plan"]
     names = [entry["statistic"] for entry in manifest["cells"][0]["noised"]]
-    mean, largest = plan["mean_error"], plan["max_error"]
-    if isinstance(mean, dict) and isinstance(largest, dict):
-        return [_error(name, mean[name], largest[name], manifest) for name in sorted(mean)]
-    if isinstance(mean, dict) or isinstance(largest, dict) or len(names) > 1:
-        # The sum of errors in different units has none.
-        sums = [
-            max(error.values()) if isinstance(error, dict) else error for error in (mean, largest)
+    both = {key: manifest["plan"][f"{key}_error"] for key in ("mean", "max")}
+    if all(isinstance(error, dict) for error in both.values()):
+        names = sorted(both["mean"])
+        return [
+            _error(name, {k: error[name] for k, error in both.items()}, manifest) for name in names
         ]
-        rounded = [format_rounded_up(number) for number in sums]
-        return [{"statistic": "", "mean": rounded[0], "max": rounded[1]}]
-    return [_error(names[0], mean, largest, manifest)]
+    if len(names) > 1 or any(isinstance(error, dict) for error in both.values()):
+        # The sum of errors in different units has none.
+        sums = {k: max(e.values()) if isinstance(e, dict) else e for k, e in both.items()}
+        return [{"statistic": "", "unit": "", **sums}]
+    return [_error(names[0], both, manifest)]
 
 
 def _has_cell_stages(manifest: Json) -> bool:
     """Return whether a mechanism of one cell published every cell, with predicted errors."""
-    return clipping_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages") is not None
+    return accuracy_text.get_step(manifest["plan"]["privacy_steps"], "cell_stages") is not None
 
 
 def _has_unproven_bias(manifest: Json) -> bool:
@@ -295,15 +278,13 @@ def _has_unproven_bias(manifest: Json) -> bool:
     )
 
 
-def _error(name: str, mean: float, largest: float, manifest: Json) -> dict[str, Any]:
-    """Return one planning error, rounded up, with its unit of measure."""
-    unit = manifest["dataset"]["value_unit"]
-    unit = squared(unit) if name == "variance" else unit
-    strategy = clipping_text.get_strategy(manifest["plan"]["privacy_steps"])
+def _error(name: str, both: dict[str, float], manifest: Json) -> dict[str, Any]:
+    """Return one planning error, on average and at most, with its unit of measure."""
+    strategy = accuracy_text.get_strategy(manifest["plan"]["privacy_steps"])
     return {
         "statistic": noun(name),
+        "unit": unit_of_statistic(name, manifest["dataset"]["value_unit"]),
         # Under a private range and in stages of cells errors are predicted; else they are bounds.
         "predicted": strategy is not None or _has_cell_stages(manifest),
-        "mean": with_unit(format_rounded_up(mean), unit),
-        "max": with_unit(format_rounded_up(largest), unit),
+        **both,
     }

@@ -1,32 +1,38 @@
-"""The release folder: written under a temporary name, then renamed; never changed afterwards."""
+"""The release folder: written under a temporary name, then renamed; never changed afterwards.
+
+Numbers of a table rounded to digits that their intervals can carry, for CSV and GeoJSON.
+
+A digit is at most a twentieth of half of the narrowest interval, so 19.354014864810114 from 13.9 to
+24.8 is 19.4. Ends are rounded outwards; scales, biases and bounds keep one digit more and are
+rounded up, so that no error is understated. `cells.parquet` has the doubles.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
 from hexveil import report
 from hexveil.base import atomic_files, csv_safety
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import WRITING, tell_share
-from hexveil.publishing import geometry, receipt, signing
-from hexveil.publishing.carried_digits import round_to_intervals
+from hexveil.publishing import places, receipt, signing
 from hexveil.publishing.catalogue import metadata_files, vector_tiles
-from hexveil.publishing.catalogue.coverage import find_coverage
-from hexveil.publishing.catalogue.folder_files import TILES
+from hexveil.publishing.catalogue.holder_statements import Catalogue
+from hexveil.publishing.catalogue.release_description import TILES, find_coverage
 from hexveil.publishing.places import with_places
 from hexveil.publishing.readme import render_readme
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from hexveil.publishing.catalogue.holder_statements import Catalogue
 
 PAGE = "report.html"
 GEOJSON_LIMIT = 50_000_000
@@ -36,15 +42,24 @@ MAX_TITLE = 300
 
 
 @dataclass(frozen=True)
-class PageOptions:
-    """Titles and options of a page.
+class FolderOptions:
+    """Statements of the holder about a folder, beside its release.
 
     Attributes
     ----------
+    context : str or Path, optional
+        GeoJSON file drawn beneath the map.
+    sign : str or Path, optional
+        File of the private key that signs the folder.
+    catalogue : Catalogue, optional
+        Facts for data portals.
+    tiles : bool, optional
+        Requests or declines vector tiles; see `vector_tiles.wants_tiles`.
     title, subtitle : str
-        By default what is averaged, and the name of the data set; on one line each.
+        By default those of the manifest, else what is averaged and the name of the data set; on
+        one line each.
     geography : bool
-        Whether its map has coast, rivers, borders and names of places from the package.
+        Whether the page's map has coast, rivers, borders and names of places from the package.
 
     Raises
     ------
@@ -52,6 +67,10 @@ class PageOptions:
         If a title has a line break or another control character, or is too long.
     """
 
+    context: str | Path | None = None
+    sign: str | Path | None = None
+    catalogue: Catalogue | None = None
+    tiles: bool | None = None
     title: str = ""
     subtitle: str = ""
     geography: bool = True
@@ -66,6 +85,18 @@ class PageOptions:
     def stated(self) -> dict[str, str]:
         """Return the titles that were stated, as the manifest holds them."""
         return {name: text for name in TITLES if (text := getattr(self, name))}
+
+    def of_column(self, column: str, prefix: str) -> FolderOptions:
+        """Return those of a value column's own folder."""
+        # A title names the whole, so that each column's says which one it is.
+        title = f"{self.title}: {column}" if self.title else ""
+        below = None if self.catalogue is None else self.catalogue.below(prefix)
+        return replace(self, title=title, catalogue=below)
+
+    @property
+    def signer(self) -> signing.SigningKey | None:
+        """The key that signs, if there is one."""
+        return None if self.sign is None else signing.read_signing_key(self.sign)
 
 
 def check_writable(folder: str | Path) -> Path:
@@ -87,30 +118,20 @@ def check_writable(folder: str | Path) -> Path:
     return path
 
 
-def write(  # noqa: PLR0913  keyword-only, an input of the folder per argument
+def write(
     table: pa.Table,
     manifest: dict[str, Any],
     folder: str | Path,
-    *,
-    context: str | Path | None = None,
-    sign: str | Path | None = None,
-    catalogue: Catalogue | None = None,
-    tiles: bool | None = None,
-    page: PageOptions | None = None,
+    options: FolderOptions | None = None,
 ) -> Path:
     """Write all files of a release and return the folder.
 
     Until the last step they stand under a temporary name. If a step fails, they go, and with them
-    the folders above that were made for them. `sign` names the private key that signs them,
-    `catalogue` has the facts that the holder states to data portals. `tiles` requests or declines
-    vector tiles; see `vector_tiles.wants_tiles`. `page` has the titles, which a manifest that was
-    read back keeps unless others are given.
+    the folders above that were made for them.
     """
     # Key and context are read first: a mistake in either must not leave a folder behind.
-    signer = None if sign is None else signing.read_signing_key(sign)
-    files = ReleaseFiles.of(
-        table, manifest, context=context, catalogue=catalogue, tiles=tiles, page=page
-    )
+    options = options or FolderOptions()
+    signer, files = options.signer, ReleaseFiles.of(table, manifest, options)
     with new_folder(folder) as temporary:
         files.write(temporary, signer)
     return Path(folder)
@@ -162,26 +183,16 @@ class ReleaseFiles:
     tiles: bool
 
     @classmethod
-    def of(
-        cls,
-        table: pa.Table,
-        manifest: dict[str, Any],
-        *,
-        context: str | Path | None,
-        catalogue: Catalogue | None,
-        tiles: bool | None,
-        page: PageOptions | None,
-    ) -> ReleaseFiles:
+    def of(cls, table: pa.Table, manifest: dict[str, Any], options: FolderOptions) -> ReleaseFiles:
         """Return the files of a release; see `write`."""
-        page = page or PageOptions()
-        stated = with_statements(manifest, catalogue, page)
+        stated = with_statements(manifest, options.catalogue, options.stated())
         return cls(
             # What the holder declares can name the period, and hide the geography.
-            with_places(table, stated, geography=page.geography),
+            with_places(table, stated, geography=options.geography),
             stated,
-            None if context is None else report.read_context(context),
-            page.geography,
-            vector_tiles.wants_tiles(table, tiles),
+            None if options.context is None else report.read_context(options.context),
+            options.geography,
+            vector_tiles.wants_tiles(table, options.tiles),
         )
 
     def write(self, folder: Path, signer: signing.SigningKey | None) -> None:
@@ -192,12 +203,11 @@ class ReleaseFiles:
 
 
 def with_statements(
-    manifest: dict[str, Any], catalogue: Catalogue | None, page: PageOptions | None = None
+    manifest: dict[str, Any], catalogue: Catalogue | None, titles: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the manifest with the titles and facts that the holder states, if there are any."""
-    titles = {} if page is None else page.stated()
     facts = {} if catalogue is None else catalogue.stated()
-    return manifest | titles | ({"catalogue": facts} if facts else {})
+    return manifest | dict(titles or {}) | ({"catalogue": facts} if facts else {})
 
 
 def list_files(
@@ -233,13 +243,13 @@ def _write_files(folder: Path, files: ReleaseFiles) -> None:
     """Write all files but the signature; the receipt last, since it has all checksums."""
     table, manifest = files.table, files.manifest
     pa.parquet.write_table(
-        geometry.with_geometry(table), folder / "cells.parquet", compression="zstd"
+        places.with_geometry(table), folder / "cells.parquet", compression="zstd"
     )
     tell_share(WRITING, 0.1)
     rounded = round_to_intervals(table)
     csv_safety.write(rounded, folder / "cells.csv")
     tell_share(WRITING, 0.2)
-    features = geometry.geojson(rounded)
+    features = places.geojson(rounded)
     mapped = features is not None and len(features) <= GEOJSON_LIMIT
     if features is not None and mapped:
         (folder / "cells.geojson").write_bytes(features)
@@ -248,17 +258,9 @@ def _write_files(folder: Path, files: ReleaseFiles) -> None:
         vector_tiles.write_tiles(table, folder / TILES)
     tell_share(WRITING, 0.55)
     write_manifest(folder, manifest)
-    readme = render_readme(table, manifest, mapped=mapped, tiled=files.tiles)
-    (folder / "README.txt").write_text(readme, "utf-8")
-    tell_share(WRITING, 0.65)
-    names = frozenset({path.name for path in folder.iterdir()} | {PAGE})
-    descriptions = metadata_files.render_metadata(table, manifest, names)
-    for name, content in descriptions.items():
-        (folder / name).write_bytes(content)
-    tell_share(WRITING, 0.75)
-    drawn = {"context": files.context, "geography": files.geography}
-    page = render_page(table, manifest, descriptions, (p.name for p in folder.iterdir()), **drawn)
-    (folder / PAGE).write_text(page, "utf-8")
+    names = frozenset(path.name for path in folder.iterdir()) | {"README.txt", PAGE}
+    texts = derive_texts(table, manifest, names)
+    texts.write(folder, context=files.context, geography=files.geography)
     receipt.write(folder, manifest)
 
 
@@ -268,29 +270,53 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     (folder / "manifest.json").write_text(text + "\n", "utf-8")
 
 
-def render_page(
+@dataclass(frozen=True, eq=False)
+class DerivedTexts:
+    """Files that follow from table and manifest: written with a release, and again to check it.
+
+    Attributes
+    ----------
+    readme : str
+    descriptions : dict of str to bytes
+        For portals, by file name.
+    page : callable
+        Makes the page, given `context` and `geography`; see `report.render`.
+    """
+
+    readme: str
+    descriptions: dict[str, bytes]
+    page: Callable[..., str]
+
+    def write(self, folder: Path, **drawn: Any) -> None:  # noqa: ANN401  see `report.render`
+        """Write all of them."""
+        (folder / "README.txt").write_text(self.readme, "utf-8")
+        for name, content in self.descriptions.items():
+            (folder / name).write_bytes(content)
+        tell_share(WRITING, 0.75)
+        (folder / PAGE).write_text(self.page(**drawn), "utf-8")
+
+
+def derive_texts(table: pa.Table, manifest: dict[str, Any], names: frozenset[str]) -> DerivedTexts:
+    """Return the texts of a release with files of these names."""
+    descriptions = metadata_files.render_metadata(table, manifest, names)
+    return DerivedTexts(
+        render_readme(table, manifest, mapped="cells.geojson" in names, tiled=TILES in names),
+        descriptions,
+        page_of(table, manifest, descriptions, names),
+    )
+
+
+def page_of(
     table: pa.Table,
     manifest: dict[str, Any],
     descriptions: Mapping[str, bytes],
     names: Iterable[str],
-    **drawn: Any,  # noqa: ANN401  context and geography, see `report.render`
-) -> str:
-    """Return the page of a release, which offers the files that stand beside it.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-    manifest : dict
-    descriptions : mapping of str to bytes
-        For portals, by file name.
-    names : iterable of str
-        Of the files beside it, also of those that are written after it.
-    **drawn
-        Context and geography, see `report.render`.
-    """
+    **columns: Any,  # noqa: ANN401  see `report.render`
+) -> Callable[..., str]:
+    """Return the function that makes the page, with links to the files beside it."""
     description = json.loads(descriptions[metadata_files.SCHEMA_ORG])
-    files = sorted({*names} - {PAGE, receipt.NAME, signing.NAME})
-    return report.render(table, manifest, description=description, files=files, **drawn)
+    files = sorted({*names, *descriptions} - {PAGE, receipt.NAME, signing.NAME})
+    return partial(report.render, table, manifest, description=description, files=files, **columns)
 
 
 def _remove_empty(folders: list[Path]) -> None:
@@ -309,3 +335,62 @@ def _refused(path: Path) -> Iterator[None]:
             f"the folder {path} cannot be created ({atomic_files.reason(error)}); name one where "
             "you may write."
         ) from None
+
+
+SHARE = 20.0
+"""Parts of half of the narrowest interval that a digit is at most."""
+MOST_DIGITS = 12
+_HAIR = 1e-6
+"""Tolerance of rounding up or down, in steps."""
+_NEAREST = ("", "_noisy", "_raw", "_estimate", "_smoothed", "_centre")
+_SIDES = ("before", "after")
+"""Numbers whose difference a comparison has."""
+_UPWARDS = ("_scale", "_bias", "_error", "_bound95", "_expected_error")
+
+
+def round_to_intervals(table: pa.Table) -> pa.Table:
+    """Return the table with the numbers of each statistic rounded; other columns as they are.
+
+    Examples
+    --------
+    >>> numbers = {"mean_raw": [19.354], "mean_low": [13.92], "mean_high": [24.78]}
+    >>> round_to_intervals(pa.table(numbers)).to_pylist()
+    [{'mean_raw': 19.4, 'mean_low': 13.9, 'mean_high': 24.8}]
+    """
+    for name in table.column_names:
+        prefix = name.removesuffix("_low")
+        if prefix == name or f"{prefix}_high" not in table.column_names:
+            continue
+        low, high = _numbers(table, name), _numbers(table, f"{prefix}_high")
+        # A stranger's numbers may be of any size.
+        with np.errstate(all="ignore"):
+            widths = high - low
+        widths = widths[np.isfinite(widths) & (widths > 0.0)]
+        if not widths.size:
+            continue
+        half = float(widths.min()) / 2.0
+        digits = min(MOST_DIGITS, max(0, math.ceil(-math.log10(half / SHARE))))
+        table = _rounded(table, name, digits, np.floor)
+        table = _rounded(table, f"{prefix}_high", digits, np.ceil)
+        sides = _SIDES if prefix == "change" else ()
+        for column in (*(f"{prefix}{ending}" for ending in _NEAREST), *sides):
+            table = _rounded(table, column, digits, np.rint)
+        for ending in _UPWARDS:
+            table = _rounded(table, f"{prefix}{ending}", digits + 1, np.ceil)
+    return table
+
+
+def _rounded(table: pa.Table, name: str, digits: int, rule: Callable[[Floats], Floats]) -> pa.Table:
+    if name not in table.column_names:
+        return table
+    with np.errstate(all="ignore"):
+        steps = _numbers(table, name) * 10.0**digits
+        # A hair of tolerance: 0.3 * 10 is 3.0000000000000004, which is not to become 0.4.
+        multiples = np.where(np.abs(steps - np.rint(steps)) < _HAIR, np.rint(steps), rule(steps))
+        numbers = np.round(multiples / 10.0**digits, digits) + 0.0
+    index = table.column_names.index(name)
+    return table.set_column(index, table.schema.field(index), pa.array(numbers, from_pandas=True))
+
+
+def _numbers(table: pa.Table, name: str) -> Floats:
+    return np.asarray(table[name].to_numpy(), dtype=np.float64)

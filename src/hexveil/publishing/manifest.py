@@ -11,17 +11,25 @@ import importlib.metadata
 import importlib.resources
 import json
 import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.column_facts import ColumnFacts
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
+from hexveil.planning.distribution.distribution_plan import DistributionPart
 from hexveil.planning.goal import goal, printed_options
 from hexveil.planning.moment_part import MomentPart, grids_of
+from hexveil.planning.part import Part
+from hexveil.planning.plan import Plan
+from hexveil.planning.request import Request
 from hexveil.publishing.estimates.smoothed_estimates import smoothing_statement
 from hexveil.publishing.privacy_steps import privacy_steps
 from hexveil.report.promise_wording import (
@@ -33,19 +41,7 @@ from hexveil.report.promise_wording import (
     probability_factor,
     promise,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-    from hexveil.planning.distribution.distribution_plan import DistributionPart
-    from hexveil.planning.part import Part
-    from hexveil.planning.plan import Plan
-    from hexveil.planning.request import Request
-    from hexveil.smoothing import Smoothed
+from hexveil.smoothing import Smoothed
 
 Booked = tuple[str, "Mapping[str, Any] | None"]
 SCHEMA_VERSION = 4
@@ -81,11 +77,7 @@ def _resolved(node: Any, parts: Mapping[str, Any]) -> Any:  # noqa: ANN401  JSON
     return {key: _resolved(entry, parts) for key, entry in node.items()}
 
 
-def request_of(
-    dataset: str,
-    facts: PublicMetadata | ColumnFacts,
-    plan: Plan,
-) -> dict[str, str]:
+def request_of(dataset: str, facts: PublicMetadata | ColumnFacts, plan: Plan) -> dict[str, str]:
     """Return the public request in words: its goal, and the records it is about.
 
     Equal requests replay, so it holds no file name, and no number that a solver found.
@@ -209,10 +201,7 @@ def bounds_section(lattice: ValueLattice) -> dict[str, str]:
 
 def cell_sections(facts: PublicMetadata) -> dict[str, Any]:
     """Return the sections of a manifest about cells that are known before a release."""
-    return {
-        "grid": cell_grid(facts.cells.grid),
-        "selection": selection_section(facts),
-    }
+    return {"grid": cell_grid(facts.cells.grid), "selection": selection_section(facts)}
 
 
 def selection_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, str]:

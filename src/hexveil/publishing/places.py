@@ -6,17 +6,25 @@ are the first columns of every release, in both privacy models. A name is that o
 the package ("8 km south-east of Udhna"), or the labels of the cell; `date` is the local day of a
 calendar slot, else the period of the records ("2025-03-05", "2025-03-01/2025-03-31", empty where
 none is declared). A label column of one of these names takes its place.
+
+The geometry of released cells: GeoParquet's WKB column and GeoJSON features.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import struct
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
+from hexveil.publishing.estimates.released_columns import describe_column
 from hexveil.report.background import words_of
 from hexveil.report.origin import slot_days, stated_days
 from hexveil.report.templates import render_sentence
@@ -111,3 +119,75 @@ def _dates(table: pa.Table, manifest: Mapping[str, Any]) -> list[str]:
     days = stated_days(manifest)
     text = "" if days is None else days[0] if days[0] == days[1] else "/".join(days)
     return slot_days(table) or [text] * table.num_rows
+
+
+GEOPARQUET = "1.1.0"
+
+
+def with_geometry(table: pa.Table) -> pa.Table:
+    """Return the table with a WKB `geometry` column and GeoParquet metadata; as is for labels."""
+    rings = _outlines(table)
+    if rings is None:
+        return table
+    shapes = {name: _wkb(ring) for name, ring in rings.items()}
+    geometry = pa.array([shapes[h] for h in table["hexagon"].to_pylist()], type=pa.binary())
+    corners = np.array([corner for ring in rings.values() for corner in ring])
+    column = {
+        "encoding": "WKB",
+        "geometry_types": ["Polygon"],
+        "orientation": "counterclockwise",
+        "bbox": [*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist()],
+    }
+    geo = {"version": GEOPARQUET, "primary_column": "geometry", "columns": {"geometry": column}}
+    description = {"description": describe_column("geometry")}
+    merged = table.append_column(pa.field("geometry", pa.binary(), metadata=description), geometry)
+    metadata = dict(table.schema.metadata or {}) | {b"geo": json.dumps(geo).encode()}
+    return merged.replace_schema_metadata(metadata)
+
+
+def geojson(table: pa.Table) -> bytes | None:
+    """Return the cells as the text of a GeoJSON FeatureCollection; None for labels."""
+    collection = feature_collection(table)
+    return None if collection is None else json.dumps(collection, ensure_ascii=False).encode()
+
+
+def feature_collection(table: pa.Table) -> dict[str, Any] | None:
+    """Return the cells as a GeoJSON FeatureCollection of Python values; None for labels."""
+    rings = _outlines(table)
+    if rings is None:
+        return None
+    features = [
+        {
+            "type": "Feature",
+            "geometry": {"type": "Polygon", "coordinates": [[*ring, ring[0]]]},
+            "properties": {k: _json_value(v) for k, v in row.items()},
+        }
+        for row in table.to_pylist()
+        for ring in (rings[row["hexagon"]],)
+    ]
+    return {"type": "FeatureCollection", "features": features}
+
+
+def _outlines(table: pa.Table) -> dict[str, list[tuple[float, float]]] | None:
+    """Return each hexagon's corners by name."""
+    if "hexagon" not in table.column_names:
+        return None
+    return {name: hexagons.outline(int(name, 16)) for name in set(table["hexagon"].to_pylist())}
+
+
+def _wkb(ring: list[tuple[float, float]]) -> bytes:
+    """Return a closed polygon of one ring as little-endian well-known binary."""
+    # A ring of the standard ends where it begins.
+    corners = [*ring, ring[0]]
+    flat = [coordinate for corner in corners for coordinate in corner]
+    # Byte order, type polygon, one ring, its number of corners; then the coordinates.
+    return struct.pack(f"<BIII{len(flat)}d", 1, 3, 1, len(corners), *flat)
+
+
+def _json_value(value: object) -> object:
+    # JSON has neither infinity nor NaN.
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if isinstance(value, (str, int, float)) or value is None else str(value)

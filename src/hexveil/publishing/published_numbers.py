@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
-from hexveil.publishing import column_selection, geometry
+from hexveil.publishing import column_selection, places
 from hexveil.publishing import folder as folders
+from hexveil.publishing.catalogue.holder_statements import Catalogue
+from hexveil.report.cell_differences import CellDifference
+from hexveil.report.manifest_view import ManifestView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from fractions import Fraction
-    from pathlib import Path
-
-    import numpy as np
-    import pyarrow as pa
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
-    from hexveil.publishing.catalogue.holder_statements import Catalogue
-    from hexveil.report.cell_differences import CellDifference
-    from hexveil.report.manifest_view import ManifestView
 
 CRS = "OGC:CRS84"
 """Longitude and latitude, in this order, on WGS 84: what GeoJSON and GeoParquet mean."""
@@ -126,7 +125,7 @@ class Release:
             Without geopandas, or if the cells are labels, which have no outline.
         """
         require_package("geopandas", "geo")
-        mapped = geometry.with_geometry(self.table)
+        mapped = places.with_geometry(self.table)
         if mapped is self.table:
             raise InputError(f"{column_selection.NO_OUTLINES}; .to_pandas() has their numbers.")
         import geopandas  # noqa: PLC0415  an extra
@@ -161,7 +160,7 @@ class Release:
     @property
     def __geo_interface__(self) -> dict[str, Any]:
         """The cells as a GeoJSON FeatureCollection; AttributeError for labels."""
-        features = geometry.feature_collection(self.table)
+        features = places.feature_collection(self.table)
         if features is None:
             # Libraries ask with hasattr whether an object has places; worded by `__getattr__`.
             raise AttributeError(name="__geo_interface__", obj=self)
@@ -296,17 +295,13 @@ class Release:
         StorageError
             If writing fails midway; nothing half-written stays.
         """
-        page = folders.PageOptions(title or "", subtitle or "", not hide_geography)
-        return folders.write(
-            self.table,
-            self.manifest,
-            folder,
-            context=context,
-            sign=sign,
-            catalogue=catalogue,
-            tiles=tiles,
-            page=page,
-        )
+        names = (title or "", subtitle or "", not hide_geography)
+        options = folders.FolderOptions(context, sign, catalogue, tiles, *names)
+        return self._write(folder, options)
+
+    def _write(self, folder: str | Path, options: folders.FolderOptions) -> Path:
+        """Write the release folder; see `write`."""
+        return folders.write(self.table, self.manifest, folder, options)
 
     def __repr__(self) -> str:
         return (
@@ -316,7 +311,7 @@ class Release:
 
     def _repr_html_(self) -> str:
         """Return the promise, a picture and the first rows for a notebook."""
-        from hexveil.report.notebook.release_summary import summarize  # noqa: PLC0415  as in plot
+        from hexveil.report.notebook.axes_drawing import summarize  # noqa: PLC0415  as in plot
 
         return summarize(self.table, self._view(), self._plotted(None))
 

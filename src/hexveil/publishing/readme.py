@@ -1,33 +1,24 @@
-"""README.txt of a release: the values of its template, templates/readme.md."""
+"""README.txt of a release, and of several value columns: values of templates/*/readme.md."""
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from hexveil.publishing.catalogue.coverage import find_coverage
+import pyarrow as pa
+
+from hexveil.publishing.catalogue.release_description import find_coverage
+from hexveil.publishing.columns.column_table import statements_of_whole
 from hexveil.publishing.markup import document
-from hexveil.report import accuracy_text, clipping_text
-from hexveil.report.manifest_view import (
-    common_unit,
-    describe_repeats,
-    format_heading,
-    format_roughly,
-    format_rounded_up,
-    spoken_value,
-)
+from hexveil.report import accuracy_text
+from hexveil.report.manifest_view import common_unit, describe_repeats, format_heading, spoken_value
 from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import delta_in_words
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-LOSSES = ("p99", "p90", "median", "mean")
+Json = dict[str, Any]
 
 
-def render_readme(
-    table: pa.Table, manifest: dict[str, Any], *, mapped: bool, tiled: bool = False
-) -> str:
+def render_readme(table: pa.Table, manifest: Json, *, mapped: bool, tiled: bool = False) -> str:
     """Return the text of README.txt.
 
     Parameters
@@ -39,101 +30,107 @@ def render_readme(
     mapped, tiled : bool
         Whether the folder has cells.geojson, and cells.pmtiles.
     """
-    dataset, plan, guarantee = (manifest[name] for name in ("dataset", "plan", "guarantee"))
+    dataset, plan = manifest["dataset"], manifest["plan"]
     statistics = plan["statistics"]
-    values = {
-        "title": manifest.get("title", ""),
-        "subtitle": manifest.get("subtitle", ""),
-        "origin": describe_origin(table, manifest),
+    values = _common(table, manifest) | {
         "heading": format_heading(statistics, spoken_value(dataset)),
         "value_unit": common_unit(statistics, dataset["value_unit"]),
-        "dataset": dataset["name"],
         "cells": table.num_rows,
-        "guarantee": guarantee,
-        "delta": guarantee.get("delta", ""),
+        "delta": manifest["guarantee"].get("delta", ""),
         "meaning_of_delta": delta_in_words(manifest),
         "plan": plan,
         "grid": manifest["grid"],
         "quantum": manifest["bounds"]["quantum"],
-        "repeats": describe_repeats(manifest),
-        "one_number": accuracy_text.describe_one_number(manifest),
         "hexagons": "hexagon" in table.column_names,
         "mapped": mapped,
         "tiled": tiled,
         "dated": find_coverage(table, manifest).start is not None,
-        "columns": [_column(field) for field in table.schema],
+        "columns": [
+            {"name": field.name} | {key.decode(): text.decode() for key, text in stated.items()}
+            for field in table.schema
+            for stated in [{b"unit": b"", **(field.metadata or {})}]
+        ],
+        **_accuracy(manifest),
     }
+    template = "readme.md"
     if manifest.get("model") == "presence":
-        values |= {
-            "open_cells": sum(table["is_open"].to_pylist()),
-            "has_weights": statistics != ["users"],
-            "has_shapes": "bins" in plan,
-        }
-        return document("presence/readme.md", values).to_text() + "\n"
-    # Bins of a histogram each have their own statement, which is too many for a text.
-    stated = [one for one in manifest["accuracy"] if not one["statistic"].startswith("histogram_")]
-    values |= {
-        "losses": _losses(manifest["losses"]),
-        "accuracy": accuracy_text.describe_accuracy(
-            stated, dataset["value_unit"], lambda n, unit: f"{n:.3g} {unit}".strip()
-        ),
+        template, values["open_cells"] = "presence/readme.md", sum(table["is_open"].to_pylist())
+    elif manifest.get("kind") == "distributions":
+        template = "distribution/readme.md"
+    else:
+        values |= _moment_values(table, manifest)
+    return document(template, values).to_text() + "\n"
+
+
+def render_columns_readme(table: pa.Table, manifest: Json, columns: Sequence[Json]) -> str:
+    """Return the text of README.txt of several value columns.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Of all value columns.
+    manifest : dict
+        Of the whole.
+    columns : sequence of dict
+        Manifest of each value column.
+    """
+    is_private = manifest.get("model") == "presence"
+    whole = statements_of_whole(manifest, columns)
+    values = _common(table, whole) | {
+        # Under private presence each column declares its fleet, and the whole has none.
+        "meaning_of_delta": delta_in_words(columns[0] if is_private else manifest),
+        "heading": whole["heading"],
+        "is_private": is_private,
+        "columns": [
+            stated | _accuracy(own)
+            for stated, own in zip(manifest["columns"], columns, strict=True)
+        ],
     }
-    if manifest.get("kind") == "distributions":
-        values["components"] = plan["components"]
-        return document("distribution/readme.md", values).to_text() + "\n"
-    values |= _moment_values(table, manifest)
-    return document("readme.md", values).to_text() + "\n"
+    return document("columns/readme.md", values).to_text() + "\n"
 
 
-def _moment_values(table: pa.Table, manifest: dict[str, Any]) -> dict[str, Any]:
+def _common(table: pa.Table, manifest: Json) -> Json:
+    """Return the values of every README.txt."""
+    return {
+        "title": manifest.get("title", ""),
+        "subtitle": manifest.get("subtitle", ""),
+        "origin": describe_origin(table, manifest),
+        "dataset": manifest["dataset"]["name"],
+        "guarantee": manifest["guarantee"],
+        "losses": manifest.get("losses", {}),
+    }
+
+
+def _accuracy(manifest: Json) -> Json:
+    """Return the sentences on repeated records and on the accuracy of one value column."""
+    is_private, unit = manifest.get("model") == "presence", manifest["dataset"]["value_unit"]
+    stated = [] if is_private else manifest.get("accuracy", [])
+    return {
+        "repeats": describe_repeats(manifest),
+        "accuracy": accuracy_text.describe_one_number(manifest)
+        + accuracy_text.describe_accuracy(stated, unit, lambda n, of: f"{n:.3g} {of}".strip()),
+    }
+
+
+def _moment_values(table: pa.Table, manifest: Json) -> Json:
     """Return everything else that the text about averages and variances names."""
-    guarantee, unit = manifest["guarantee"], manifest["dataset"]["value_unit"]
-    clipping = clipping_text.template_values(
+    unit = manifest["dataset"]["value_unit"]
+    clipping = accuracy_text.clipping_values(
         manifest["plan"]["privacy_steps"], lambda number: f"{number:.4g} {unit}".strip()
     )
     return clipping | {
-        "nothing_read": guarantee["epsilon_spent"] == "0",
-        "naive_epsilon": format_rounded_up(float(Fraction(guarantee["l0_epsilon"])), 4),
         "posterior": "mean_estimate" in table.column_names,
         "contributing": _contributing_records(table, manifest),
-        "cut_off": clipping_text.describe_cut_off(manifest["cut_off"], table.num_rows),
-        "smoothing": [_smoothing(statement) for statement in manifest["smoothing"]],
+        "cut_off": accuracy_text.describe_cut_off(manifest["cut_off"], table.num_rows),
+        "smoothing": manifest["smoothing"],
     }
 
 
-def _contributing_records(table: pa.Table, manifest: dict[str, Any]) -> dict[str, str]:
+def _contributing_records(table: pa.Table, manifest: Json) -> Json:
     """Return the records that contribute and all records, where users are left out of cells."""
     divisors = [
         noised[0].get("divisor") for cell in manifest["cells"] if (noised := cell["noised"])
     ]
     if not divisors or divisors[0] is None:
         return {}
-    counts = {"divisor": sum(divisors), "records": sum(table.column("records").to_pylist())}
-    return {name: f"{count:,}" for name, count in counts.items()}
-
-
-def _losses(losses: dict[str, Any]) -> dict[str, str]:
-    """Return the numbers of units, and quantiles of their losses rounded up."""
-    rounded = {key: format_rounded_up(losses[key], 4) for key in LOSSES}
-    return rounded | {key: str(losses[key]) for key in ("units", "at_zero")}
-
-
-def _smoothing(statement: dict[str, Any]) -> dict[str, str]:
-    """Return the quality of a smoothed map, with its numbers formatted."""
-    epsilon = statement["epsilon_half_distinguishable"]
-    return {
-        "statistic": statement["statistic"],
-        "signal_share": f"{statement['signal_share']:.0%}",
-        "distinguishable": f"{statement['distinguishable']:,}",
-        "epsilon_for_half": "" if epsilon is None else format_roughly(epsilon),
-        "model": statement["model"],
-    }
-
-
-def _column(field: pa.Field) -> dict[str, str]:
-    metadata = field.metadata or {}
-    return {
-        "name": field.name,
-        "unit": metadata.get(b"unit", b"").decode(),
-        "description": metadata[b"description"].decode(),
-    }
+    return {"divisor": sum(divisors), "records": sum(table["records"].to_pylist())}

@@ -2,21 +2,192 @@
 
 The rule of the grades and the estimates behind these numbers: docs/understand/estimates.md. The
 sentences themselves: templates/accuracy.txt.
+
+Sentences about clipping, from the privacy steps of a manifest.
+
+What numbers are about: docs/understand/clipping-range.md. The sentences themselves:
+templates/clipping.txt.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.manifest_view import noun, unit_of_statistic, with_unit
-from hexveil.report.templates import render_sentence
+from hexveil.base.rational import to_fraction
+from hexveil.report.manifest_view import noun, unit_of_statistic
+from hexveil.report.templates import format_rounded_up, render_sentence, with_unit
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+Step = Mapping[str, Any]
 
-    Statement = Mapping[str, Any]
-    FormatAmount = Callable[[float, str], str]
+FormatNumber = Callable[[float], str]
+
+CUT_OFF = "cut off"
+"""Grade of a cell whose values may lie beyond the range they were clipped to."""
+_CLIPPING = "clipping.txt"
+
+
+def get_step(steps: Sequence[Step], name: str) -> Step | None:
+    """Return the privacy step of a name; None if there is none."""
+    # A manifest has each step at most once: verification checks that.
+    return next((step for step in steps if step["step"] == name), None)
+
+
+def get_strategy(steps: Sequence[Step]) -> str | None:
+    """Return how user averages were clipped; None within public bounds.
+
+    "single_stage" under one range, "cell_ranges" with a range per cell.
+
+    Examples
+    --------
+    >>> get_strategy([{"step": "cells"}])
+    >>> get_strategy([{"step": "clipping_range"}, {"step": "cells"}])
+    'single_stage'
+    >>> get_strategy([{"step": "pooled_histogram"}, {"step": "first_look"}, {"step": "cells"}])
+    'cell_ranges'
+    """
+    if get_step(steps, "pooled_histogram") is not None:
+        return "cell_ranges"
+    return None if get_step(steps, "clipping_range") is None else "single_stage"
+
+
+def describe_clipping(steps: Sequence[Step], amount: FormatNumber, *, squares: bool = True) -> str:
+    """Return the averages that a release is about, after clipping.
+
+    Parameters
+    ----------
+    steps : sequence of mapping
+        The manifest's privacy steps, a clipping range among them.
+    amount : callable
+        Formats a number in value units.
+    squares : bool
+        Whether to name the range of second moments too, where there is one.
+
+    Examples
+    --------
+    >>> describe_clipping([{"step": "clipping_range", "lower": 2.0, "upper": 5.0}], str)
+    'user averages clipped to 2.0 to 5.0, one range found privately for all cells'
+    """
+    return render_sentence(
+        _CLIPPING,
+        "clipped_averages",
+        strategy=get_strategy(steps),
+        steps={step["step"]: step for step in steps},
+        amount=amount,
+        squares=squares,
+    )
+
+
+def describe_steps(steps: Sequence[Step], amount: FormatNumber) -> list[str]:
+    """Return each privacy step under a clipping range, its output and its epsilon."""
+    strategy = get_strategy(steps)
+    cell_stages = get_step(steps, "cell_stages")
+    if cell_stages is not None:
+        return _describe_cell_stages(cell_stages)
+    if strategy is None:
+        return []
+    # A release clipped to public bounds has a single step, which its epsilon describes already.
+    return [_describe_step(step, strategy, amount) for step in steps]
+
+
+def _describe_cell_stages(step: Step) -> list[str]:
+    """Return the mechanism of the cells, and each kind of stage with its epsilon."""
+
+    def epsilon(text: str) -> str:
+        return format_rounded_up(float(to_fraction(text, "the epsilon of a stage")), 4)
+
+    head = {"mechanism": step["mechanism"], "cell_epsilon": epsilon(step["cell_epsilon"])}
+    sentences = [render_sentence(_CLIPPING, "cell_mechanism", **head)]
+    return sentences + [
+        render_sentence(
+            _CLIPPING,
+            "cell_stage",
+            stage=stage["stage"],
+            cells=f"{stage['cells']:,}",
+            epsilon=epsilon(stage["epsilon"]),
+        )
+        for stage in step["stages"]
+    ]
+
+
+def _describe_step(step: Step, strategy: str, amount: FormatNumber) -> str:
+    # A dossier reads manifests of strangers: their decimal text may be too large for a double.
+    epsilon = float(to_fraction(step["epsilon"], "the epsilon of a step"))
+    quantile = float(to_fraction(step.get("quantile", "0"), "the quantile of a step"))
+    return render_sentence(
+        _CLIPPING,
+        "privacy_step",
+        step=step,
+        strategy=strategy,
+        amount=amount,
+        quantile=f"{quantile:.0%}",
+        epsilon=format_rounded_up(epsilon, 4),
+        share=f"{step['share']:.0%}",
+    )
+
+
+def clipping_values(
+    steps: Sequence[Step], amount: FormatNumber, *, squares: bool = True
+) -> dict[str, Any]:
+    """Return strategy, clipped averages and privacy steps for a template; empty without a range."""
+    strategy = get_strategy(steps)
+    return {
+        "strategy": strategy or "",
+        "clipped_averages": describe_clipping(steps, amount, squares=squares) if strategy else "",
+        "privacy_steps": describe_steps(steps, amount),
+    }
+
+
+def describe_known_end(interval: tuple[str, str], unknown: tuple[bool, bool]) -> str:
+    """Return the words for a number that a range cut off, from its interval.
+
+    Parameters
+    ----------
+    interval : pair of str
+        Its ends; the upper one with the unit of measure.
+    unknown : pair of bool
+        Whether the lower and the upper end are unknown.
+
+    Examples
+    --------
+    >>> describe_known_end(("22.0", f"65.0{chr(160)}km/h"), (False, True))
+    'at least 22.0 km/h; the upper end is unknown'
+    """
+    low, high = interval
+    unit = high.partition("\u00a0")[2]
+    return render_sentence(
+        _CLIPPING,
+        "known_end",
+        low=f"{low} {unit}".strip(),
+        high=high.replace("\u00a0", " "),
+        lower_unknown=unknown[0],
+        upper_unknown=unknown[1],
+    )
+
+
+def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:
+    """Return the number of cells cut off, by statistic, a text each.
+
+    Examples
+    --------
+    >>> describe_cut_off([{"statistic": "mean", "cells": 3}], 40)[0][:36]
+    'Cut off (average): 3 of 40 cells. Th'
+    """
+    return [
+        render_sentence(
+            _CLIPPING,
+            "cut_off",
+            statistic=noun(count["statistic"]),
+            count=f"{count['cells']:,}",
+            cells=f"{cells:,}",
+        )
+        for count in counts
+    ]
+
+
+Statement = Mapping[str, Any]
+
+FormatAmount = Callable[[float, str], str]
 
 GRADES = {"good": "good", "caution": "caution", "cut_off": CUT_OFF, "noise": "noise"}
 """Quality grades by their keys in a manifest."""
@@ -41,7 +212,7 @@ def describe_assumption(basis: str) -> str:
 def describe_accuracy(
     statements: Sequence[Statement], value_unit: str, amount: FormatAmount
 ) -> list[str]:
-    """Return the accuracy of each statistic, in sentences.
+    """Return the accuracy of each statistic, in sentences; bins of a histogram are too many.
 
     Parameters
     ----------
@@ -52,11 +223,15 @@ def describe_accuracy(
     amount : callable
         Formats a number with a unit.
     """
-    return [_describe(statement, value_unit, amount) for statement in statements]
+    return [
+        _describe(statement, value_unit, amount)
+        for statement in statements
+        if not statement["statistic"].startswith("histogram_")
+    ]
 
 
 def describe_one_number(manifest: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each statistic whose map says no more than one number for all cells.
+    """Return a sentence for each statistic with a map no better than one number for all cells.
 
     Bins of a histogram are named together.
 

@@ -1,33 +1,42 @@
 """Background of the hexagons: public lines, names of places, words for hexagons.
 
-Geography comes with the package (geography/world.py) and is cut to the surroundings of the map,
+Geography comes with the package (geography.py) and is cut to the surroundings of the map,
 so that a page names its places without asking another host. The holder's context, if there is one,
 is drawn on top, and its names come first.
+
+The street that each hexagon is known by: of the named lines through it, the longest there.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from hexveil.base import hexagons
+from hexveil.base.arrays import Ints
 from hexveil.report.context import lines_of, named_lines, named_positions
-from hexveil.report.geography import world
-from hexveil.report.geography.location import describe_location, locate
-from hexveil.report.geography.projection import (
+from hexveil.report.geography import (
+    AREAS,
+    ATTRIBUTION,
+    LINES,
+    Box,
+    Places,
     Projection,
     align_with,
+    areas_in,
     centred_projection,
+    describe_location,
+    lines_in,
+    locate,
     unwrapped_rings,
+    world_places,
 )
-from hexveil.report.geography.street_names import streets_through
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Ints
-
 
 MAX_GEOGRAPHY_BYTES = 90_000
 """Of the lines of the package in a page; they are thinned until they fit."""
@@ -72,9 +81,9 @@ def background(
         Whether to use the lines and names of the package.
     """
     low, high = _surroundings(rings, projection.half_turn)
-    box = world.Box(*projection.degrees(*low), *projection.degrees(*high))
+    box = Box(*projection.degrees(*low), *projection.degrees(*high))
     places, streets = _context_places(context, projection)
-    known = world.world_places().within(box) if geography else None
+    known = world_places().within(box) if geography else None
     if known is not None:
         places = _joined(places, known)
     streets = streets.within(box)
@@ -88,17 +97,19 @@ def background(
         "streets": _placed(_labels(streets, 0.0, MAX_STREETS), projection),
         "context": _context(projection, rings, context) if context else [],
         "words": _words(names, places, context),
-        "attribution": world.ATTRIBUTION if geography else "",
+        "attribution": ATTRIBUTION if geography else "",
     }
 
 
-def _words(names: Sequence[str], places: world.Places, context: dict[str, Any] | None) -> list[str]:
+def _words(names: Sequence[str], places: Places, context: dict[str, Any] | None) -> list[str]:
     """Return the location of each hexagon in words; streets of the context belong to them."""
     streets = streets_through(names, named_lines(context)) if context else {}
     return [
         # A hexagon with a name of its own needs no street.
-        describe_location(one, places.names[one.place], streets.get(name, "") * bool(one.distance))
-        for name, one in zip(names, locate(names, places), strict=False)
+        describe_location(
+            entry, places.names[entry.place], streets.get(name, "") * bool(entry.distance)
+        )
+        for name, entry in zip(names, locate(names, places), strict=False)
     ]
 
 
@@ -116,8 +127,8 @@ def words_of(names: Sequence[str]) -> list[str]:
     projection = centred_projection(outlines)
     rings = [projection.steps(*np.array(ring, dtype=np.float64).T) for ring in outlines]
     low, high = _surroundings(rings, projection.half_turn)
-    box = world.Box(*projection.degrees(*low), *projection.degrees(*high))
-    return _words(names, world.world_places().within(box), None)
+    box = Box(*projection.degrees(*low), *projection.degrees(*high))
+    return _words(names, world_places().within(box), None)
 
 
 def encode(line: Ints) -> list[int]:
@@ -138,10 +149,10 @@ def _surroundings(rings: Sequence[Ints], half_turn: float) -> tuple[Ints, Ints]:
     return np.rint(middle - half).astype(np.int64), np.rint(middle + half).astype(np.int64)
 
 
-def _layers(projection: Projection, box: world.Box, width: float) -> dict[str, list[list[int]]]:
+def _layers(projection: Projection, box: Box, width: float) -> dict[str, list[list[int]]]:
     """Return the lines of the package by kind, in steps, thinned until they fit into the page."""
-    lines = {kind: world.areas_in(kind, box) for kind in world.AREAS}
-    lines |= {kind: world.lines_in(kind, box) for kind in world.LINES}
+    lines = {kind: areas_in(kind, box) for kind in AREAS}
+    lines |= {kind: lines_in(kind, box) for kind in LINES}
     step = max(1, round(width / projection.unit / DETAIL))
     low, high = projection.steps(np.array([box.west, box.east]), np.array([box.south, box.north]))
     steps = {
@@ -155,7 +166,7 @@ def _layers(projection: Projection, box: world.Box, width: float) -> dict[str, l
             kind: [
                 thin
                 for thin in (_thinned(line, step) for line in group)
-                if len(thin) > (2 if kind in world.AREAS else 1)
+                if len(thin) > (2 if kind in AREAS else 1)
             ]
             for kind, group in steps.items()
         }
@@ -170,16 +181,16 @@ def _layers(projection: Projection, box: world.Box, width: float) -> dict[str, l
 
 def _context_places(
     context: dict[str, Any] | None, projection: Projection
-) -> tuple[world.Places, world.Places]:
+) -> tuple[Places, Places]:
     """Return the named points and areas of the context, and its named lines."""
-    found = named_positions(context) if context else []
-    groups: list[world.Places] = []
+    result = named_positions(context) if context else []
+    groups: list[Places] = []
     for wanted in (False, True):
         # A street in many pieces is named once.
-        group = {name: place for name, place, is_line in found if is_line is wanted}
+        group = {name: place for name, place, is_line in result if is_line is wanted}
         turned = align_with([[place] for place in group.values()], projection.lon)
         groups.append(
-            world.Places(
+            Places(
                 tuple(group),
                 np.array([line[0] for line in turned], dtype=np.float64).reshape(-1, 2),
                 # In the order of the file: the first is the best known.
@@ -189,31 +200,31 @@ def _context_places(
     return groups[0], groups[1]
 
 
-def _joined(first: world.Places, second: world.Places) -> world.Places:
-    return world.Places(
+def _joined(first: Places, second: Places) -> Places:
+    return Places(
         first.names + second.names,
         np.concatenate([first.position, second.position]),
         np.concatenate([first.population, second.population]),
     )
 
 
-def _labels(places: world.Places, spacing: float, most: int = MAX_LABELS) -> world.Places:
+def _labels(places: Places, spacing: float, most: int = MAX_LABELS) -> Places:
     """Return the best known places, none close to a better known one."""
-    kept: list[int] = []
+    remaining: list[int] = []
     taken = np.empty((0, 2))
     shrink = np.array([np.cos(np.radians(places.position[:, 1].mean() if places.names else 0)), 1])
     for row in np.argsort(-places.population, kind="stable"):
         here = places.position[row] * shrink
         if spacing and len(taken) and np.abs(taken - here).max(axis=1).min() < spacing:
             continue
-        kept.append(int(row))
+        remaining.append(int(row))
         taken = np.concatenate([taken, here[None]])
-        if len(kept) == most:
+        if len(remaining) == most:
             break
-    return places.select(np.array(kept, dtype=np.int64))
+    return places.select(np.array(remaining, dtype=np.int64))
 
 
-def _placed(places: world.Places, projection: Projection) -> list[list[Any]]:
+def _placed(places: Places, projection: Projection) -> list[list[Any]]:
     """Return x, y and name of each place."""
     if not places.names:
         return []
@@ -273,3 +284,67 @@ def _thinned(line: Ints, step: int) -> Ints:
     moves[-1] = True
     thin: Ints = line[moves]
     return thin
+
+
+SAMPLES = 8
+"""Points that a street has across a hexagon."""
+COARSEST = 7
+"""Hexagons larger than these are crossed by so many streets that none describes them."""
+MAX_SAMPLES = 2_000_000
+_METRES = 111_195.0
+"""Of a degree of latitude."""
+
+
+def streets_through(
+    names: Sequence[str], lines: Sequence[tuple[str, Sequence[tuple[float, float]]]]
+) -> dict[str, str]:
+    """Return the street of each hexagon that has one.
+
+    Parameters
+    ----------
+    names : sequence of str
+        H3 indexes of one resolution, as hex text.
+    lines : sequence of (str, line)
+        Names of streets with longitude and latitude along each; a street may have many lines.
+
+    Returns
+    -------
+    dict of str to str
+        The street with the greatest length in each hexagon; of equals the first of the list.
+    """
+    if not names or not lines or (level := hexagons.resolution_of(int(names[0], 16))) < COARSEST:
+        return {}
+    number = {name: row for row, name in enumerate(dict.fromkeys(name for name, _ in lines))}
+    width = float(np.ptp([lat for _, lat in hexagons.outline(int(names[0], 16))]))
+    wanted = {int(name, 16): name for name in names}
+    steps = [_sampled(np.array(line, dtype=np.float64), width / SAMPLES) for _, line in lines]
+    place, length = (np.concatenate(pieces) for pieces in zip(*steps, strict=True))
+    street = np.repeat([number[name] for name, _ in lines], [len(entry) for entry, _ in steps])
+    lat, lon = pa.array(place[:, 1]), pa.array((place[:, 0] + 540) % 360 - 180)
+    cells = np.asarray(hexagons.of_places(lat, lon, level), dtype=np.uint64)
+    inside = np.isin(cells, np.array(list(wanted), dtype=np.uint64))
+    # In one type: a mixture would become floats, which do not hold an index.
+    keys = np.column_stack([cells, street.astype(np.uint64)])[inside]
+    pairs, row = np.unique(keys, axis=0, return_inverse=True)
+    total = np.bincount(row.ravel(), length[inside], minlength=len(pairs))
+    texts = list(number)
+    # The last one wins: by length, and of equals the first street.
+    order = np.lexsort((-pairs[:, 1].astype(np.int64), np.round(total, 3)))
+    return {wanted[int(cell)]: texts[int(of)] for cell, of in pairs[order]}
+
+
+def _sampled(
+    line: NDArray[np.float64], step: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return points along a line, at most `step` degrees apart, and the metres that each has."""
+    ends = np.diff(line, axis=0)
+    shrink = math.cos(math.radians(float(line[:, 1].mean())))
+    metres = np.hypot(ends[:, 0] * shrink, ends[:, 1]) * _METRES
+    number = np.maximum(1, np.ceil(metres / (step * _METRES))).astype(np.int64)
+    if number.sum() > MAX_SAMPLES:
+        return np.empty((0, 2)), np.empty(0)
+    segment = np.repeat(np.arange(len(ends)), number)
+    # The middle of each part of a segment.
+    first = np.repeat(np.cumsum(number) - number, number)
+    share = (np.arange(len(segment)) - first + 0.5) / number[segment]
+    return line[segment] + share[:, None] * ends[segment], metres[segment] / number[segment]

@@ -29,22 +29,18 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Bools, Floats
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.accuracy_text import CUT_OFF
+from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Bools, Floats
-    from hexveil.report.manifest_view import ManifestView
-
 
 FURTHER_DIGITS = 2
 """Digits of a difference beyond those that the page shows of a number."""

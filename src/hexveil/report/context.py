@@ -10,13 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.base.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_BYTES = 20_000_000
 MAX_LETTERS = 60
@@ -118,7 +116,7 @@ def named_positions(context: dict[str, Any]) -> list[tuple[str, tuple[float, flo
     InputError
         If it is not GeoJSON in degrees.
     """
-    found = []
+    result = []
     for feature in _checked(context):
         name = feature["properties"].get("name")
         lines = _lines(feature["geometry"]) if name else []
@@ -126,8 +124,8 @@ def named_positions(context: dict[str, Any]) -> list[tuple[str, tuple[float, flo
             continue
         is_line = feature["geometry"]["type"].endswith("LineString")
         longest = max(lines, key=len)
-        found.append((name, longest[len(longest) // 2] if is_line else _middle(longest), is_line))
-    return found
+        result.append((name, longest[len(longest) // 2] if is_line else _middle(longest), is_line))
+    return result
 
 
 def named_lines(context: dict[str, Any]) -> list[tuple[str, Line]]:
@@ -190,8 +188,8 @@ def _features(data: Any, name: str = "") -> Iterator[dict[str, Any]]:  # noqa: A
 
 def _name(properties: dict[str, Any]) -> str:
     """Return the name of a feature on one line; "" without one."""
-    found = (properties.get(key) for key in NAMES)
-    return _one_line(next((text for text in found if isinstance(text, str)), ""))
+    result = (properties.get(key) for key in NAMES)
+    return _one_line(next((text for text in result if isinstance(text, str)), ""))
 
 
 def _one_line(text: object) -> str:

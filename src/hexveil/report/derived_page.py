@@ -1,25 +1,28 @@
 """The page of a roll-up or a comparison: that of a release, with its own sentences.
 
 Changes that were told run from blue to orange in six classes about 0. Those that cannot be told are
-left blank and hatched, so that a map cannot show a change that its numbers do not.
+left blank and hatched, so that a map cannot show a change that its numbers do not. Page, README.txt
+and command have the sentences in common.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from hexveil.base.arrays import Floats
 from hexveil.model.cells import slot_seconds
-from hexveil.report.derived_text import TEXTS, template_values
+from hexveil.report.figure_style import palette
 from hexveil.report.interval_chart import MAX_CELLS, Chart, draw_bars
-from hexveil.report.manifest_view import ManifestView, with_unit
+from hexveil.report.manifest_view import ManifestView, noun, unit_of_statistic
 from hexveil.report.page import frame_values, page_labels
-from hexveil.report.palette import palette
 from hexveil.report.payload import (
     GRADES,
     code_texts,
@@ -31,16 +34,9 @@ from hexveil.report.payload import (
     round_numbers,
     slot_text,
 )
-from hexveil.report.templates import render_sentence, render_template
+from hexveil.report.templates import render_sentence, render_template, with_unit
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Floats
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 _OF_CHANGES = ("quality", "lowest", "highest", "not_published")
 """Labels that have other words on the page of a comparison."""
@@ -76,7 +72,7 @@ class DerivedView(ManifestView):
 
     @property
     def heading(self) -> str:
-        """What is shown."""
+        """The title."""
         return self.title
 
     @property
@@ -327,3 +323,74 @@ def _chart(table: pa.Table, data: Mapping[str, Any], view: DerivedView) -> Chart
 
 def _floats(table: pa.Table, name: str) -> Floats:
     return np.asarray(table[name].to_numpy(), dtype=np.float64)
+
+
+TEXTS = "derived.txt"
+
+
+def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the sentences about a table and its statement."""
+    kind, dataset = statement["kind"], statement["dataset"]
+    unit = dataset["value_unit"] or ""
+    roles = (
+        {"First": "before", "Second": "after"} if kind == "comparison" else {"Release": "source"}
+    )
+    values: dict[str, Any] = {
+        "heading": render_sentence(
+            TEXTS, "heading", kind=kind, statistic=noun(statement["statistic"]),
+            value=dataset["value"], of_units=statement["statistic"] == "users",
+        ),
+        "unit": unit_of_statistic(statement["statistic"], unit),
+        "cells": table.num_rows,
+        "cost": render_sentence(TEXTS, "cost", kind=kind),
+        "covers": statement["covers"],
+        "not_covered": statement.get("not_covered", ""),
+        "sources": [
+            render_sentence(TEXTS, "source", role=role, identity=statement[name])
+            for role, name in roles.items()
+        ],
+        "origin": _origin([statement[name] for name in roles.values()], list(roles)),
+        "verdicts": "",
+        "discoveries": "",
+        "pairing": "",
+    }  # fmt: skip
+    return values | (_comparison_values(statement) if kind == "comparison" else {})
+
+
+def _origin(identities: Sequence[Mapping[str, Any]], roles: Sequence[str]) -> dict[str, str]:
+    """Return the lines under the title: periods and publishers of the releases."""
+    names = [f"{role}: " if len(roles) > 1 else "" for role in roles]
+    periods = [
+        f"{name}{identity['period']}" for name, identity in zip(names, identities, strict=True)
+    ]
+    publishers = dict.fromkeys(
+        identity["publisher"] for identity in identities if identity["publisher"]
+    )
+    return {"period": "; ".join(periods), "brief_period": "", "publisher": "; ".join(publishers)}
+
+
+def _comparison_values(statement: Mapping[str, Any]) -> dict[str, str]:
+    counts, cells = statement["verdicts"], statement["cells"]
+    return {
+        "verdicts": render_sentence(
+            TEXTS,
+            "verdict_counts",
+            higher=counts["higher"],
+            lower=counts["lower"],
+            unclear=counts["cannot be told"],
+        ),
+        "discoveries": render_sentence(
+            TEXTS,
+            "discoveries",
+            procedure=statement["procedure"],
+            rate=f"{100 * statement['false_discovery_rate']:.3g} percent",
+        ),
+        "pairing": render_sentence(
+            TEXTS,
+            "pairing",
+            days=statement["days_between"],
+            only_before=cells["only_before"],
+            only_after=cells["only_after"],
+            of_maps="model" in statement,
+        ),
+    }

@@ -1,7 +1,16 @@
-"""How figures look: colours, markers, dashes, axes; one figure as PNG and SVG.
+"""How figures and maps look: colours, markers, dashes, axes; one figure as PNG and SVG.
 
 Lines differ in colour, marker and dashes, so that grey print and colour-blind readers can tell
 them apart. The colours are those of Okabe and Ito (2008) that show on white.
+
+Colours of the map: value-suppressing palettes, for light and dark pages.
+
+A palette shows a value and how sure it is at once: good cells have eight classes of colour, cells
+to be read with care four paler ones, and noise a single grey, so that a map cannot show a
+difference that its numbers do not (Correll, Moritz and Heer, CHI 2018,
+doi:10.1145/3173574.3174216). Colours run along viridis (CC0), in which lightness grows with the
+value: readers with any colour vision, and printers without colour, keep the order. Differences of
+two slots run from blue to orange, as sure ones alone.
 """
 
 from __future__ import annotations
@@ -9,15 +18,18 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import math
 import warnings
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -92,3 +104,129 @@ def logarithmic(axes: Axes, side: str) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < FEW_DECADES * low else (1.0,)))
     axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+ANCHORS = (
+    "#440154", "#482878", "#3e4989", "#31688e", "#26828e",
+    "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725",
+)  # fmt: skip
+"""Viridis, in ten equal steps."""
+CLASSES, CAUTION_CLASSES = 8, 4
+CAUTION_SHARE = 0.42
+"""Share of its own colour that a cell to be read with care keeps."""
+GROUNDS = {"light": "#f2f3f4", "dark": "#2a2f35"}
+"""Grey that colours pale towards."""
+NOISE = {"light": "#cfd3d7", "dark": "#4a5058"}
+DIFFERENCES = {
+    "light": ["#0b4f8a", "#4a90c8", "#a8cfe8", "#f7c48d", "#e0832c", "#9c4a07"],
+    "dark": ["#b4daf3", "#5b9fd4", "#2c6699", "#a3560f", "#e58f3e", "#fbd3a6"],
+}
+"""Sure differences, from the most negative one; the smallest are nearest to the ground."""
+
+
+def gradient(stops: int) -> list[str]:
+    """Return colours of the scale from low to high, evenly spaced.
+
+    Examples
+    --------
+    >>> gradient(2)
+    ['#440154', '#fde725']
+    """
+    places = np.linspace(0, len(ANCHORS) - 1, stops)
+    anchors = np.array([_parts(colour) for colour in ANCHORS])
+    channels = [np.interp(places, np.arange(len(ANCHORS)), anchors[:, k]) for k in range(3)]
+    return [_text(colour) for colour in np.column_stack(channels)]
+
+
+def palette(mode: str) -> dict[str, list[str]]:
+    """Return the colours of each grade, of differences and of doubtful differences.
+
+    Parameters
+    ----------
+    mode : str
+        "light" or "dark".
+    """
+    ground = np.array(_parts(GROUNDS[mode]))
+    # The classes lie in the middle of their intervals, away from the ends that the ground hides.
+    good = gradient(2 * CLASSES + 1)[1::2]
+    caution = [
+        _text(CAUTION_SHARE * np.array(_parts(colour)) + (1 - CAUTION_SHARE) * ground)
+        for colour in gradient(2 * CAUTION_CLASSES + 1)[1::2]
+    ]
+    return {
+        "good": good,
+        "caution": caution,
+        "cut off": caution,
+        "noise": [NOISE[mode]],
+        "difference": DIFFERENCES[mode],
+        "lower": DIFFERENCES[mode][: len(DIFFERENCES[mode]) // 2],
+        "higher": DIFFERENCES[mode][len(DIFFERENCES[mode]) // 2 :],
+        "unsure": [NOISE[mode]],
+    }
+
+
+def colours_of(
+    values: NDArray[np.float64],
+    grades: Sequence[str],
+    scale: tuple[float, float],
+    mode: str = "light",
+) -> list[str]:
+    """Return the colour of each number: of its class among the colours of its grade.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+    grades : sequence of str
+        "good", "caution", "cut off" or "noise".
+    scale : tuple of float
+        Ends of the scale; numbers beyond it have the colour of its end.
+    mode : str
+        "light" or "dark".
+
+    Examples
+    --------
+    >>> colours_of(np.array([5.0, 99.0]), ["noise", "noise"], (0.0, 10.0))
+    ['#cfd3d7', '#cfd3d7']
+    """
+    colours, (low, high) = palette(mode), scale
+    shares = (np.asarray(values, dtype=np.float64) - low) / (high - low)
+    return [
+        colours[grade][
+            max(0, min(len(colours[grade]) - 1, math.floor(share * len(colours[grade]))))
+        ]
+        for share, grade in zip(shares.tolist(), grades, strict=True)
+    ]
+
+
+def _parts(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def _text(parts: Sequence[float] | np.ndarray) -> str:
+    red, green, blue = (round(float(piece)) for piece in parts)
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def colour_rules() -> str:
+    """Return the style rules of the swatches, for light pages and paper and for dark screens."""
+    dark = _swatch_rules("dark", "[data-scheme=dark] ")
+    return f"{_swatch_rules('light')}@media screen {{\n{dark}}}\n"
+
+
+def _swatch_rules(mode: str, within: str = "") -> str:
+    return "".join(
+        f"{within}.steps.{grade.replace(' ', '-')} {{ background: {_steps(colours)}; }}\n"
+        for grade, colours in palette(mode).items()
+    )
+
+
+def _steps(colours: list[str]) -> str:
+    """Return classes of colour side by side, without a gradient between them."""
+    if len(colours) == 1:
+        return colours[0]
+    share = 100 / len(colours)
+    stops = [
+        f"{colour} {number * share:g}% {(number + 1) * share:g}%"
+        for number, colour in enumerate(colours)
+    ]
+    return f"linear-gradient(to right, {', '.join(stops)})"

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from hexveil.base.arrays import Floats
+from hexveil.report.accuracy_text import describe_known_end
 from hexveil.report.cell_differences import unknown_ends
-from hexveil.report.clipping_text import describe_known_end
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Floats
-    from hexveil.report.manifest_view import ManifestView
-
+from hexveil.report.manifest_view import ManifestView
 
 MAX_CELLS = 40
 

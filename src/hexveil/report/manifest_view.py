@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, to_fraction
 from hexveil.model.public_metadata import ValueLattice, many_repeats
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, column_names, term_of
-from hexveil.report.templates import render_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
+from hexveil.report.templates import render_sentence, squared, with_unit
 
 RANGE = {"mean": 1.0, "variance": 0.25, "sd": 0.5}
 """Range of a statistic for bounds of width 1: quality grades are relative to it."""
@@ -146,7 +143,7 @@ class ManifestView:
         labels = self.label_columns or ("cell",)
         columns = ("hexagon",) if "hexagon" in table.column_names else labels
         texts = [[str(text) for text in table[name].to_pylist()] for name in columns]
-        return [" \u00b7 ".join(parts) for parts in zip(*texts, strict=True)]
+        return [" \u00b7 ".join(pieces) for pieces in zip(*texts, strict=True)]
 
     @property
     def repeats(self) -> str:
@@ -157,7 +154,7 @@ class ManifestView:
     def accuracy(self) -> Mapping[str, Any]:
         """The manifest's statement on the accuracy of the statistic shown; empty without one."""
         statements = self.manifest.get("accuracy") or ()
-        return next((one for one in statements if one["statistic"] == self.statistic), {})
+        return next((entry for entry in statements if entry["statistic"] == self.statistic), {})
 
     @property
     def clipping_range(self) -> Mapping[str, Any] | None:
@@ -236,7 +233,7 @@ class ManifestView:
         if histogram is None or self.statistic not in column_names(histogram):
             return None
         bounds = self.manifest["bounds"]
-        lower, upper, quantum = (to_fraction(bounds[one], one) for one in _LATTICE)
+        lower, upper, quantum = (to_fraction(bounds[entry], entry) for entry in _LATTICE)
         lattice = ValueLattice.of((lower, upper), quantum)
         number = column_names(histogram).index(self.statistic)
         ends = [0, *histogram.edges(lattice).tolist()]
@@ -324,7 +321,9 @@ def column_prefixes(statistics: Sequence[str]) -> list[str]:
     ['mean', 'share_below_10']
     """
     terms = [(name, term_of(name)) for name in statistics]
-    return [one for name, term in terms for one in ([name] if term is None else column_names(term))]
+    return [
+        entry for name, term in terms for entry in ([name] if term is None else column_names(term))
+    ]
 
 
 def is_share(statistic: str) -> bool:
@@ -382,19 +381,6 @@ def format_heading(statistics: Sequence[str], value: str) -> str:
     )
 
 
-def squared(unit: str) -> str:
-    """Return the square of a unit of measure.
-
-    Examples
-    --------
-    >>> squared("km/h"), squared("m"), squared("")
-    ('(km/h)²', 'm²', '')
-    """
-    if not unit:
-        return ""
-    return f"{unit}\u00b2" if unit.isalpha() else f"({unit})\u00b2"
-
-
 def spoken_value(dataset: Mapping[str, Any]) -> str:
     """Return the name of a value column without its unit, which stands beside it.
 
@@ -410,29 +396,3 @@ def spoken_value(dataset: Mapping[str, Any]) -> str:
         if unit and name.endswith(ending):
             return name.removesuffix(ending).strip() or name
     return name
-
-
-def with_unit(number: str, unit: str) -> str:
-    """Return number and unit, kept on one line."""
-    return f"{number}\u00a0{unit}" if unit else number
-
-
-def format_roughly(number: float) -> str:
-    """Return a positive number with two significant digits, without exponent below a million.
-
-    Examples
-    --------
-    >>> format_roughly(0.9876), format_roughly(128.4)
-    ('0.99', '130')
-    """
-    return f"{float(f'{number:.2g}'):g}"
-
-
-def format_rounded_up(number: float, digits: int = 3) -> str:
-    """Return a positive number rounded up to significant digits, without exponent."""
-    if not math.isfinite(number) or number <= 0:
-        return "unlimited" if number > 0 else str(number)
-    # The digits after the point follow from the size: large numbers keep all of theirs.
-    places = max(0, digits - 1 - math.floor(math.log10(number)))
-    scale = 10.0 ** (digits - 1 - math.floor(math.log10(number)))
-    return f"{math.ceil(number * scale - 1e-9) / scale:,.{places}f}"

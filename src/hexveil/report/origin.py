@@ -8,17 +8,15 @@ in `[catalogue]`, which the holder declares. Publisher, licence and contact are 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    Days = tuple[str, str]
+Days = tuple[str, str]
 
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _DATES = re.compile(rf"(?:^|; )dates ({_DAY}) to ({_DAY})(?:;|$)")

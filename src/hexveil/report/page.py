@@ -8,31 +8,28 @@ data are embedded in script elements as JSON.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from markupsafe import Markup
 
 from hexveil.base.errors import InputError
 from hexveil.report import page_text
 from hexveil.report.accuracy_text import describe_one_number
-from hexveil.report.content_security_policy import policy
+from hexveil.report.figure_style import colour_rules
 from hexveil.report.interval_chart import Chart, interval_chart
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
-from hexveil.report.palette import colour_rules
 from hexveil.report.payload import frame_data, label_texts, scale_marks, script_json
 from hexveil.report.shown_column import ShownColumn
-from hexveil.report.templates import render_template
+from hexveil.report.templates import policy, render_template
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+Json = dict[str, Any]
 
-    import pyarrow as pa
-
-    Json = dict[str, Any]
-    ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
+ColumnTables = Mapping[str, tuple[pa.Table, Mapping[str, Any]]]
 
 _COUNTS = ("cell", "users", "records")
 _NUMBERS = ("raw", "bound95", "low", "high", "quality")

@@ -7,35 +7,25 @@ manifest or from the released table. The sentences: templates/report.html and te
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.model.public_metadata import UNITS
-from hexveil.report import clipping_text
+from hexveil.report import accuracy_text
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
-from hexveil.report.manifest_view import (
-    ManifestView,
-    format_heading,
-    format_roughly,
-    format_rounded_up,
-    noun,
-    with_unit,
-)
+from hexveil.report.manifest_view import ManifestView, format_heading, noun
 from hexveil.report.payload import QUALITIES
 from hexveil.report.promise_wording import delta_in_words, exact_counts, in_common, presence
 from hexveil.report.shown_column import ShownColumn, heading_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
+from hexveil.report.templates import format_rounded_up, with_unit
 
 _SIX_DOWN = Context(prec=6, rounding=ROUND_FLOOR)
-_LOSSES = ("max", "p99", "p90", "median", "mean")
 
 
 def template_values(
@@ -95,8 +85,7 @@ def template_values(
         "qualities": _qualities(
             page_columns, grades, (manifest.get("plan") or {}).get("privacy_steps") or ()
         ),
-        **_predictions(plan.get("prediction") or {}, view),
-        **_loss_values(manifest.get("losses") or {}),
+        "losses": manifest.get("losses") or {},
     }
 
 
@@ -116,20 +105,9 @@ def choice_values(
 def column_values(
     manifest: Mapping[str, Any], page_columns: Sequence[ShownColumn]
 ) -> list[dict[str, Any]]:
-    """Return the facts about each of several value columns, with their numbers formatted."""
-    return [
-        {
-            "name": stated["column"],
-            "unit": stated["value_unit"],
-            "folder": stated["folder"],
-            "cells": stated["cells"],
-            # Counted facts: declared ones have no such numbers.
-            **{name: f"{stated[name]:,}" for name in ("users", "records") if name in stated},
-            "epsilon": format_rounded_up(float(stated["epsilon"]), 4),
-            "bounds": column.manifest["bounds"],
-        }
-        for stated, column in zip(manifest["columns"], page_columns, strict=True)
-    ]
+    """Return the facts about each of several value columns."""
+    pairs = zip(manifest["columns"], page_columns, strict=True)
+    return [stated | {"bounds": column.manifest["bounds"]} for stated, column in pairs]
 
 
 def _qualities(
@@ -137,26 +115,16 @@ def _qualities(
 ) -> list[dict[str, Any]]:
     """Return each quality grade that the legend explains, with its number of cells."""
     # Only ranges can cut cells off: otherwise the legend would explain a grade that no cell has.
-    has_range = clipping_text.get_strategy(steps) is not None or any(
-        clipping_text.CUT_OFF in column.grades(view)
+    has_range = accuracy_text.get_strategy(steps) is not None or any(
+        accuracy_text.CUT_OFF in column.grades(view)
         for column in page_columns
         for view in column.views
     )
     return [
         {"name": name, "number": number, "cells": grades.count(name)}
         for number, name in enumerate(QUALITIES)
-        if has_range or name != clipping_text.CUT_OFF
+        if has_range or name != accuracy_text.CUT_OFF
     ]
-
-
-def _predictions(prediction: Mapping[str, float], view: ManifestView) -> dict[str, str]:
-    """Return the predicted errors of averages or medians, and of weights; "" without any."""
-    error = prediction.get("mean_error", prediction.get("quantile_error"))
-    weight = prediction.get("weight_error", prediction.get("count_error"))
-    return {
-        "expected_error": "" if error is None else with_unit(f"{error:.2g}", view.value_unit),
-        "weight_error": "" if weight is None else f"{weight:.3g}",
-    }
 
 
 def moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
@@ -166,10 +134,8 @@ def moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     return {
         **{section: defaultdict(str, manifest[section]) for section in ("plan", "grid")},
         "nothing_read": view.constant,
-        "epsilon_spent": _epsilon(manifest["guarantee"].get("epsilon_spent")),
-        "naive_epsilon": _epsilon(manifest["guarantee"].get("l0_epsilon")),
-        "cut_off_cells": grades.count(clipping_text.CUT_OFF),
-        "predicts_errors": clipping_text.get_step(view.steps, "cell_stages") is not None,
+        "cut_off_cells": grades.count(accuracy_text.CUT_OFF),
+        "predicts_errors": accuracy_text.get_step(view.steps, "cell_stages") is not None,
         "useful_cells": manifest["plan"].get("cells_better_than_constant"),
         "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
         "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
@@ -189,7 +155,7 @@ def _clipping(view: ManifestView) -> dict[str, Any]:
     def amount(number: float) -> str:
         return with_unit(f"{number:.6g}", view.value_unit) if squares else view.amount(number)
 
-    return clipping_text.template_values(view.steps, amount, squares=squares)
+    return accuracy_text.clipping_values(view.steps, amount, squares=squares)
 
 
 def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
@@ -197,9 +163,9 @@ def _errors(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     bound = view.half_widths(table)
     error, largest = view.planned_error, view.planned("max_error")
     baseline = view.manifest["plan"].get("baseline_error")
-    strategy = clipping_text.get_strategy(view.steps)
+    strategy = accuracy_text.get_strategy(view.steps)
     # A planned error is a bound where bias is worst-case; a prediction in ranges and in stages.
-    has_stages = clipping_text.get_step(view.steps, "cell_stages") is not None
+    has_stages = accuracy_text.get_step(view.steps, "cell_stages") is not None
     return {
         "planned_error": "" if error is None else view.amount_up(error),
         "largest_error": "" if largest is None else view.amount_up(largest),
@@ -267,41 +233,8 @@ def _optimality(view: ManifestView) -> dict[str, Any]:
     }
 
 
-def _smoothing(view: ManifestView) -> dict[str, Any]:
+def _smoothing(view: ManifestView) -> Mapping[str, Any]:
     """Return the quality of the smoothed map of the statistic shown; empty if there is none."""
     name = "variance" if view.statistic == "sd" else view.statistic
     statements = view.manifest.get("smoothing") or ()
-    statement = next((entry for entry in statements if entry["statistic"] == name), None)
-    if statement is None:
-        return {}
-    epsilon = statement.get("epsilon_half_distinguishable")
-    return {
-        "signal_share": f"{statement['signal_share']:.0%}",
-        "distinguishable": statement["distinguishable"],
-        "epsilon_for_half": "" if epsilon is None else format_roughly(epsilon),
-        "model": statement["model"],
-    }
-
-
-def _loss_values(losses: Mapping[str, Any]) -> dict[str, Any]:
-    """Return quantiles of the units' losses, rounded up, and the numbers of units."""
-    return {
-        "losses": {
-            key: format_rounded_up(float(to_fraction(losses[key], key)), 4)
-            for key in _LOSSES
-            if losses.get(key) is not None
-        },
-        "units": losses.get("units"),
-        "units_at_zero": losses.get("at_zero") or 0,
-    }
-
-
-def _epsilon(text: object) -> dict[str, Any]:
-    """Return a loss, rounded up to six digits if it has many; empty if it is not stated."""
-    if text is None:
-        return {}
-    # Long decimals and ratios help no reader; the manifest has the exact one.
-    if len(str(text)) <= 12:
-        return {"number": str(text), "rounded_up": False}
-    number = float(to_fraction(str(text), "epsilon"))
-    return {"number": format_rounded_up(number, 6), "rounded_up": True}
+    return next((entry for entry in statements if entry["statistic"] == name), {})

@@ -9,28 +9,19 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.background import background, encode
-from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.geography.projection import (
-    Projection,
-    Ring,
-    centred_projection,
-    unwrapped_rings,
-)
-from hexveil.report.palette import palette
+from hexveil.report.figure_style import palette
+from hexveil.report.geography import Projection, Ring, centred_projection, unwrapped_rings
+from hexveil.report.manifest_view import ManifestView
 from hexveil.report.templates import render_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from hexveil.report.manifest_view import ManifestView
 
 QUALITIES = ("good", "caution", CUT_OFF, "noise")
 ABSENT = "not published"

@@ -10,16 +10,14 @@ common; tests/report/test_promise.py has an exact example.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hexveil.base.rational import decimal_text, round_up
 from hexveil.report.templates import render_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 Protect = Literal["values", "presence"]
 """Privacy models."""
@@ -127,11 +125,7 @@ def not_protected(*, protect: Protect = "values") -> str:
 
 
 def assumptions(
-    unit: str,
-    dropped_values: str = "none",
-    *,
-    protect: Protect = "values",
-    delta: Fraction = PURE,
+    unit: str, dropped_values: str = "none", *, protect: Protect = "values", delta: Fraction = PURE
 ) -> list[str]:
     """Return the assumptions of the promise, a sentence or two each.
 

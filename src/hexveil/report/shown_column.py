@@ -10,11 +10,14 @@ everything.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.model.statistic_terms import Histogram, term_of
 from hexveil.report.cell_differences import ComparableNumbers
 from hexveil.report.manifest_view import ManifestView, column_prefixes
@@ -28,14 +31,7 @@ from hexveil.report.payload import (
     scale_marks,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Floats, Ints
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 MAX_NUMBERS = 300_000
 """Cells times statistics from which on a page has no bins."""

@@ -4,19 +4,30 @@ Templates hold whole sentences; code computes values and formats numbers. A name
 uses and nobody gave is an error, and so is a value that is None: neither may reach a reader.
 Each kind of output escapes the values that are put into a template, and never the template itself:
 HTML here, Markdown in publishing/markup.py, plain text not at all.
+
+The content security policy of the page: no requests, and no scripts but the page's own.
+
+Each script and the one style element are allowed by the hash of their text, so that a script or a
+style that slipped into the page in some other way, say in a label, is not run. There are no style
+attributes: places that depend on numbers are rules of the style element, and what moves is set
+through the DOM, which a policy does not judge.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
+import math
 import re
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     import jinja2
+
 
 FOLDER = "publishing/templates"
 """Inside the package."""
@@ -51,7 +62,12 @@ def environment(escape: Callable[[str], str] | None = None) -> jinja2.Environmen
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters["counted"] = _counted
+    templates.filters |= {
+        "counted": _counted,
+        "rounded_up": format_rounded_up,
+        "roughly": format_roughly,
+        "with_unit": with_unit,
+    }
     return templates
 
 
@@ -90,3 +106,76 @@ def _names() -> Iterator[None]:
 def _counted(number: int, singular: str, plural: str = "") -> str:
     """Return a number with its noun: "1 cell", "2,000 cells"."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def squared(unit: str) -> str:
+    """Return the square of a unit of measure.
+
+    Examples
+    --------
+    >>> squared("km/h"), squared("m"), squared("")
+    ('(km/h)²', 'm²', '')
+    """
+    if not unit:
+        return ""
+    return f"{unit}\u00b2" if unit.isalpha() else f"({unit})\u00b2"
+
+
+def with_unit(number: str, unit: str) -> str:
+    """Return number and unit, kept on one line."""
+    return f"{number}\u00a0{unit}" if unit else number
+
+
+def format_roughly(number: float) -> str:
+    """Return a positive number with two significant digits, without exponent below a million.
+
+    Examples
+    --------
+    >>> format_roughly(0.9876), format_roughly(128.4)
+    ('0.99', '130')
+    """
+    return f"{float(f'{number:.2g}'):g}"
+
+
+def format_rounded_up(number: float | str, digits: int = 3) -> str:
+    """Return a positive number rounded up to significant digits, without exponent."""
+    number = float(Fraction(number)) if isinstance(number, str) else number
+    if not math.isfinite(number) or number <= 0:
+        return "unlimited" if number > 0 else str(number)
+    # The digits after the point follow from the size: large numbers keep all of theirs.
+    places = max(0, digits - 1 - math.floor(math.log10(number)))
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(number)))
+    return f"{math.ceil(number * scale - 1e-9) / scale:,.{places}f}"
+
+
+def policy(scripts: Iterable[str], style: str) -> str:
+    """Return the policy of a page with these inline scripts and this style.
+
+    Parameters
+    ----------
+    scripts : iterable of str
+        What stands between the tags of each script element, to the letter.
+    style : str
+        What stands between the tags of the style element.
+
+    Examples
+    --------
+    >>> policy(["start();"], "")[:50]
+    "default-src 'none'; script-src 'sha256-E6jQvrT2Ziv"
+    """
+    rules = {
+        "default-src": "'none'",
+        "script-src": " ".join(map(_hash, scripts)),
+        "style-src": _hash(style),
+        # The icon is an empty data address.
+        "img-src": "data:",
+        # These two do not fall back to default-src, so they are forbidden by name.
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {allowed}" for name, allowed in rules.items())
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -182,9 +182,9 @@ class CarCity:
 
 def _counts(batch: pa.RecordBatch) -> tuple[Ints, ...]:
     """Return the numbers of the cars of a batch, and their records."""
-    found = batch["car"].value_counts()
-    cars = [int(name[1:]) for name in found.field("values").to_pylist()]
-    return np.array(cars, dtype=np.int64), found.field("counts").to_numpy()
+    result = batch["car"].value_counts()
+    cars = [int(name[1:]) for name in result.field("values").to_pylist()]
+    return np.array(cars, dtype=np.int64), result.field("counts").to_numpy()
 
 
 def _statistics(of_cars: Ints) -> CarStatistics:

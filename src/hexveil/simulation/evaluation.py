@@ -29,7 +29,7 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.records.dataset import Dataset
-from hexveil.simulation.private_study_output import CellSelector, own_cell, stamped
+from hexveil.simulation.own_cells import CellSelector, own_cell, stamped
 
 Chunks = Iterator[tuple[Floats, int]]
 Progress = Callable[[float], None]
@@ -133,7 +133,7 @@ def evaluate(  # noqa: PLR0913  the public signature; all but the first by name
     Examples
     --------
     >>> import hexveil as hv
-    >>> table = evaluate([hv.Baseline()], counts=[2, 1, 1], user_means=[20, 30, 40],
+    >>> table = evaluate([hv.mechanisms.Baseline()], counts=[2, 1, 1], user_means=[20, 30, 40],
     ...                  bounds=(0, 65), epsilons=[1], trials=1000)
     >>> abs(table["mae"][0].as_py() - 65 * 2 / 4) < 5 * table["standard_error"][0].as_py()
     True

@@ -296,14 +296,14 @@ class _FittedPrior:
         self, seen: Sequence[tuple[Floats, Floats]], posteriors: Sequence[Floats]
     ) -> CellLikelihoods:
         """Return the likelihood of each cell: its posterior without this prior."""
-        parts = [
+        pieces = [
             CellLikelihoods.of(edges, self.masses(k, edges, np.ones_like(likelihood)), posterior)
             for k, ((edges, likelihood), posterior) in enumerate(zip(seen, posteriors, strict=True))
         ]
         return CellLikelihoods(
-            np.concatenate([one.number for one in parts]),
-            np.concatenate([one.variance for one in parts]),
-            np.concatenate([one.mean for one in parts]),
+            np.concatenate([entry.number for entry in pieces]),
+            np.concatenate([entry.variance for entry in pieces]),
+            np.concatenate([entry.mean for entry in pieces]),
         )
 
 
@@ -323,15 +323,15 @@ def _mixed(parts: Sequence[tuple[float, Floats]]) -> Floats:
 
 def last_look(looks: Sequence[ClippedLook]) -> ClippedLook:
     """Return the last look at each cell that has noise of finite scale."""
-    last, *earlier = reversed(looks)
+    final, *earlier = reversed(looks)
     for look in earlier:
-        missing = np.isinf(last.scale)
+        missing = np.isinf(final.scale)
         noisy, lower, upper, scale = (
-            np.where(missing, getattr(look, name), getattr(last, name))
+            np.where(missing, getattr(look, name), getattr(final, name))
             for name in ("noisy", "lower", "upper", "scale")
         )
-        last = ClippedLook(noisy, lower, upper, scale, last.is_gaussian)
-    return last
+        final = ClippedLook(noisy, lower, upper, scale, final.is_gaussian)
+    return final
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,14 +7,15 @@ first (its block is diagonal); the others form one dense system of at most `MAX_
 values. Effects that would not fit are left out, the later ones first.
 
 Variances by maximum marginal likelihood with weak priors: cells' own deviations and noises are
-mixtures of normals (`mixed_noise`), and so are independent effects (t distributions of four
-degrees, by their expected precisions); given the components drawn, everything is normal. The step
-alternates: components given effects, effects given components (`effects`), variances given both. A
-variance x moves to x0 sqrt(a / c), where a is the effects' energy / x0² and c its expectation: a
+mixtures of normals, and so are independent effects (t distributions of four degrees, by their
+expected precisions); given the components drawn, everything is normal. The step alternates:
+components given effects, effects given components (`effects`), variances given both. A variance x
+moves to x0 sqrt(a / c), where a is the effects' energy / x0² and c its expectation: a
 minorise-maximise step, monotone for normal models. A weak prior keeps it off zero and off infinity,
-and steps are longer than that by `_STEP_EXPONENT`. Units: y is centred and scaled to about 1
-beforehand.
+and steps are longer by `_STEP_EXPONENT`. Units: y is centred and scaled to about 1 beforehand.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -16,12 +16,16 @@ Each mixing law is cut into a few bins, and a bin is placed at its mean, so that
 t, 2 b² for Laplace) is kept exactly. With normal parts every posterior is a closed form.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
 
 from hexveil.base.arrays import Floats
 
+_PRECISIONS = np.array([0.0, 1e-4, 0.003, 0.02, 0.08, 0.25, 0.6, 1.1, 1.8, np.inf])
+_EXPONENTIALS = np.array([0.0, 0.07, 0.3, 0.8, 1.7, 3.2, 5.5, 9.0, np.inf])
 NARROW = 0.1
 """Width in noises up to which the density is taken at the middle of an interval."""
 
@@ -87,10 +91,6 @@ def log_noise_density(residual: Floats, scale: Floats, sd: Floats) -> Floats:
     cut = np.minimum(near, 0.0)
     tail = 0.5 * ratio**2 - r / scale + np.log(erfc(cut) + np.exp(-cut * cut) * erfcx(far))
     return np.asarray(np.where(near > 0.0, centre, tail) - np.log(4.0 * scale))
-
-
-_PRECISIONS = np.array([0.0, 1e-4, 0.003, 0.02, 0.08, 0.25, 0.6, 1.1, 1.8, np.inf])
-_EXPONENTIALS = np.array([0.0, 0.07, 0.3, 0.8, 1.7, 3.2, 5.5, 9.0, np.inf])
 
 
 def heavy_tailed() -> tuple[Floats, Floats]:

@@ -81,14 +81,14 @@ def posterior_quantiles(
         model, np.where(has_noise, y - mean, 0.0), variance, scale, prior_width
     )
     sizes = _merge_variances(own_variances, weight)
-    parts = noise_parts(gaussian=model.gaussian)
-    step = max(1, _MAX_SLICE_NUMBERS // (sizes[0].size * parts[0].size))
+    pieces = noise_parts(gaussian=model.gaussian)
+    step = max(1, _MAX_SLICE_NUMBERS // (sizes[0].size * pieces[0].size))
     levels = np.array([tail_probability(y.size), 0.5, 1.0 - tail_probability(y.size)])
     quantiles = np.empty((y.size, 3))
     for start in range(0, y.size, step):
         rows = slice(start, start + step)
         cells = variance[rows], scale[rows], prior_width[rows]
-        mixture = _mixture_parts(y[rows] - mean[rows], *cells, *sizes, parts)
+        mixture = _mixture_parts(y[rows] - mean[rows], *cells, *sizes, pieces)
         quantiles[rows] = mean[rows, None] + _invert_mixture(*mixture, levels)
     return quantiles
 

@@ -321,5 +321,5 @@ class UserMeanLaw:
         """Return evenly spaced modes with means T from one bound to the other."""
         low, high = self.bounds
         step = np.linspace(0.0, 1.0, bins + 1)
-        first, last = low - 5.0 * self.above, high + 5.0 * self.below
-        return np.asarray(first + (last - first) * step)
+        first, final = low - 5.0 * self.above, high + 5.0 * self.below
+        return np.asarray(first + (final - first) * step)

@@ -21,11 +21,11 @@ event: by far-off means (LEVY, FIXEDQUANTILE), or because a wider interval has t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.pseudo_users import array_means, wrap_around
+from hexveil.base.arrays import Floats
 from hexveil.base.rational import round_up
 from hexveil.mechanisms import (
     AKMV,
@@ -37,15 +37,18 @@ from hexveil.mechanisms import (
     OptimalClipping,
     OptimizedQuantile,
 )
-from hexveil_research.audit.output_distributions import AuditedRelease, Event
-from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, Weakening
+from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+from hexveil_research.audit.output_distributions import (
+    NOISE,
+    SCALES,
+    SCORES,
+    AuditedRelease,
+    Event,
+    Subject,
+    Weakening,
+)
 
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
-    from hexveil_research.audit.output_distributions import Subject
-
-    Pair = tuple[Floats, Floats]
+Pair = tuple[Floats, Floats]
 
 COUNTS = (9, 7, 7, 5, 4, 4, 3, 2, 2, 2, 1, 1)
 BOUNDS = (-3, 5)
@@ -217,11 +220,7 @@ def _akmv() -> list[Case]:
 
 
 def _release_case(
-    name: str,
-    plan: CellPlan,
-    pair: Pair,
-    events: tuple[Event, ...],
-    catches: tuple[Weakening, ...],
+    name: str, plan: CellPlan, pair: Pair, events: tuple[Event, ...], catches: tuple[Weakening, ...]
 ) -> Case:
     """Return a whole release: it claims the ε of its plan."""
     return Case(name, round_up(plan.epsilon), AuditedRelease(plan), pair, events, catches)

@@ -4,42 +4,91 @@ An allocation makes some private choices and at most one noisy sum. Every branch
 followed, at the chance that permute-and-flip gives it; at its end stand the value that noise is
 added to and the scale. So the law of the outcome is a mixture of Laplace laws and of points,
 computed without a mechanism's formulas a second time.
+
+Weakened releases: the same stages with too little noise, as a slip would make it.
+
+An audit that passes a sound release means something only if it refutes these. Two slips of a choice
+have one law, since both halve its scale: score sensitivity halved (1 taken where a user in two
+arrays of WRAPAROUND moves scores by 2, or one half where it moves them by 1), and the "monotonic"
+reading of the vetted noisy max (scale 1/ε instead of 2/ε, ERRATA 12).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms.contract import (
     DONE,
     LaplaceNoise,
+    NoiseSource,
     NoisyMax,
     Outputs,
     PrivateSums,
     Scores,
+    Stage,
     Values,
 )
 from hexveil.mechanisms.private_quantile import EvenBins, EvenPoints, PrivateQuantile
 from hexveil.mechanisms.simulated_noise import SimulatedNoise, law
-from hexveil_research.audit.weakenings import (
-    NOISE,
-    SCALES,
-    SCORES,
-    SOUND,
-    WeakenedSource,
-    Weakening,
-)
+from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseSource, Stage
-    from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
+@dataclass(frozen=True)
+class Weakening:
+    """Factors by which a slip multiplies scales; the claim stays.
+
+    Attributes
+    ----------
+    name : str
+    noise : Fraction
+        Factor of the Laplace scale.
+    choice : Fraction
+        Factor of the scale of every private choice.
+    """
+
+    name: str
+    noise: Fraction
+    choice: Fraction
+
+
+SOUND = Weakening("as it is", Fraction(1), Fraction(1))
+SCALES = Weakening("scales x 0.7", Fraction(7, 10), Fraction(7, 10))
+NOISE = Weakening("noise alone x 0.7", Fraction(7, 10), Fraction(1))
+SCORES = Weakening("score sensitivity halved, or monotonic", Fraction(1), Fraction(1, 2))
+
+
+@dataclass(frozen=True)
+class WeakenedSource:
+    """A noise source that multiplies every scale before it draws.
+
+    Attributes
+    ----------
+    source : NoiseSource
+    weakening : Weakening
+    """
+
+    source: NoiseSource
+    weakening: Weakening
+
+    def laplace(self, values: Ints, scales: Floats) -> Ints:
+        """Return integers plus discrete Laplace noise of too small a scale."""
+        # The booking still names the full scales: that gap is the slip.
+        return self.source.laplace(values, np.asarray(scales * float(self.weakening.noise)))
+
+    def gaussian(self, values: Ints, deviations: Floats) -> Ints:
+        """Return integers plus discrete Gaussian noise of too small a parameter."""
+        return self.source.gaussian(values, np.asarray(deviations * float(self.weakening.noise)))
+
+    def noisy_max(self, scores: Ints, sizes: Ints, scale: float) -> Ints:
+        """Return the candidate chosen at too small a scale."""
+        return self.source.noisy_max(scores, sizes, scale * float(self.weakening.choice))
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ import math
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import EstimateGrid, Outputs, PredictedError, PrivateSums
 from hexveil.mechanisms.single_cell.cell_allocation import (
@@ -48,9 +48,6 @@ from hexveil_research.mechanisms.huber_location import (
     selected_point,
     selection_laws,
 )
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
 
 SCENARIOS = 64
 MAX_USERS = 1536

@@ -18,24 +18,30 @@ scale 2 Q/ε' rounded up; d_lc/(r_c/ε''), at most ε'', for the noise, whatever
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_down, round_up
-from hexveil.mechanisms.contract import DrawnRow, LaplaceNoise, NoisyMax, Scores, Separate, Values
+from hexveil.mechanisms.contract import (
+    DrawnRow,
+    LaplaceNoise,
+    NoiseRequest,
+    NoisyMax,
+    Outputs,
+    PrivateSums,
+    Scores,
+    SensitivityReport,
+    Separate,
+    Values,
+)
 from hexveil.mechanisms.private_quantile import ROUND_UP, selection_scale
 from hexveil.mechanisms.single_cell.cell_allocation import check_int64
 from hexveil.mechanisms.single_cell.clipped_user_sums import weighted_share
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-    from fractions import Fraction
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.contract import NoiseRequest, Outputs, PrivateSums, SensitivityReport
 
 COST_STEPS = 2**20
 """Q: steps of the cost that one user can move."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from hexveil_research.papers import beyond, city_statistics, comp, iot, rw, wc
-
-if TYPE_CHECKING:
-    from hexveil_research.papers.study import Study
+from hexveil_research.papers import beyond, comp, iot, rw, wc
+from hexveil_research.papers.study import Study
 
 STUDIES: tuple[Study, ...] = (
     *iot.STUDIES,
@@ -15,5 +11,4 @@ STUDIES: tuple[Study, ...] = (
     *comp.STUDIES,
     *wc.STUDIES,
     *beyond.STUDIES,
-    *city_statistics.STUDIES,
 )

@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
-from hexveil_research.papers.study import Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil_research.papers.study import Claim
+from hexveil_research.papers.study import Claim, Verdict
 
 Kind = Literal["printed", "corrected", "other records", "by construction", "not stated"]
 

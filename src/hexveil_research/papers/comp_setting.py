@@ -5,14 +5,10 @@ Source: COMP section VI-A.2. Counts only, all of them drawn and public; there ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil import Occupancy
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SPAN = 65.0
 """U, the width of the bounds, in km/h (COMP section VI-A.1)."""

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from hexveil.report import figure_style
 from hexveil.report.figure_style import RED
-from hexveil.simulation.private_study_output import STAMP
+from hexveil.simulation.own_cells import STAMP
+from hexveil_research.papers.study import Line, Outcome, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from hexveil_research.papers.study import Line, Outcome, Panel
 
 WIDTH, HEIGHT = 4.3, 3.7
 """Of a panel, in inches."""

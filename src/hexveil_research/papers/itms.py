@@ -18,18 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.priors import Normal, draw_user_means
 from hexveil.simulation.value_distributions import Heterogeneous
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-
 
 SPAN = 65.0
 """U, in km/h."""

@@ -11,20 +11,16 @@ import functools
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hexveil.report import figure_style
 from hexveil_research.papers import catalogue, drawing, study_folders
-from hexveil_research.papers.study import select_studies
+from hexveil_research.papers.study import Outcome, Setting, Study, select_studies
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from hexveil_research.papers.study import Outcome, Setting, Study
-
-    StudyOutput = tuple[Outcome, dict[str, bytes]]
+StudyOutput = tuple[Outcome, dict[str, bytes]]
 
 LOOK = 0.2
 """Seconds between two looks at how far the workers are."""

@@ -12,17 +12,13 @@ Means of thousands of trials are taken as normal, means of a few drawn cells as 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil.base.arrays import Bools, Floats
-    from hexveil_research.papers.study import Claim
-
+from hexveil.base.arrays import Bools, Floats
+from hexveil_research.papers.study import Claim
 
 LEVEL = 0.01
 """Probability of a wrong verdict, either way."""

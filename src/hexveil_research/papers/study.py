@@ -6,20 +6,18 @@ records it states errors, losses and ratios, never a value.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from hexveil.base.arrays import Floats
     from hexveil.mechanisms.priors import ValueDistribution
     from hexveil_research.papers.study_data import Bounds, StudyData
 
@@ -141,12 +139,7 @@ def line(
 
 
 def band(
-    name: str,
-    x: ArrayLike,
-    draws: ArrayLike,
-    *,
-    whose: Whose = "paper",
-    look: Look = "line",
+    name: str, x: ArrayLike, draws: ArrayLike, *, whose: Whose = "paper", look: Look = "line"
 ) -> Line:
     """Return the mean over draws, with the smallest and largest draw as its ends.
 

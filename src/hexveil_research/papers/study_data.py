@@ -7,29 +7,23 @@ are private: every figure of them is stamped, and only studies that read values 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from hexveil import Occupancy
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.simulation.private_study_output import pair_means, read_counts, select_cell
+from hexveil.records.dataset import Dataset
+from hexveil.simulation.own_cells import CellSelector, pair_means, read_counts, select_cell
 
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.records.dataset import Dataset
-    from hexveil.simulation.private_study_output import CellSelector
-
-    Bounds = tuple[Fraction, Fraction]
+Bounds = tuple[Fraction, Fraction]
 
 MANY_CELLS = ("cell", "user", "n")
 """Columns of a file of counts of several cells."""
@@ -87,7 +81,7 @@ def of_counts(counts: str | Path | NDArray[np.int64] | Occupancy) -> StudyData:
     Parameters
     ----------
     counts : path, array_like of int or Occupancy
-        A file as `private_study_output.read_counts` reads it has one cell. A CSV or
+        A file as `own_cells.read_counts` reads it has one cell. A CSV or
         Parquet file with the columns cell, user and n has several.
 
     Examples

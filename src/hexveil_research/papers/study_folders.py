@@ -13,23 +13,27 @@ import hashlib
 import io
 import json
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
-from hexveil.simulation import private_study_output
-from hexveil.simulation.private_study_output import NOT_COVERED, STAMP
+from hexveil.simulation import own_cells
+from hexveil.simulation.own_cells import NOT_COVERED, STAMP
 from hexveil_research.papers import claim_tally
-from hexveil_research.papers.study import ALTERATIONS, Claim
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hexveil_research.papers.study import Basis, Outcome, Reading, Setting, Study
+from hexveil_research.papers.study import (
+    ALTERATIONS,
+    Basis,
+    Claim,
+    Outcome,
+    Reading,
+    Setting,
+    Study,
+)
 
 WORDS = "study.json"
 CLAIMS = "claims.csv"
@@ -43,7 +47,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 def check(out: Path) -> None:
     """Refuse early a folder that cannot be written, or that belongs to a release."""
-    private_study_output.check_folder(out)
+    own_cells.check_folder(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         atomic_files.write(out / ".hexveil", b"").unlink()
@@ -151,7 +155,7 @@ def write(
             files = {f"{name}.{kind}": image for kind, image in images.items()}
             if outcome.panels:
                 files[f"{name}.csv"] = (f"# {stamp}\n".encode() if private else b"") + _csv(outcome)
-            private_study_output.write_files(temporary, files, private=private)
+            own_cells.write_files(temporary, files, private=private)
             if private:
                 temporary.chmod(0o700)
                 (temporary / WORDS).chmod(0o600)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import HexveilError
 from hexveil.report import figure_style
 from hexveil_research.pictures import car_map, distribution_maps, gallery, privacy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def main(words: list[str] | None = None) -> None:

@@ -7,24 +7,20 @@ grid is a declared box, and the fleet's size a declaration.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import hexveil as hv
 from hexveil.model.areas import Polygon
+from hexveil.model.declared_grid import DeclaredGrid
+from hexveil.records.dataset import Dataset
 from hexveil.simulation.cars import BOX, ZONE, CarCity
 from hexveil_research.pictures import maps
 from hexveil_research.pictures.gallery_settings import Picture
 from hexveil_research.pictures.png_files import save
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from hexveil.model.declared_grid import DeclaredGrid
-    from hexveil.records.dataset import Dataset
 
 CAR_PICTURE = Picture("gallery-cars", (), ends=(20.0, 48.0))
 CARS, SEED, EPSILON, SLOT = 100_000, 1, 1, 8

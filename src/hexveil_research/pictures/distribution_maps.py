@@ -7,7 +7,9 @@ histogram of one hexagon with its intervals and the true shares, which an invent
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import pyarrow.parquet as pq
 
 import hexveil as hv
 from hexveil.base import hexagons
+from hexveil.base.arrays import Floats
 from hexveil.model.areas import Polygon
 from hexveil.model.statistic_terms import Histogram, column_names
 from hexveil.report import figure_style
@@ -27,13 +30,8 @@ from hexveil_research.pictures.gallery_settings import BUSES, CITY, SLOT, Pictur
 from hexveil_research.pictures.svg_files import save
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from hexveil.base.arrays import Floats
 
 
 PICTURE = Picture("gallery-distributions", ())

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.report import figure_style
 from hexveil.report.notebook import axes_drawing
 from hexveil.report.payload import ticks
+from hexveil_research.pictures.gallery_settings import Picture
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
-
-    from hexveil_research.pictures.gallery_settings import Picture
 
 GROUND, STREET = "#f5f6f7", "#c9ced4"
 SIZE = 11.0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hexveil.base import atomic_files
 from hexveil.report import figure_style
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.figure import Figure
 
 COLOURS = 256

@@ -1,32 +1,37 @@
 """Pictures of user-level privacy: neighbours, beliefs, units, many cells, clipping, pseudo-users.
 
 Every number that is drawn comes from the package's own functions, on the counts in `example_fleet`.
+
+A small invented fleet for the pictures of privacy: who reported how often in which cell.
+
+Counts only, since everything that is drawn of it follows from counts.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hexveil import Occupancy
 from hexveil.accounting.bias import midpoint_mean_bias
 from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.pseudo_users import best_fit
 from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
+from hexveil.base.arrays import Floats
 from hexveil.mechanisms import ArrayAveraging, Baseline
+from hexveil.planning.api import plan
+from hexveil.planning.plan import Plan
 from hexveil.report import figure_style
-from hexveil_research.pictures import example_fleet
 from hexveil_research.pictures.svg_files import save
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from hexveil.base.arrays import Floats
 
 
 SIZE = 11.0
@@ -138,10 +143,10 @@ def beliefs() -> Figure:
 
 def record_or_user() -> Figure:
     """Return each bus's loss where noise hides one record, and where it hides a bus."""
-    occupancy = example_fleet.fleet()
-    per_record = example_fleet.SPAN / occupancy.records_per_cell  # hides one record at ε = 1
-    record = np.sort(privacy_loss(occupancy, per_record, None, example_fleet.SPAN))
-    user = np.sort(example_fleet.planned().losses())
+    occupancy = fleet()
+    per_record = SPAN / occupancy.records_per_cell  # hides one record at ε = 1
+    record = np.sort(privacy_loss(occupancy, per_record, None, SPAN))
+    user = np.sort(planned().losses())
     figure, (axes,) = _figure(3.9)
     rank = np.arange(1, record.size + 1)
     axes.plot(rank, record, color=RED, linewidth=2.2, linestyle=(0, (5, 2)))
@@ -160,7 +165,7 @@ def record_or_user() -> Figure:
 
 def many_cells() -> Figure:
     """Return the losses of three buses, cell by cell, and the bound by counting cells."""
-    occupancy, joint_plan = example_fleet.fleet(), example_fleet.planned()
+    occupancy, joint_plan = fleet(), planned()
     visited = occupancy.cells_per_user
     drawn_buses = [int(np.flatnonzero(visited == n)[0]) for n in (1, 4, int(visited.max()))]
     figure, (axes,) = _figure(3.4)
@@ -185,15 +190,11 @@ def many_cells() -> Figure:
 
 def clipping() -> Figure:
     """Return the records of a cell's buses with their caps, and the error for each limit."""
-    counts = np.array(example_fleet.ONE_CELL)
+    counts = np.array(ONE_CELL)
     limits = np.arange(1, counts.max() + 1)
-    bias = np.array(
-        [midpoint_mean_bias(np.minimum(counts, t), counts, example_fleet.SPAN) for t in limits]
-    )
+    bias = np.array([midpoint_mean_bias(np.minimum(counts, t), counts, SPAN) for t in limits])
     capped = [np.minimum(counts, t) for t in limits]
-    noise = np.array(
-        [user_midpoint_mean_sensitivity(k, counts, example_fleet.SPAN).max() for k in capped]
-    )
+    noise = np.array([user_midpoint_mean_sensitivity(k, counts, SPAN).max() for k in capped])
     best = int(np.argmin(bias + noise))
     figure, (count_axes, error_axes) = _figure(3.7, 2)
     count_axes.bar(range(counts.size), counts, color=GREY, width=0.75, label="cut off")
@@ -215,11 +216,9 @@ def clipping() -> Figure:
 
 def pseudo_users() -> Figure:
     """Return the records of a cell's buses as they are, and put into arrays of one length."""
-    counts = example_fleet.ONE_CELL
-    averaging = ArrayAveraging(grouping="best_fit", cap=6).plan(
-        counts, bounds=(0, example_fleet.SPAN), epsilon=1
-    )
-    baseline = Baseline().plan(counts, bounds=(0, example_fleet.SPAN), epsilon=1)
+    counts = ONE_CELL
+    averaging = ArrayAveraging(grouping="best_fit", cap=6).plan(counts, bounds=(0, SPAN), epsilon=1)
+    baseline = Baseline().plan(counts, bounds=(0, SPAN), epsilon=1)
     # The same cap as in the plan above, so that the arrays drawn are those of its noise.
     groups = best_fit(counts, 6)
     figure, (user_axes, array_axes) = _figure(4.0, 2)
@@ -265,3 +264,27 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "privacy-pseudo-users": pseudo_users,
 }
 NAMES = tuple(PICTURES)
+
+
+BUSES, CELLS = 120, 12
+SPAN = 65.0
+"""Width of the bounds, in km/h."""
+ONE_CELL = (30, 14, 13, 6, 5, 4, 3, 2, 2, 1)
+"""Records per bus in one cell."""
+
+
+@functools.cache
+def fleet() -> Occupancy:
+    """Return the records of each bus in each cell: some buses are in all cells, many in a few."""
+    rng = np.random.default_rng(9)
+    busy = rng.lognormal(1.0, 0.9, BUSES)
+    present = rng.random((CELLS, BUSES)) < np.minimum(0.9, busy / 6)
+    # Every bus is in one cell at least.
+    present[rng.integers(0, CELLS, BUSES), np.arange(BUSES)] = True
+    return Occupancy.from_dense(np.where(present, rng.poisson(3 * busy, present.shape) + 1, 0).T)
+
+
+@functools.cache
+def planned() -> Plan:
+    """Return the joint plan of the fleet at ε = 1."""
+    return plan(fleet(), epsilon=1, bounds=(0, SPAN), advise=False)

@@ -9,22 +9,18 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError
 from hexveil.model.cells import Cells
 from hexveil.records import Select, read
 from hexveil.simulation import flights
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
 
 TRUE = ("true", "true_sd")
 """What is known of the invented city alone: average and standard deviation of a cell."""

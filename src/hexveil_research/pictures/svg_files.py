@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hexveil.base import atomic_files
 from hexveil.report import figure_style
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.figure import Figure
 
 _NUMBER = re.compile(r"-?\d+\.\d{2,}")

@@ -2,7 +2,7 @@
 
 Discrete Laplace noise of scale b attains exp(|change| / b) at outcomes beyond both numbers, so the
 worst log-ratio of a stage is Σ |change| / b over its entries, given the outputs before. It is added
-along paths of outputs, for all data sets of a world.
+along paths of outputs, for all data sets of a world; with a δ squares of the largest moves are.
 """
 
 import itertools
@@ -12,7 +12,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil.accounting.noise_law import Laplace
+from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.accounting.noise_law import Gaussian, Laplace
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import DONE, MemoryJournal, Meter, Outputs, execute
@@ -26,10 +27,13 @@ from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Comp
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.priced_weights import PricedColumn, PricedWeights
 from hexveil.mechanisms.distribution.shape_statistics import GRAIN, IndicatorScores
+from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.sensitivity_report import GaussianNoise
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.occupancy import LocalOccupancy
 from hexveil.model.pair_bins import PairBins
 
+PURE, DELTA = Fraction(0), Fraction(1, 1000)
 # Unit 0 has 2 and 3 records in two cells, unit 1 one in each.
 OCCUPANCY = LocalOccupancy([0, 0, 1, 1], [0, 1, 0, 1], [2, 1, 3, 1], 2, 2)
 EDGES = np.array([2, 5, 9, 12])
@@ -59,44 +63,68 @@ def world(n_bins=4):
 
 
 def worst_loss(plan, worlds, seed=0):
-    """Return the largest log-ratio of any two data sets, summed along a path of outputs."""
-    noise = SimulatedNoise(np.random.default_rng(seed), 1)
+    """Return the largest loss of any two data sets, or square of μ, along a path of outputs."""
+    source = SimulatedNoise(np.random.default_rng(seed), 1)
     earlier, total = Outputs(), 0.0
     while (stage := plan.next_stage(earlier)) is not DONE:
         (request,) = stage.noise(earlier)
+        is_gaussian = isinstance(request, GaussianNoise)
+        scales, draw = (
+            (request.deviations, source.gaussian)
+            if is_gaussian
+            else (request.scales, source.laplace)
+        )
         measured = np.array([stage.measure(one, earlier)[0].integers[0] for one in worlds])
-        changes = np.abs(measured[:, None] - measured[None]) / request.scales
-        total += changes.sum(axis=2).max()
-        row = noise.laplace(measured[:1], request.scales[None])
-        earlier = earlier.extended(stage.name, stage.entries, row)
+        changes = np.abs(measured[:, None] - measured[None]) / scales
+        total += (changes ** (1 + is_gaussian)).sum(axis=2).max()
+        earlier = earlier.extended(stage.name, stage.entries, draw(measured[:1], scales[None]))
     return total
 
 
-def shape(epsilon="0.3", occupancy=OCCUPANCY):
+def shape(epsilon="0.3", delta=PURE):
     """Return the plan of a shape."""
-    return PooledShape(occupancy, EDGES, Fraction(epsilon))
+    return PooledShape(OCCUPANCY, EDGES, Fraction(epsilon), delta)
 
 
-def binned(epsilon="0.7", **shape_options):
-    """Return the plan of bins of cells."""
-    prices = np.array([3, 1])
-    return BinnedMap(shape(**shape_options), prices, 2, np.array([5]), Fraction(epsilon))
+def binned(delta=PURE):
+    """Return the plan of a shape and of bins of cells."""
+    prices, epsilon = np.array([3, 1]), Fraction("0.7")
+    return BinnedMap(shape("0.5", delta), prices, 2, np.array([5]), epsilon)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("plan", [shape(), shape("400"), binned()], ids=["wide", "refined", "bins"])
-def test_the_worst_loss_is_the_booked_one(plan, seed):
+PLANS = {
+    "wide": shape(),
+    "refined": shape("400"),
+    "bins": binned(),
+    "wide, delta": shape("0.5", DELTA),
+    "refined, delta": shape("2000", DELTA),
+    "bins, delta": binned(DELTA),
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", PLANS)
+def test_the_worst_loss_is_the_booked_one(name, seed):
     """No change of a unit's values costs more than was booked, and one costs just that."""
+    plan = PLANS[name]
     worst, booked = worst_loss(plan, world(), seed), plan.losses()[0]
     assert worst <= booked
-    assert worst >= 0.99 * booked or isinstance(plan, BinnedMap)
+    if isinstance(plan, PooledShape):
+        assert worst >= 0.99 * booked
+        amount = calibrated_square(plan.epsilon, DELTA) if plan.delta else plan.epsilon
+        assert booked == pytest.approx(float(amount))
 
 
-def test_bins_of_cells_use_what_they_are_charged():
+OTHER = [0, 1, 0, 0]
+ENDS = [data_set([2, 0, 0, 0][::a], OTHER, [3, 0, 0, 0][::a], OTHER) for a in (1, -1)]
+"""All of a unit's values in the lowest bin, or in the highest."""
+
+
+@pytest.mark.parametrize("delta", [PURE, DELTA])
+def test_bins_of_cells_use_what_they_are_charged(delta):
     """With all of a unit's values moved from the lowest bin to the highest, it is attained."""
-    plan, other = binned(), [0, 1, 0, 0]
-    ends = [data_set([2, 0, 0, 0][::a], other, [3, 0, 0, 0][::a], other) for a in (1, -1)]
-    assert plan.losses()[0] >= worst_loss(plan, ends) >= 0.999 * plan.losses()[0]
+    for plan in (binned(delta), combined(delta)):
+        assert plan.losses()[0] >= worst_loss(plan, ENDS) >= 0.99 * plan.losses()[0]
 
 
 def rounded(name, n_bins, weights, place, law):
@@ -166,33 +194,39 @@ def test_parts_are_whole_and_add_up(weight):
         assert all(abs(p - exact[g, b]) < 1 for g, b, p in found)
 
 
-def test_weights_of_a_unit_never_exceed_the_whole():
-    """Any prices and floors: each unit's weights add up to at most 2^20."""
+@pytest.mark.parametrize("law", [Laplace(), Gaussian()])
+def test_weights_of_a_unit_never_exceed_the_whole(law):
+    """Any prices and floors: weights add up to at most 2^20, or their squares to at most 2^40."""
     rng = np.random.default_rng(3)
     for _ in range(50):
         prices, floor = rng.integers(1, PARTS, 2), int(rng.integers(0, 10 * PARTS))
-        priced = PricedWeights.of(OCCUPANCY, prices, floor, Laplace())
+        priced = PricedWeights.of(OCCUPANCY, prices, floor, law)
         weights = PricedColumn(prices, priced.divisor).of(OCCUPANCY)
-        assert (weights >= 0).all()
-        assert np.bincount(OCCUPANCY.user, weights).max() <= PARTS
+        total = np.zeros(2, dtype=object)
+        for user, weight in zip(OCCUPANCY.user.tolist(), weights.tolist(), strict=True):
+            assert weight >= 0
+            total[user] += weight**law.power
+        assert max(total) <= PARTS**law.power
 
 
-def combined():
+def combined(delta=PURE):
     """Return a shape, and bins beside it, under one booking."""
-    components = (Component("shape", shape()), Component("more", binned()))
-    booked = np.nextafter(sum(one.plan.losses() for one in components), np.inf)
-    return CombinedStages(components, booked)
+    components = [Component("shape", shape("0.5", delta)), Component("more", binned(delta))]
+    return CombinedStages.of(components, 2)
 
 
-def test_meter_and_booking_agree():
+@pytest.mark.parametrize("delta", [PURE, DELTA])
+def test_meter_and_booking_agree(delta):
     """Losses added up from the scales of the noise are those that were booked, and no less."""
-    plan = combined()
-    source, sums = SimulatedNoise(np.random.default_rng(0), 1), world()[5]
-    outputs = execute(plan, sums, source, MemoryJournal(), Meter(plan.losses()))
+    plan, sums = combined(delta), world()[5]
+    for source in (SimulatedNoise(np.random.default_rng(0), 1), VettedNoise()):
+        meter = Meter(plan.losses(), squared=bool(delta))
+        outputs = execute(plan, sums, source, MemoryJournal(), meter)
     assert sorted(outputs) == ["more: cell bins", "more: wide bins", "shape: wide bins"]
     assert worst_loss(plan, world()) <= plan.losses()[0]
+    less = Meter(plan.losses() * (1 - 1e-6), squared=bool(delta))
     with pytest.raises(HexveilError, match="would cost a unit more"):
-        execute(plan, sums, source, MemoryJournal(), Meter(plan.losses() * (1 - 1e-9)))
+        execute(plan, sums, SimulatedNoise(np.random.default_rng(0), 1), MemoryJournal(), less)
 
 
 def test_scores_are_sums_within_their_bounds():

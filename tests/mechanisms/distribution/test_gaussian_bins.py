@@ -1,7 +1,7 @@
 """Exact (ε, δ) of distributions under Gaussian noise on tiny worlds, where occupancy is public.
 
-The profile of a stage is summed outcome by outcome of the discrete noise. Over stages squares of
-the largest moves are added along paths of outputs. Broken twins spend more than they book.
+The profile of a stage is summed outcome by outcome of the discrete noise; over stages:
+test_distribution_laws.py. Broken twins spend more than they book.
 """
 
 import math
@@ -17,49 +17,20 @@ from hexveil.accounting.gaussian_composition import calibrated_square, square_ep
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS, Squares, promised
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.contract import DONE, MemoryJournal, Outputs, execute
+from hexveil.mechanisms.contract import MemoryJournal, Outputs, execute
 from hexveil.mechanisms.distribution import priced_weights
 from hexveil.mechanisms.distribution.binned_stage import cell_bins
-from hexveil.mechanisms.distribution.combined_stages import CombinedStages, Component
-from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
-from hexveil.mechanisms.distribution.priced_weights import PricedColumn, PricedWeights
-from hexveil.mechanisms.noise import VettedNoise
+from hexveil.mechanisms.distribution.combined_stages import CombinedStages
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from mechanisms.distribution.test_distribution_laws import (
-    EDGES,
-    OCCUPANCY,
+    DELTA,
+    combined,
     data_set,
     stage_of,
     weights_of,
     world,
 )
-
-DELTA = Fraction(1, 1000)
-
-
-def shape(epsilon="0.5"):
-    """Return the plan of a shape with a δ."""
-    return PooledShape(OCCUPANCY, EDGES, Fraction(epsilon), DELTA)
-
-
-def binned(epsilon="0.7"):
-    """Return the plan of a shape and of bins of cells with a δ."""
-    return BinnedMap(shape(), np.array([3, 1]), 2, np.array([5]), Fraction(epsilon))
-
-
-def worst_square(plan, worlds, seed=0):
-    """Return the largest square of μ between any two data sets, summed along a path of outputs."""
-    noise = SimulatedNoise(np.random.default_rng(seed), 1)
-    earlier, total = Outputs(), 0.0
-    while (stage := plan.next_stage(earlier)) is not DONE:
-        (request,) = stage.noise(earlier)
-        measured = np.array([stage.measure(one, earlier)[0].integers[0] for one in worlds])
-        changes = (measured[:, None] - measured[None]) / request.deviations
-        total += (changes**2).sum(axis=2).max()
-        row = noise.gaussian(measured[:1], request.deviations[None])
-        earlier = earlier.extended(stage.name, stage.entries, row)
-    return total
 
 
 def gaussian_stage(weight):
@@ -103,38 +74,6 @@ def test_the_exact_law_of_a_stage_is_within_delta(weight, least):
     assert square == pytest.approx(4 * max(weight**2, 512 * weight) / 1000.0**2)
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize(
-    "plan", [shape(), shape("2000"), binned()], ids=["wide", "refined", "bins"]
-)
-def test_the_worst_square_is_the_booked_one(plan, seed):
-    """No change of a unit's values costs more than was booked, and one costs just that."""
-    worst, booked = worst_square(plan, world(), seed), plan.losses()[0]
-    assert worst <= booked
-    assert worst >= 0.99 * booked or isinstance(plan, BinnedMap)
-    if isinstance(plan, PooledShape):
-        assert booked == pytest.approx(float(calibrated_square(plan.epsilon, DELTA)))
-
-
-def combined():
-    """Return a shape, and bins beside it, under one booking."""
-    return CombinedStages.of([Component("shape", shape()), Component("more", binned())], 2)
-
-
-def test_squares_of_components_add_up_and_are_metered():
-    """All stages pass at what is booked, from the vetted source too; at less they are refused."""
-    plan, sums = combined(), world()[5]
-    assert len(
-        execute(plan, sums, VettedNoise(), MemoryJournal(), Meter(plan.losses(), squared=True))
-    )
-    ends = [data_set([n, 0, 0, 0][::a], [0, 1, 0, 0], [m, 0, 0, 0][::a], [0, 1, 0, 0])
-            for n, m, a in ((2, 3, 1), (2, 3, -1))]  # fmt: skip
-    assert 0.99 * plan.losses()[0] <= worst_square(plan, ends) <= plan.losses()[0]
-    with pytest.raises(HexveilError, match="would cost a unit more"):
-        execute(plan, sums, SimulatedNoise(np.random.default_rng(0), 1), MemoryJournal(),
-                Meter(plan.losses() * (1 - 1e-6), squared=True))  # fmt: skip
-
-
 def scale_of_laplace(promise, weights):
     """Return noise of the scale of Laplace noise at the ε of the same square."""
     return Gaussian(float(weights * PARTS / promise.epsilon))
@@ -163,7 +102,7 @@ TWINS = {
 def test_broken_twins_are_refused(twin, monkeypatch):
     """More than the square that was divided is booked, or the meter finds what was not."""
     monkeypatch.setattr(*TWINS[twin])
-    plan, sums = combined(), world()[5]
+    plan, sums = combined(DELTA), world()[5]
     divided = sum(float(calibrated_square(Fraction(e), DELTA)) for e in ("0.5", "0.5", "0.7"))
     source = SimulatedNoise(np.random.default_rng(0), 1)
     # What is booked exceeds what was divided; or else the meter finds that more is spent.
@@ -186,19 +125,6 @@ def test_a_charge_for_coming_or_going_is_found():
     (other,) = stage_of().sensitivity(Outputs())
     assert math.isinf(other.loss_lower_bound(request, 2)[0])
     assert math.isinf(report.loss_lower_bound(request, 2)[0])
-
-
-def test_squares_of_weights_of_a_unit_never_exceed_the_whole():
-    """Any prices and floors: squares of each unit's weights add up to at most 2^40."""
-    rng = np.random.default_rng(3)
-    for _ in range(50):
-        prices, floor = rng.integers(1, PARTS, 2), int(rng.integers(0, 10 * PARTS))
-        priced = PricedWeights.of(OCCUPANCY, prices, floor, Gaussian())
-        weights = PricedColumn(prices, priced.divisor).of(OCCUPANCY)
-        squares = np.zeros(2, dtype=object)
-        for user, weight in zip(OCCUPANCY.user.tolist(), weights.tolist(), strict=True):
-            squares[user] += weight**2
-        assert max(squares) <= PARTS**2
 
 
 @pytest.mark.parametrize("share", ["1/7", "17/20"])

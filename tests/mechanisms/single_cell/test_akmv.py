@@ -16,7 +16,7 @@ from stage_laws import candidate_scores, every_data_set
 def allocation(counts, span, **options):
     """Return the allocation of a cell on integers at ε = 1."""
     cell = CellProblem(np.array(counts), Fraction(0), Fraction(1), span)
-    return hv.AKMV(**options).allocate_cell(cell, Fraction(1))
+    return hv.mechanisms.AKMV(**options).allocate_cell(cell, Fraction(1))
 
 
 @pytest.mark.parametrize("counts", [(3, 1), (2, 2, 1), (4, 1, 1)], ids=str)
@@ -38,7 +38,7 @@ def test_one_user_moves_the_clipped_sum_by_t(counts):
 
 def test_figures_are_those_of_the_largest_threshold():
     """Sensitivity and noise scale are stated for T = U m*."""
-    plan = hv.AKMV().plan([4, 1, 1], bounds=(-3, 5), epsilon=1)
+    plan = hv.mechanisms.AKMV().plan([4, 1, 1], bounds=(-3, 5), epsilon=1)
     assert plan.sensitivity == pytest.approx(8 * 4 / 6)
     assert plan.noise_scale == pytest.approx(2 * plan.sensitivity)
 
@@ -55,7 +55,7 @@ def test_sums_move_scores_by_one():
 
 def test_zero_threshold_is_widened_to_one_quantum():
     """With T = 0 the sum is clipped to [0, 1] quantum, at noise of that size."""
-    plan = hv.AKMV(candidates=4).plan([3, 1], bounds=(-3, 5), epsilon=1)
+    plan = hv.mechanisms.AKMV(candidates=4).plan([3, 1], bounds=(-3, 5), epsilon=1)
     noise = ScriptedNoise([0])
     assert plan.estimate([5, 5], noise) == pytest.approx(-3, abs=1e-5)
     assert noise.sums == [2]
@@ -66,8 +66,11 @@ def test_rank_is_that_of_one_sided_clipping():
     """T is to have ⌈1/ε''⌉ sums above it (ERRATA 14), and no more than there are users."""
     cell = study_cell(list(range(1, 31)), (0, 8))
     for split, epsilon, above in (("0.5", 1, 2), ("0.25", 1, 2), ("0.75", 1, 4), ("0.5", 4, 1)):
-        assert hv.AKMV(split=split).allocate_cell(cell, Fraction(epsilon)).target == 30 - above
-    assert hv.AKMV().allocate_cell(cell, Fraction(1, 100)).target == 0
+        assert (
+            hv.mechanisms.AKMV(split=split).allocate_cell(cell, Fraction(epsilon)).target
+            == 30 - above
+        )
+    assert hv.mechanisms.AKMV().allocate_cell(cell, Fraction(1, 100)).target == 0
 
 
 def collections():
@@ -79,7 +82,7 @@ def collections():
 def worst_case_error(counts, epsilon):
     """Return WC's error of AKMV with all values at the upper bound, over the exact law of T."""
     cell = study_cell(counts, (0, 65))
-    akmv = hv.AKMV().allocate_cell(cell, Fraction(epsilon))
+    akmv = hv.mechanisms.AKMV().allocate_cell(cell, Fraction(epsilon))
     choice, sums = akmv.stages[0], 65.0 * counts
     (measured,) = choice.measure(PrivateSums(cell.span * counts), Outputs())
     scores, sizes = measured.scores[0], measured.sizes[0]
@@ -100,8 +103,14 @@ def test_optimal_clipping_has_the_smaller_worst_case_error(name):
     """WC figure 1: on the worst-case data OptimalClipping is below Baseline and AKMV."""
     counts = collections()[name]
     for epsilon in ("0.1", "0.25", "0.5", 1, "1.5", 2):
-        best = hv.OptimalClipping().plan(counts, bounds=(0, 65), epsilon=epsilon).worst_case_error
-        plain = hv.Baseline().plan(counts, bounds=(0, 65), epsilon=epsilon).worst_case_error
+        best = (
+            hv.mechanisms.OptimalClipping()
+            .plan(counts, bounds=(0, 65), epsilon=epsilon)
+            .worst_case_error
+        )
+        plain = (
+            hv.mechanisms.Baseline().plan(counts, bounds=(0, 65), epsilon=epsilon).worst_case_error
+        )
         assert best < plain or (epsilon == 2 and best == plain)  # from ε = 2 on they are the same
         assert best < worst_case_error(counts, epsilon)
 
@@ -125,7 +134,11 @@ def test_optimal_clipping_is_better_on_average(name, normal):
     true = samples.mean(axis=1)
     for epsilon in ("0.25", "0.5", 1, "1.5"):
         errors = []
-        for mechanism in (hv.OptimalClipping(), hv.Baseline(), hv.AKMV()):
+        for mechanism in (
+            hv.mechanisms.OptimalClipping(),
+            hv.mechanisms.Baseline(),
+            hv.mechanisms.AKMV(),
+        ):
             plan = mechanism.plan(counts, bounds=(0, 65), epsilon=epsilon)
             errors.append(np.abs(plan.simulate(means, rng, trials) - true).mean())
         best, plain, other = errors

@@ -16,10 +16,10 @@ GRAIN = 8 * 7 * 2.0**-26
 """Rounding of up to seven weights, for bounds of width 8."""
 CAPS = ["median", "sqrt", "minimax", "surrogate", "exact"]
 MECHANISMS = [
-    *(hv.ArrayAveraging(cap=cap) for cap in (*CAPS, 1, 2, 9)),
-    *(hv.ArrayAveraging("wrap_around", cap) for cap in ("median", "sqrt", 1)),
-    hv.OptArrayAveraging(),
-    hv.OptArrayAveraging(objective="surrogate"),
+    *(hv.mechanisms.ArrayAveraging(cap=cap) for cap in (*CAPS, 1, 2, 9)),
+    *(hv.mechanisms.ArrayAveraging("wrap_around", cap) for cap in ("median", "sqrt", 1)),
+    hv.mechanisms.OptArrayAveraging(),
+    hv.mechanisms.OptArrayAveraging(objective="surrogate"),
 ]
 
 
@@ -54,7 +54,7 @@ def test_figures_are_the_worst_case_over_all_values(mechanism, bounds):
 def test_the_estimate_is_the_average_of_array_means(counts, grouping, cap, seed):
     """Weights on user means give the average of the means of the arrays, place by place."""
     cap = min(cap, max(counts)) if isinstance(cap, int) else cap
-    plan = hv.ArrayAveraging(grouping, cap).plan(counts, bounds=(-3, 5), epsilon=1)
+    plan = hv.mechanisms.ArrayAveraging(grouping, cap).plan(counts, bounds=(-3, 5), epsilon=1)
     means = np.random.default_rng(seed).uniform(-3, 5, len(counts))
     places = [[] for _ in range(plan.allocation.groups.n_arrays)]
     pieces = (
@@ -80,19 +80,21 @@ def test_the_published_cell(published):
     Source: IOT section IV-B for the arrays; 65 * 417 / 17166 for BASELINE at ε = 1.
     """
     facts = {"bounds": (0, 65), "epsilon": 1}
-    wrapped = hv.ArrayAveraging("wrap_around", "sqrt").plan(published, **facts)
-    fitted = hv.ArrayAveraging("best_fit", "sqrt").plan(published, **facts)
+    wrapped = hv.mechanisms.ArrayAveraging("wrap_around", "sqrt").plan(published, **facts)
+    fitted = hv.mechanisms.ArrayAveraging("best_fit", "sqrt").plan(published, **facts)
     assert (wrapped.allocation.groups.cap, wrapped.allocation.groups.n_arrays) == (60, 160)
     assert (fitted.allocation.groups.cap, fitted.allocation.groups.n_arrays) == (60, 164)
-    assert hv.ArrayAveraging().plan(published, **facts).allocation.groups.cap == 46
-    baseline = hv.Baseline().plan(published, **facts)
+    assert hv.mechanisms.ArrayAveraging().plan(published, **facts).allocation.groups.cap == 46
+    baseline = hv.mechanisms.Baseline().plan(published, **facts)
     assert baseline.worst_case_error == pytest.approx(1.579, abs=5e-4)
     assert baseline.worst_case_bias == 0
 
 
 def test_the_printed_sensitivity_of_wrap_around_is_twice_too_large(published):
     """U/K is reached, where IOT prints 2U/K (ERRATA 7)."""
-    plan = hv.ArrayAveraging("wrap_around", "sqrt").plan(published, bounds=(0, 65), epsilon=1)
+    plan = hv.mechanisms.ArrayAveraging("wrap_around", "sqrt").plan(
+        published, bounds=(0, 65), epsilon=1
+    )
     assert plan.sensitivity == pytest.approx(65 / 160)
 
 
@@ -101,7 +103,7 @@ def test_the_exact_cap_has_the_least_error(published):
     for epsilon in ("0.1", "0.5", 1, 2, 10):
         facts = {"bounds": (0, 65), "epsilon": epsilon}
         errors = {
-            cap: hv.ArrayAveraging(cap=cap).plan(published, **facts).worst_case_error
+            cap: hv.mechanisms.ArrayAveraging(cap=cap).plan(published, **facts).worst_case_error
             for cap in CAPS
         }
         assert errors["exact"] == min(errors.values())
@@ -113,7 +115,7 @@ def test_the_surrogate_takes_the_better_whole_number():
     assert theory.surrogate_cap(counts) == 3.75
     for epsilon in (1, 20):
         plan, *sides = (
-            hv.ArrayAveraging(cap=cap).plan(counts, bounds=(0, 8), epsilon=epsilon)
+            hv.mechanisms.ArrayAveraging(cap=cap).plan(counts, bounds=(0, 8), epsilon=epsilon)
             for cap in ("surrogate", 3, 4)
         )
         assert plan.worst_case_error == min(side.worst_case_error for side in sides)
@@ -123,15 +125,15 @@ def test_the_surrogate_takes_the_better_whole_number():
 def test_opt_array_averaging_is_best_fit_with_that_cap(objective, published):
     """OptArrayAveraging is ArrayAveraging under BESTFIT with the cap of its objective."""
     facts = {"bounds": (0, 65), "epsilon": 1}
-    one = hv.OptArrayAveraging(objective).plan(published, **facts)
-    other = hv.ArrayAveraging("best_fit", objective).plan(published, **facts)
+    one = hv.mechanisms.OptArrayAveraging(objective).plan(published, **facts)
+    other = hv.mechanisms.ArrayAveraging("best_fit", objective).plan(published, **facts)
     assert one.allocation.groups.cap == other.allocation.groups.cap
     assert one.worst_case_error == other.worst_case_error
 
 
 def test_a_cap_below_the_smallest_count_weighs_users_alike():
     """With every user cut to the cap, each fills an array and all weigh the same."""
-    plan = hv.ArrayAveraging(cap=1).plan([5, 3, 2], bounds=(0, 9), epsilon=1)
+    plan = hv.mechanisms.ArrayAveraging(cap=1).plan([5, 3, 2], bounds=(0, 9), epsilon=1)
     assert plan.allocation.groups.weights == pytest.approx([1 / 3] * 3)
     assert plan.simulate([9, 0, 0], np.random.default_rng(1), 1)[0] != 3
     assert plan.noiseless_estimates(plan.cell.sums([9.0, 0, 0])) == pytest.approx(3)
@@ -140,13 +142,30 @@ def test_a_cap_below_the_smallest_count_weighs_users_alike():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: hv.ArrayAveraging("worst_fit"), 'grouping must be "best_fit" or "wrap_around"'),
-        (lambda: hv.ArrayAveraging(cap="mean"), "one of median, sqrt, minimax, minimax_std, surr"),
-        (lambda: hv.ArrayAveraging(cap=0), "cap must be a whole number of at least 1, got 0"),
-        (lambda: hv.ArrayAveraging("wrap_around", "exact"), 'is the best for grouping "best_fit"'),
-        (lambda: hv.OptArrayAveraging("mean"), "objective must be one of minimax, minimax_std"),
         (
-            lambda: hv.ArrayAveraging("wrap_around", 9).plan([2, 1], bounds=(0, 8), epsilon=1),
+            lambda: hv.mechanisms.ArrayAveraging("worst_fit"),
+            'grouping must be "best_fit" or "wrap_around"',
+        ),
+        (
+            lambda: hv.mechanisms.ArrayAveraging(cap="mean"),
+            "one of median, sqrt, minimax, minimax_std, surr",
+        ),
+        (
+            lambda: hv.mechanisms.ArrayAveraging(cap=0),
+            "cap must be a whole number of at least 1, got 0",
+        ),
+        (
+            lambda: hv.mechanisms.ArrayAveraging("wrap_around", "exact"),
+            'is the best for grouping "best_fit"',
+        ),
+        (
+            lambda: hv.mechanisms.OptArrayAveraging("mean"),
+            "objective must be one of minimax, minimax_std",
+        ),
+        (
+            lambda: hv.mechanisms.ArrayAveraging("wrap_around", 9).plan(
+                [2, 1], bounds=(0, 8), epsilon=1
+            ),
             "no array is filled; use a cap of at most 2",
         ),
     ],

@@ -12,21 +12,24 @@ import hexveil as hv
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 
 MECHANISMS = [
-    hv.Baseline(),
-    hv.OptimalClipping(),
-    *(hv.ArrayAveraging(cap=cap) for cap in ("median", "sqrt", "minimax", "surrogate", "exact")),
-    hv.ArrayAveraging("wrap_around", "sqrt"),
-    hv.ArrayAveraging(cap=1),
-    hv.OptArrayAveraging(),
-    hv.OptArrayAveraging(objective="surrogate"),
-    hv.Levy(gamma=0.2),
-    hv.Levy(gamma="0.1", grouping="wrap_around", split="0.25"),
-    hv.FixedQuantile(0.1, 0.9),
-    hv.FixedQuantile(0.25, 1, grouping="wrap_around", candidates=50),
-    hv.OptimizedQuantile(),
-    hv.OptimizedQuantile(cap=1, candidates=7),
-    hv.AKMV(split="0.5"),
-    hv.AKMV(split="0.25", candidates=9),
+    hv.mechanisms.Baseline(),
+    hv.mechanisms.OptimalClipping(),
+    *(
+        hv.mechanisms.ArrayAveraging(cap=cap)
+        for cap in ("median", "sqrt", "minimax", "surrogate", "exact")
+    ),
+    hv.mechanisms.ArrayAveraging("wrap_around", "sqrt"),
+    hv.mechanisms.ArrayAveraging(cap=1),
+    hv.mechanisms.OptArrayAveraging(),
+    hv.mechanisms.OptArrayAveraging(objective="surrogate"),
+    hv.mechanisms.Levy(gamma=0.2),
+    hv.mechanisms.Levy(gamma="0.1", grouping="wrap_around", split="0.25"),
+    hv.mechanisms.FixedQuantile(0.1, 0.9),
+    hv.mechanisms.FixedQuantile(0.25, 1, grouping="wrap_around", candidates=50),
+    hv.mechanisms.OptimizedQuantile(),
+    hv.mechanisms.OptimizedQuantile(cap=1, candidates=7),
+    hv.mechanisms.AKMV(split="0.5"),
+    hv.mechanisms.AKMV(split="0.25", candidates=9),
 ]
 CELLS = {
     "one user": [7],
@@ -84,7 +87,12 @@ def test_estimates_lie_on_the_grid_that_is_stated(mechanism):
 def test_closed_forms_are_all_there_or_none_is(mechanism):
     """Bias and planning error are numbers together, or None where an interval is random."""
     plan = mechanism.plan([4, 2, 1], bounds=(0, 8), epsilon=1)
-    kinds = hv.Levy, hv.FixedQuantile, hv.OptimizedQuantile, hv.AKMV
+    kinds = (
+        hv.mechanisms.Levy,
+        hv.mechanisms.FixedQuantile,
+        hv.mechanisms.OptimizedQuantile,
+        hv.mechanisms.AKMV,
+    )
     private = isinstance(mechanism, kinds)
     assert (plan.worst_case_bias is None) == private
     assert (plan.worst_case_error is None) == private
@@ -99,14 +107,16 @@ def test_names_are_as_constructed(mechanism):
 
 def test_names():
     """Names show what matters, and options only where they differ from their default."""
-    assert hv.Levy(gamma=0.2).name == "Levy(gamma=0.2)"
-    assert hv.FixedQuantile(0.1, 0.9).name == "FixedQuantile(0.1, 0.9)"
-    assert hv.OptimizedQuantile().name == "OptimizedQuantile()"
-    assert hv.ArrayAveraging().name == 'ArrayAveraging(grouping="best_fit", cap="median")'
-    assert hv.ArrayAveraging(cap=7).name == 'ArrayAveraging(grouping="best_fit", cap=7)'
-    assert hv.OptArrayAveraging().name == 'OptArrayAveraging(objective="minimax")'
-    assert hv.AKMV().name == 'AKMV(split="0.5")'
-    assert hv.AKMV(candidates=9).name == 'AKMV(split="0.5", candidates=9)'
+    assert hv.mechanisms.Levy(gamma=0.2).name == "Levy(gamma=0.2)"
+    assert hv.mechanisms.FixedQuantile(0.1, 0.9).name == "FixedQuantile(0.1, 0.9)"
+    assert hv.mechanisms.OptimizedQuantile().name == "OptimizedQuantile()"
+    assert (
+        hv.mechanisms.ArrayAveraging().name == 'ArrayAveraging(grouping="best_fit", cap="median")'
+    )
+    assert hv.mechanisms.ArrayAveraging(cap=7).name == 'ArrayAveraging(grouping="best_fit", cap=7)'
+    assert hv.mechanisms.OptArrayAveraging().name == 'OptArrayAveraging(objective="minimax")'
+    assert hv.mechanisms.AKMV().name == 'AKMV(split="0.5")'
+    assert hv.mechanisms.AKMV(candidates=9).name == 'AKMV(split="0.5", candidates=9)'
 
 
 @every

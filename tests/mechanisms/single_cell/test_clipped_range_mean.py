@@ -60,7 +60,9 @@ def test_sensitivity_is_exact_for_every_range(grouping):
 def test_wrap_around_needs_the_factor_two():
     """Two arrays share a user who moves each by more than a short range's width (ERRATA 7)."""
     cell = study_cell([2, 2, 2], (0, 6))
-    levy = hv.FixedQuantile(grouping="wrap_around", cap=3).allocate_cell(cell, Fraction(1))
+    levy = hv.mechanisms.FixedQuantile(grouping="wrap_around", cap=3).allocate_cell(
+        cell, Fraction(1)
+    )
     assert levy.groups.most_arrays == 2
     assert levy.range_sensitivities(6.0, np.array([1.0, 6.0])) == pytest.approx([1.0, 2.0])
 
@@ -119,7 +121,7 @@ def test_prefix_sums_give_the_clipped_sums(rows):
 
 def test_quantile_release_step_by_step():
     """Two choices with a quarter of ε each, then noise fitted to the width with half of it."""
-    plan = hv.FixedQuantile(0.25, 0.75, candidates=8, cap=1).plan(
+    plan = hv.mechanisms.FixedQuantile(0.25, 0.75, candidates=8, cap=1).plan(
         [1] * 4, bounds=(-4, 4), epsilon=2
     )
     noise = ScriptedNoise([3, 7], noise=1.5)
@@ -135,7 +137,7 @@ def test_quantile_release_step_by_step():
 
 def test_reversed_ends_are_exchanged():
     """Ends that come out reversed make the same range as in order."""
-    plan = hv.FixedQuantile(candidates=8).plan([1] * 4, bounds=(-4, 4), epsilon=2)
+    plan = hv.mechanisms.FixedQuantile(candidates=8).plan([1] * 4, bounds=(-4, 4), epsilon=2)
     outcomes = {plan.estimate([-2, 0, 1, 4], ScriptedNoise(ends)) for ends in ([3, 7], [7, 3])}
     assert len(outcomes) == 1
 
@@ -143,7 +145,7 @@ def test_reversed_ends_are_exchanged():
 @pytest.mark.parametrize("chosen", [0, 5, 8])
 def test_a_range_of_one_point_is_widened_to_one_quantum(chosen):
     """With both ends at one candidate the estimate is there, at noise of one quantum's size."""
-    plan = hv.FixedQuantile(candidates=8).plan([1] * 4, bounds=(-4, 4), epsilon=2)
+    plan = hv.mechanisms.FixedQuantile(candidates=8).plan([1] * 4, bounds=(-4, 4), epsilon=2)
     noise = ScriptedNoise([chosen, chosen])
     assert plan.estimate([-2, 0, 1, 4], noise) == pytest.approx(chosen - 4, abs=1e-5)
     assert noise.scales == pytest.approx([GRAIN])
@@ -151,7 +153,7 @@ def test_a_range_of_one_point_is_widened_to_one_quantum(chosen):
 
 def test_levy_release_step_by_step():
     """One choice among the middles of the bins with half of ε, then the range around it."""
-    plan = hv.Levy(gamma=0.2, cap=100).plan([100] * 4, bounds=(0, 8), epsilon=1)
+    plan = hv.mechanisms.Levy(gamma=0.2, cap=100).plan([100] * 4, bounds=(0, 8), epsilon=1)
     radius = 8 * math.sqrt(math.log(2 * 4 / 0.2) / 200)
     assert 8 * plan.allocation.relative_radius == pytest.approx(radius)
     assert plan.allocation.stages[0].candidates.size == math.ceil(8 / radius) == 8
@@ -169,7 +171,7 @@ def test_levy_release_step_by_step():
 
 def test_levy_clamps_the_range_to_the_bounds():
     """At the lowest middle the range is cut at the bound, and the noise shrinks with it."""
-    plan = hv.Levy(cap=100).plan([100] * 4, bounds=(-8, 0), epsilon=1)
+    plan = hv.mechanisms.Levy(cap=100).plan([100] * 4, bounds=(-8, 0), epsilon=1)
     noise = ScriptedNoise([0])
     plan.estimate([-8, -8, -7, -1], noise)
     width = 0.5 / 8 + 1.5 * plan.allocation.relative_radius
@@ -178,11 +180,11 @@ def test_levy_clamps_the_range_to_the_bounds():
 
 def test_levy_with_one_bin_makes_no_choice():
     """Where τ >= U the range is the bounds, and all of ε pays for the noise (ERRATA 11)."""
-    plan = hv.Levy().plan([2, 1, 1], bounds=(0, 8), epsilon=1)
+    plan = hv.mechanisms.Levy().plan([2, 1, 1], bounds=(0, 8), epsilon=1)
     assert len(plan.allocation.stages) == 1
     assert plan.allocation.mean_epsilon == 1
     noise = ScriptedNoise()
-    plain = hv.ArrayAveraging(cap="sqrt").plan([2, 1, 1], bounds=(0, 8), epsilon=1)
+    plain = hv.mechanisms.ArrayAveraging(cap="sqrt").plan([2, 1, 1], bounds=(0, 8), epsilon=1)
     expected = plain.noiseless_estimates(plain.cell.sums([8.0, 0, 4]))[0]
     assert plan.estimate([8, 0, 4], noise) == pytest.approx(expected, abs=1e-5)
     unit = 8 / 2**20 / GRAIN / plan.allocation.groups.n_arrays
@@ -190,7 +192,15 @@ def test_levy_with_one_bin_makes_no_choice():
 
 
 @pytest.mark.parametrize("split", ["0.5", "0.2", Fraction(2, 3)])
-@pytest.mark.parametrize("make", [hv.Levy, hv.FixedQuantile, hv.OptimizedQuantile, hv.AKMV])
+@pytest.mark.parametrize(
+    "make",
+    [
+        hv.mechanisms.Levy,
+        hv.mechanisms.FixedQuantile,
+        hv.mechanisms.OptimizedQuantile,
+        hv.mechanisms.AKMV,
+    ],
+)
 def test_parts_of_epsilon_add_up(make, split):
     """What the choices lose, by their scales, and what the noise loses, is ε."""
     cell = study_cell([200] * 20, (0, 8))
@@ -205,9 +215,11 @@ def test_parts_of_epsilon_add_up(make, split):
 def test_targets_of_the_quantiles():
     """Fixed targets are rounded halves up; extremes are ⌈2/ε⌉ and never cross the median."""
     cell = study_cell([1] * 25, (0, 8))
-    assert hv.FixedQuantile(0.1, 0.9, cap=1).allocate_cell(cell, Fraction(1)).targets == (3, 23)
+    assert hv.mechanisms.FixedQuantile(0.1, 0.9, cap=1).allocate_cell(
+        cell, Fraction(1)
+    ).targets == (3, 23)
     for epsilon, targets in (("0.3", (7, 18)), (1, (2, 23)), (100, (1, 24)), ("0.01", (12, 13))):
-        quantile = hv.OptimizedQuantile(cap=1).allocate_cell(cell, Fraction(epsilon))
+        quantile = hv.mechanisms.OptimizedQuantile(cap=1).allocate_cell(cell, Fraction(epsilon))
         assert quantile.targets == targets
 
 
@@ -215,7 +227,11 @@ def test_ranges_are_within_the_bounds_and_one_quantum_wide():
     """Whatever was chosen, ends are whole, in order, within the bounds and at least 1 apart."""
     for span, counts in itertools.product((1, 2, 7, 1000), ([1] * 4, [40] * 9)):
         cell = CellProblem(np.array(counts), Fraction(0), Fraction(1), span)
-        for mechanism in (hv.FixedQuantile(), hv.Levy(gamma=1), hv.AKMV()):
+        for mechanism in (
+            hv.mechanisms.FixedQuantile(),
+            hv.mechanisms.Levy(gamma=1),
+            hv.mechanisms.AKMV(),
+        ):
             allocation = mechanism.allocate_cell(cell, Fraction(1))
             top = allocation.range_sum.reading.top
             if len(allocation.stages) == 1:
@@ -233,7 +249,7 @@ def test_ranges_are_within_the_bounds_and_one_quantum_wide():
 def test_levy_states_the_noise_of_the_widest_range(span, grouping):
     """Ranges are rounded outwards to whole quanta: on a coarse lattice that is noise, too."""
     cell = CellProblem(np.array([5] * 40), Fraction(0), Fraction(1), span)
-    plan = hv.Levy(grouping=grouping).allocate_cell(cell, Fraction(2))
+    plan = hv.mechanisms.Levy(grouping=grouping).allocate_cell(cell, Fraction(2))
     stage = plan.stages[0]
     chosen = [Outputs({stage.name: np.array([[bin_]])}) for bin_ in range(stage.candidates.size)]
     scales = [plan.released_range(outputs).scale for outputs in chosen]
@@ -243,19 +259,28 @@ def test_levy_states_the_noise_of_the_widest_range(span, grouping):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: hv.Levy(gamma=0), "gamma must be above 0 and at most 1, got 0"),
-        (lambda: hv.Levy(gamma="1.5"), "gamma must be above 0 and at most 1, got 1.5"),
-        (lambda: hv.Levy(split=1), "split must lie between 0 and 1, got 1"),
-        (lambda: hv.Levy(interval="free"), 'interval must be "clamped" or "unclamped"'),
-        (lambda: hv.Levy(arrays="all"), 'arrays must be "used" or "full"'),
-        (lambda: hv.Levy(cap="mean"), "cap must be a whole number or one of"),
-        (lambda: hv.FixedQuantile(0.9, 0.1), "quantiles must run from the lower to the higher"),
-        (lambda: hv.FixedQuantile(-0.1, 0.5), "within 0 and 1, got -0.1 and 0.5"),
-        (lambda: hv.FixedQuantile(candidates=0), "candidates must be a whole number of at least 1"),
-        (lambda: hv.OptimizedQuantile(split=0), "split must lie between 0 and 1, got 0"),
-        (lambda: hv.OptimizedQuantile(grouping="none"), "grouping must be"),
-        (lambda: hv.AKMV(split="a half"), "split must be a finite number"),
-        (lambda: hv.AKMV(candidates=1.5), "candidates must be a whole number of at least 1"),
+        (lambda: hv.mechanisms.Levy(gamma=0), "gamma must be above 0 and at most 1, got 0"),
+        (lambda: hv.mechanisms.Levy(gamma="1.5"), "gamma must be above 0 and at most 1, got 1.5"),
+        (lambda: hv.mechanisms.Levy(split=1), "split must lie between 0 and 1, got 1"),
+        (lambda: hv.mechanisms.Levy(interval="free"), 'interval must be "clamped" or "unclamped"'),
+        (lambda: hv.mechanisms.Levy(arrays="all"), 'arrays must be "used" or "full"'),
+        (lambda: hv.mechanisms.Levy(cap="mean"), "cap must be a whole number or one of"),
+        (
+            lambda: hv.mechanisms.FixedQuantile(0.9, 0.1),
+            "quantiles must run from the lower to the higher",
+        ),
+        (lambda: hv.mechanisms.FixedQuantile(-0.1, 0.5), "within 0 and 1, got -0.1 and 0.5"),
+        (
+            lambda: hv.mechanisms.FixedQuantile(candidates=0),
+            "candidates must be a whole number of at least 1",
+        ),
+        (lambda: hv.mechanisms.OptimizedQuantile(split=0), "split must lie between 0 and 1, got 0"),
+        (lambda: hv.mechanisms.OptimizedQuantile(grouping="none"), "grouping must be"),
+        (lambda: hv.mechanisms.AKMV(split="a half"), "split must be a finite number"),
+        (
+            lambda: hv.mechanisms.AKMV(candidates=1.5),
+            "candidates must be a whole number of at least 1",
+        ),
     ],
 )
 def test_bad_arguments_are_refused(make, message):

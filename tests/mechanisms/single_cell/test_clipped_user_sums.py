@@ -12,7 +12,7 @@ import hexveil as hv
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.clipped_user_sums import ClippedUserSums
 
-MECHANISMS = [hv.Baseline(), hv.OptimalClipping()]
+MECHANISMS = [hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping()]
 SMALL = [
     counts
     for users in (1, 2, 3)
@@ -77,8 +77,12 @@ def test_figures_follow_from_each_other(mechanism, counts, epsilon):
 @given(COUNTS, EPSILONS)
 def test_optimal_clipping_is_never_worse(counts, epsilon):
     """The least worst-case error is at most that of the plain mean, and of the middle alone."""
-    best = hv.OptimalClipping().plan(counts, bounds=(0, 8), epsilon=epsilon).worst_case_error
-    plain = hv.Baseline().plan(counts, bounds=(0, 8), epsilon=epsilon).worst_case_error
+    best = (
+        hv.mechanisms.OptimalClipping()
+        .plan(counts, bounds=(0, 8), epsilon=epsilon)
+        .worst_case_error
+    )
+    plain = hv.mechanisms.Baseline().plan(counts, bounds=(0, 8), epsilon=epsilon).worst_case_error
     assert best <= plain * (1 + 1e-12)
     assert best <= 4.0 * (1 + 1e-12)
 
@@ -88,7 +92,7 @@ def test_plan_is_that_of_the_theory(counts, epsilon):
     """The mechanism's plan is theory.optimal_clipping, and shifting the bounds changes nothing."""
     clip = hv.theory.optimal_clipping(counts, 8.0, epsilon)
     for bounds in ((0, 8), (-100, -92)):
-        plan = hv.OptimalClipping().plan(counts, bounds=bounds, epsilon=epsilon)
+        plan = hv.mechanisms.OptimalClipping().plan(counts, bounds=bounds, epsilon=epsilon)
         assert 8 * plan.allocation.contribution_cap == pytest.approx(clip.threshold)
         assert plan.worst_case_error == pytest.approx(clip.worst_case_error)
 
@@ -114,7 +118,7 @@ def test_equal_counts_are_never_clipped():
 
 def test_one_huge_user_is_cut():
     """One user of a million samples is cut to the second largest count, not to its own."""
-    plan = hv.OptimalClipping().plan([10**6, 10, 9], bounds=(0, 8), epsilon=1)
+    plan = hv.mechanisms.OptimalClipping().plan([10**6, 10, 9], bounds=(0, 8), epsilon=1)
     assert plan.allocation.contribution_cap == 10
     assert plan.worst_case_bias == pytest.approx(4.0, rel=1e-4)
     assert plan.noise_scale == pytest.approx(8 * 10 / 1_000_019)
@@ -122,7 +126,7 @@ def test_one_huge_user_is_cut():
 
 def test_too_few_users_publish_the_middle_of_the_bounds():
     """With fewer users than ⌈2/ε⌉ the middle is published, whatever the values, without noise."""
-    plan = hv.OptimalClipping().plan([3, 2], bounds=(-3, 5), epsilon="0.5")
+    plan = hv.mechanisms.OptimalClipping().plan([3, 2], bounds=(-3, 5), epsilon="0.5")
     assert (plan.allocation.contribution_cap, plan.noise_scale, plan.worst_case_error) == (0, 0, 4)
     for means in ([-3, 5], [5, 5]):
         noise = SimulatedNoise(np.random.default_rng(1), 1)
@@ -147,7 +151,7 @@ def test_released_errors_are_as_planned(mechanism):
 def test_values_outside_the_bounds_are_projected(random, epsilon):
     """Means beyond the bounds count as the bounds."""
     counts = [random.randrange(1, 9) for _ in range(4)]
-    plan = hv.Baseline().plan(counts, bounds=(-3, 5), epsilon=epsilon)
+    plan = hv.mechanisms.Baseline().plan(counts, bounds=(-3, 5), epsilon=epsilon)
     wild = noiseless(plan, [-1e9, 1e9, 0, 1])
     assert wild == pytest.approx(noiseless(plan, [-3, 5, 0, 1]))
 
@@ -188,6 +192,6 @@ def test_bad_input_is_refused(mechanism, counts, bounds, epsilon, message):
 
 def test_release_needs_a_mean_per_user():
     """A study that hands in too few means is told how many are needed."""
-    plan = hv.Baseline().plan([2, 1], bounds=(0, 8), epsilon=1)
+    plan = hv.mechanisms.Baseline().plan([2, 1], bounds=(0, 8), epsilon=1)
     with pytest.raises(hv.InputError, match=r"one mean per user is needed \(2\)"):
         plan.cell.sums([1.0])

@@ -67,7 +67,7 @@ def test_each_column_costs_what_it_costs_alone_and_the_sum_is_exact(table, plan)
 def test_one_cell_of_one_column_is_evaluated(dataset):
     """All columns at once are refused, with the way to a single one."""
     with pytest.raises(InputError, match=r"one value column .* data\.datasets\[\"pm25\"\]"):
-        hv.evaluate([hv.Baseline()], data=dataset, cell="w0", epsilons=[1])
+        hv.evaluation.evaluate([hv.mechanisms.Baseline()], data=dataset, cell="w0", epsilons=[1])
 
 
 def test_a_mapping_of_one_column_is_its_number(table, dataset):

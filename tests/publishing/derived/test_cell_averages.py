@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
-from hexveil.publishing.derived.cell_changes import find_changes
 from hexveil.publishing.derived.cell_numbers import CellNumbers, average_cells
+from hexveil.publishing.derived.release_comparison import find_changes
 
 RECORDS = np.array([100.0, 5.0, 40.0, 1.0, 7.0])
 GROUP = np.array([0, 0, 1, 0, 2])

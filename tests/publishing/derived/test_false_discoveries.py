@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.publishing.derived.cell_changes import find_discoveries
+from hexveil.publishing.derived.release_comparison import find_discoveries
 
 P_VALUES = st.lists(st.floats(min_value=0.0, max_value=1.0), max_size=8)
 

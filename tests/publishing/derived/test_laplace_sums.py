@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.publishing.derived.laplace_sums import (
+from hexveil.publishing.derived.cell_numbers import (
     MISS,
     bounded_tail,
     pair_bound,

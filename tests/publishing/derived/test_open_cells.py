@@ -25,7 +25,6 @@ from hexveil.mechanisms.presence.presence_decoding import (
     decode_map,
 )
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.publishing.derived.cell_changes import find_changes, find_discoveries
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.derived.open_cell_averages import (
     add_units,
@@ -39,6 +38,7 @@ from hexveil.publishing.derived.open_cells import (
     empty_chances,
     unit_numbers,
 )
+from hexveil.publishing.derived.release_comparison import find_changes, find_discoveries
 from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.presence.presence_manifest import presence_manifest
 from hexveil.publishing.presence.presence_table import decode_outputs, map_accuracy, released_table

@@ -12,8 +12,8 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError
+from hexveil.publishing.derived.cell_numbers import pair_bound, sum_bound
 from hexveil.publishing.derived.coarser_cells import CoarserGrid
-from hexveil.publishing.derived.laplace_sums import pair_bound, sum_bound
 from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.report.payload import GRADES
 from publishing.releases import release_of, released

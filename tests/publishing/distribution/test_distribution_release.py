@@ -340,33 +340,16 @@ def _without_estimates(manifest):
     manifest["plan"]["statistics"].pop()
 
 
-def _scaled(manifest):
-    for one in manifest["plan"]["components"]:
-        for stage in one["stages"]:
-            stage["scale"] *= 1.01
-
-
 def _cheaper(manifest):
     manifest["losses"]["mean"] *= 0.99
-
-
-def _graded(manifest):
-    statement = manifest["accuracy"][-1]
-    statement["grades"]["good"] += 1
 
 
 def _moved(manifest):
     manifest["moments"]["losses"]["mean"] *= 0.9
 
 
-def _promised(manifest):
-    manifest["guarantee"]["epsilon_spent"] = "1"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "change", [_without_estimates, _scaled, _cheaper, _graded, _moved, _promised]
-)
+@pytest.mark.parametrize("change", [_without_estimates, _cheaper, _moved])
 def test_statements_that_contradict_the_noise_are_found(folder, tmp_path, change):
     """Somebody who changes a statement, and every checksum after it, is found out."""
     copied = tmp_path / "map"
@@ -513,39 +496,6 @@ def test_a_cell_unlike_the_map_is_missed():
     truth = np.quantile(speed[is_odd], 0.15)
     assert estimate.estimate[7] > truth + 4.0
     assert np.abs(estimate.estimate[:7] - np.quantile(speed[~is_odd], 0.15)).max() < 4.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("estimator", ["auto", "ranks", "bins"])
-def test_through_a_deaf_door_nothing_is_heard(tmp_path, monkeypatch, estimator):
-    """Whatever the values are, the door is asked the same and the same table comes out."""
-    asked = []
-
-    def add_laplace(values, scales):
-        asked.append((values.shape, scales.tobytes()))
-        return np.round(scales * (np.arange(scales.size) % 7 - 3)).astype(np.int64)
-
-    def noisy_max(scores, scale):
-        asked.append((scores.shape, scale))
-        return scores.size // 3
-
-    monkeypatch.setattr(noise, "add_laplace", add_laplace)
-    monkeypatch.setattr(noise, "noisy_max", noisy_max)
-    bus = np.arange(2000) % 100
-    texts, heard = ("share<20",) if estimator == "auto" else ("mean", "p50", "share<20"), []
-    for number, speed in enumerate((bus / 2.0, np.where(bus % 2, -1e300, 64.0))):
-        table = pa.table({"bus": bus.astype(str), "line": (bus % 3).astype(str), "speed": speed})
-        options = {"user": "bus", "value": "speed", "bounds": (0, 65), "cells": hv.Labels("line")}
-        found = hv.read(table, **options, statistics=texts)
-        plan = hv.plan(found, statistics=texts, epsilon=2, estimator=estimator)
-        book = hv.Ledger(tmp_path / f"{number}.sqlite", dataset="buses", budget=5)
-        made = hv.release(found, plan, ledger=book, accept_noise=True)
-        heard.append((list(asked), made.table, made.manifest["losses"], repr(made)))
-        asked.clear()
-    assert heard[0][0]
-    assert heard[0][0] == heard[1][0]
-    assert heard[0][1].equals(heard[1][1])
-    assert heard[0][2:] == heard[1][2:]
 
 
 @pytest.mark.parametrize("estimator", ["ranks", "bins", "auto"])

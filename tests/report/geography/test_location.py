@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.report.geography.location import (
+from hexveil.report.geography import (
+    Places,
     describe_location,
     format_distance,
     locate,
 )
-from hexveil.report.geography.world import Places
 
 
 def places(*rows) -> Places:

@@ -4,7 +4,7 @@ import h3
 import numpy as np
 import pytest
 
-from hexveil.report.geography.street_names import streets_through
+from hexveil.report.background import streets_through
 
 CENTRE = (21.17, 72.83)
 NAMES = h3.grid_disk(h3.latlng_to_cell(*CENTRE, 8), 3)

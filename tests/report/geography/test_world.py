@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.report.geography import world
-from hexveil.report.geography.world import (
+from hexveil.report import geography
+from hexveil.report.geography import (
     AREAS,
     LINES,
     Box,
@@ -91,9 +91,12 @@ def test_cutting_convex_corners_agrees_with_counting(corners):
     spread = np.array(corners)
     angle = np.arctan2(*(spread - spread.mean(axis=0)).T)
     ring = spread[np.argsort(angle)]
-    whole = world._cut_ring(ring, Box(-6, -6, 6, 6))
+    whole = geography._cut_ring(ring, Box(-6, -6, 6, 6))
     assert area(whole) == pytest.approx(area(ring), abs=1e-9)
-    halves = [world._cut_ring(ring, Box(-6, -6, 0, 6)), world._cut_ring(ring, Box(0, -6, 6, 6))]
+    halves = [
+        geography._cut_ring(ring, Box(-6, -6, 0, 6)),
+        geography._cut_ring(ring, Box(0, -6, 6, 6)),
+    ]
     parts = sum(area(half) for half in halves if len(half))
     assert parts == pytest.approx(area(ring), abs=1e-6)
 
@@ -110,9 +113,9 @@ def test_every_kind_of_line_is_there():
 
 def test_the_data_are_small_and_name_their_sources():
     """Every installation carries less than 3 MB of them, and says whose they are."""
-    folder = Path(world.__file__).parent / "data"
+    folder = Path(geography.__file__).parent / "assets" / "geography"
     assert sum(file.stat().st_size for file in folder.iterdir()) < 3_000_000
     said = (folder / "ATTRIBUTION.txt").read_text("utf-8")
     assert "public domain" in said
     assert "Creative Commons Attribution 4.0" in said
-    assert "CC BY 4.0" in world.ATTRIBUTION
+    assert "CC BY 4.0" in geography.ATTRIBUTION

@@ -19,10 +19,9 @@ import matplotlib.pyplot as plt
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 
-from hexveil.report.notebook import release_summary
-from hexveil.report.notebook.axes_drawing import DOT, draw_axes
-from hexveil.report.notebook.release_summary import summarize
-from hexveil.report.palette import colours_of
+from hexveil.report.figure_style import colours_of
+from hexveil.report.notebook import axes_drawing
+from hexveil.report.notebook.axes_drawing import DOT, draw_axes, summarize
 
 RAW = "mean_raw"
 
@@ -120,7 +119,7 @@ def test_a_summary_needs_no_script_and_no_network(city):
 def test_a_title_is_escaped(city, monkeypatch, picture):
     """No text becomes markup."""
     hostile = replace(picture, title="\"><script>alert('x')</script>")
-    monkeypatch.setattr(release_summary, "picture_of", lambda *_: hostile)
+    monkeypatch.setattr(axes_drawing, "picture_of", lambda *_: hostile)
     assert "<script" not in summarize(city.table, ManifestView.from_manifest(city.manifest), RAW)
 
 
@@ -134,7 +133,7 @@ def test_a_title_is_escaped(city, monkeypatch, picture):
 def test_a_sentence_stands_in_place_of_a_picture(city, monkeypatch, changes, sentence):
     """Where there are too many hexagons, or no library to draw them; no outline is computed."""
     for name, value in (changes | {"picture_of": pytest.fail}).items():
-        monkeypatch.setattr(release_summary, name, value)
+        monkeypatch.setattr(axes_drawing, name, value)
     page = summarize(city.table, ManifestView.from_manifest(city.manifest), RAW)
     assert sentence in page
     assert "<img" not in page

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from hexveil_research.audit.bounds import detection, loss_bound, lower_end, tail, upper_end
+from hexveil_research.audit.run import detection, loss_bound, lower_end, tail, upper_end
 
 LEVELS = [0.05, 1e-3, 3e-9]
 

@@ -60,14 +60,14 @@ def test_every_mechanism_is_audited():
     assert names >= {
         type(mechanism).__name__
         for mechanism in (
-            hv.Baseline(),
-            hv.ArrayAveraging(),
-            hv.Levy(),
-            hv.FixedQuantile(),
-            hv.OptimizedQuantile(),
-            hv.OptArrayAveraging(),
-            hv.OptimalClipping(),
-            hv.AKMV(),
+            hv.mechanisms.Baseline(),
+            hv.mechanisms.ArrayAveraging(),
+            hv.mechanisms.Levy(),
+            hv.mechanisms.FixedQuantile(),
+            hv.mechanisms.OptimizedQuantile(),
+            hv.mechanisms.OptArrayAveraging(),
+            hv.mechanisms.OptimalClipping(),
+            hv.mechanisms.AKMV(),
         )
     }
     alone = [case for case in CASES if case.subject.choice_alone]

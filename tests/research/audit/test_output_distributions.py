@@ -10,12 +10,12 @@ from hexveil_research.audit.output_distributions import AuditedRelease, Event, M
 TRIALS = 100_000
 COUNTS, MEANS = [9, 7, 5, 4, 2, 1], np.array([-3.0, 0.5, 1.0, 4.0, 5.0, -1.0])
 MECHANISMS = [
-    hv.Baseline(),
-    hv.ArrayAveraging("wrap_around", "sqrt"),
-    hv.Levy(gamma=1, cap=9),
-    hv.FixedQuantile(0.1, 0.9, candidates=5),
-    hv.OptimizedQuantile(candidates=4, cap=2),
-    hv.AKMV(candidates=6),
+    hv.mechanisms.Baseline(),
+    hv.mechanisms.ArrayAveraging("wrap_around", "sqrt"),
+    hv.mechanisms.Levy(gamma=1, cap=9),
+    hv.mechanisms.FixedQuantile(0.1, 0.9, candidates=5),
+    hv.mechanisms.OptimizedQuantile(candidates=4, cap=2),
+    hv.mechanisms.AKMV(candidates=6),
 ]
 
 
@@ -36,7 +36,7 @@ def test_simulated_outcomes_have_the_law(mechanism):
 
 def test_a_choice_has_a_law_of_points():
     """A choice alone has one point per candidate, at its own chance, without noise."""
-    plan = hv.Levy(gamma=1, cap=20).plan([20] * 3, bounds=(0, 8), epsilon=2)
+    plan = hv.mechanisms.Levy(gamma=1, cap=20).plan([20] * 3, bounds=(0, 8), epsilon=2)
     subject = AuditedRelease(plan, choice_alone=True)
     bins = subject.choice.candidates.size
     middles = 8 * (np.arange(bins) + 0.5) / bins

@@ -13,7 +13,7 @@ from hexveil.mechanisms.private_quantile import selection_scale
 from hexveil.mechanisms.single_cell.pseudo_user_means import PseudoUserMeans
 from hexveil_research.audit import run
 from hexveil_research.audit.cases import suite
-from hexveil_research.audit.weakenings import SCALES, SCORES, Weakening
+from hexveil_research.audit.output_distributions import SCALES, SCORES, Weakening
 
 CASES = suite()
 LEVEL = run.level(CASES)

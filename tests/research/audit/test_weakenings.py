@@ -4,11 +4,21 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil_research.audit.output_distributions import AuditedRelease
-from hexveil_research.audit.weakenings import NOISE, SCALES, SCORES, WeakenedSource
+from hexveil_research.audit.output_distributions import (
+    NOISE,
+    SCALES,
+    SCORES,
+    AuditedRelease,
+    WeakenedSource,
+)
 
 FACTS = {"counts": [40] * 30, "bounds": (0, 8), "epsilon": 2}
-WITH_CHOICES = [hv.Levy(), hv.FixedQuantile(), hv.OptimizedQuantile(), hv.AKMV()]
+WITH_CHOICES = [
+    hv.mechanisms.Levy(),
+    hv.mechanisms.FixedQuantile(),
+    hv.mechanisms.OptimizedQuantile(),
+    hv.mechanisms.AKMV(),
+]
 MEANS = np.linspace(0, 8, 30)
 
 
@@ -37,7 +47,10 @@ def scales(plan, weakening=None):
     return noted, outcome
 
 
-@pytest.mark.parametrize("mechanism", [hv.Baseline(), hv.OptimalClipping(), hv.ArrayAveraging()])
+@pytest.mark.parametrize(
+    "mechanism",
+    [hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping(), hv.mechanisms.ArrayAveraging()],
+)
 def test_one_noise_has_one_weakening(mechanism):
     """A release of one noise has a weakening of smaller noise and of the same estimate."""
     plan = mechanism.plan(**FACTS)
@@ -61,14 +74,14 @@ def test_weakenings_of_composed_releases(mechanism, weakening):
 
 def test_weakenings_of_choices():
     """A choice alone has weakenings of its scale, of either kind of choice."""
-    for mechanism in (hv.FixedQuantile(), hv.Levy()):
+    for mechanism in (hv.mechanisms.FixedQuantile(), hv.mechanisms.Levy()):
         subject = AuditedRelease(mechanism.plan(**FACTS), choice_alone=True)
         assert subject.weakenings == (SCALES, SCORES)
 
 
 def test_a_plan_without_a_choice():
     """LEVY with one bin has its noise weakened, and no choice to weaken."""
-    plan = hv.Levy().plan([2, 1, 1], bounds=(0, 8), epsilon=2)
+    plan = hv.mechanisms.Levy().plan([2, 1, 1], bounds=(0, 8), epsilon=2)
     subject = AuditedRelease(plan)
     assert subject.weakenings == (SCALES,)
     with pytest.raises(ValueError, match="makes no choice"):

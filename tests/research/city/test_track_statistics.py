@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.simulation.city import City
-from hexveil_research.city import likeness, track_statistics
+from hexveil_research.city import track_statistics
 
 START = dt.datetime(2024, 1, 1, 6, 0, tzinfo=dt.UTC)
 ZONES = {"city_timezone": "UTC", "real_timezone": "UTC"}
@@ -43,10 +43,10 @@ def compared():
 
 def comparisons(shared, compared):
     """Return the comparison with each real set."""
-    for name in likeness.COUNTERPARTS:
+    for name in track_statistics.COUNTERPARTS:
         if name not in compared:
             real = pq.read_table(shared / "data" / f"{name}.parquet")
-            compared[name] = likeness.compare(name, real)
+            compared[name] = track_statistics.compare(name, real)
     return compared
 
 
@@ -58,7 +58,7 @@ def text(table):
 @pytest.mark.slow
 def test_every_statistic_is_like_surats_or_warsaws(shared, compared):
     """Each quantile of each statistic is within a factor of two of Surat's or Warsaw's."""
-    table = likeness.verdict(comparisons(shared, compared))
+    table = track_statistics.verdict(comparisons(shared, compared))
     assert table.num_rows == 6 * 6 + 1 + 5
     assert all(table["holds"].to_pylist()), text(table)
 
@@ -66,7 +66,7 @@ def test_every_statistic_is_like_surats_or_warsaws(shared, compared):
 @pytest.mark.slow
 def test_every_statistic_is_wholly_like_one_city(shared, compared):
     """More than that: all quantiles of a statistic are within a factor of two of the same set's."""
-    table = likeness.verdict(comparisons(shared, compared))
+    table = track_statistics.verdict(comparisons(shared, compared))
     rows = table.to_pylist()
     for name in {row["statistic"].split(" after")[0] for row in rows}:
         mine = [row for row in rows if row["statistic"].startswith(name)]
@@ -84,7 +84,7 @@ def test_the_test_can_fail(shared, compared):
             of = np.array([row == statistic for row in table["statistic"].to_pylist()])
             ratio = np.asarray(table["ratio"]) * np.where(of, factor, 1.0)
             wrong[name] = table.set_column(4, "ratio", pa.array(ratio))
-        assert not all(likeness.verdict(wrong)["holds"].to_pylist())
+        assert not all(track_statistics.verdict(wrong)["holds"].to_pylist())
 
 
 def test_users_records_and_cells_are_counted():

@@ -35,13 +35,13 @@ EPSILONS = (0.25, 0.5, 1, 2)
 def rivals():
     """Return the mechanisms of the papers that are best somewhere."""
     return [
-        hv.ArrayAveraging(cap="median"),
-        hv.ArrayAveraging(cap="surrogate"),
-        hv.ArrayAveraging("wrap_around", "median"),
-        hv.ArrayAveraging("wrap_around", "surrogate"),
-        hv.Levy(),
-        hv.FixedQuantile(0.1, 0.9),
-        hv.OptimalClipping(),
+        hv.mechanisms.ArrayAveraging(cap="median"),
+        hv.mechanisms.ArrayAveraging(cap="surrogate"),
+        hv.mechanisms.ArrayAveraging("wrap_around", "median"),
+        hv.mechanisms.ArrayAveraging("wrap_around", "surrogate"),
+        hv.mechanisms.Levy(),
+        hv.mechanisms.FixedQuantile(0.1, 0.9),
+        hv.mechanisms.OptimalClipping(),
     ]
 
 

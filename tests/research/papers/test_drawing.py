@@ -10,7 +10,7 @@ from hexveil.base.errors import InputError
 from hexveil.report import figure_style
 from hexveil_research.papers import drawing
 from hexveil_research.papers.study import Outcome, Panel, line
-from hexveil_research.pictures.labels import lightness
+from hexveil_research.pictures.gallery import lightness
 from pictures import cut_off
 
 image = pytest.importorskip("matplotlib.image")

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from hexveil_research.papers import claim_tally, study_folders
-from hexveil_research.papers.gallery import gallery_data, gallery_words, paper_gallery
+from hexveil_research.papers.gallery import gallery_words, paper_gallery
 from hexveil_research.papers.rw import rw_claims
 from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, line
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 FIGURES = json.loads((DOCS / paper_gallery.DATA).read_text("utf-8"))
 CLAIMS = DOCS / paper_gallery.CLAIMS
-ROWS = gallery_data.read_claims(CLAIMS)
+ROWS = paper_gallery.read_claims(CLAIMS)
 STUDIES = {study.name: study for study in paper_gallery.studies()}
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 SIMULATED_LONG = (
@@ -136,11 +136,11 @@ def test_what_is_committed_is_what_is_drawn(tmp_path, name):
     assert {type(claim.holds) for claim in outcome.claims} <= {bool, type(None)}
     study_folders.write(tmp_path, study, setting, outcome, {})
     if name in FIGURES:
-        remade = gallery_data.figures_of(tmp_path, [study])[name]
-        assert gallery_data.differences(FIGURES[name], remade) == []
+        remade = paper_gallery.figures_of(tmp_path, [study])[name]
+        assert paper_gallery.differences(FIGURES[name], remade) == []
     committed = [row for row in ROWS if row["study"] == name]
     rows = study_folders.claim_rows(tmp_path, study)
-    assert gallery_data.claim_differences(committed, rows) == []
+    assert paper_gallery.claim_differences(committed, rows) == []
 
 
 def figure(*heights):
@@ -152,21 +152,21 @@ def figure(*heights):
 def test_late_digits_do_not_count_and_other_curves_do():
     """One point in thirty may move a little; more points, far ones and other lines are told."""
     same = [float(n + 1) for n in range(30)]
-    assert gallery_data.differences(figure(*same), figure(*[y * 1.001 for y in same])) == []
+    assert paper_gallery.differences(figure(*same), figure(*[y * 1.001 for y in same])) == []
     one = [1.1, *same[1:]]
-    assert gallery_data.differences(figure(*same), figure(*one)) == []
+    assert paper_gallery.differences(figure(*same), figure(*one)) == []
     assert (
         "points differ"
-        in gallery_data.differences(figure(*same), figure(*[y * 1.02 for y in same]))[0]
+        in paper_gallery.differences(figure(*same), figure(*[y * 1.02 for y in same]))[0]
     )
     assert (
         "a point differs by 50%"
-        in gallery_data.differences(figure(*same), figure(1.5, *same[1:]))[0]
+        in paper_gallery.differences(figure(*same), figure(1.5, *same[1:]))[0]
     )
     other = copy.deepcopy(figure(*same))
     other["panels"]["cell"]["LEVY"] = other["panels"]["cell"].pop("Levy")
-    assert "its lines are others" in gallery_data.differences(figure(*same), other)[0]
-    assert "its lines are others" in gallery_data.differences(figure(*same), figure(1.0))[0]
+    assert "its lines are others" in paper_gallery.differences(figure(*same), other)[0]
+    assert "its lines are others" in paper_gallery.differences(figure(*same), figure(1.0))[0]
 
 
 def test_a_turned_verdict_is_told(tmp_path):
@@ -180,8 +180,8 @@ def test_a_turned_verdict_is_told(tmp_path):
 
     again = Claim("WC", "here", "it is so", "seen 1.24 times", holds=True)
     turned = Claim("WC", "here", "it is so", "seen 1.24 times", holds=False)
-    assert gallery_data.claim_differences(rows(claim), rows(again)) == []
-    assert len(gallery_data.claim_differences(rows(claim), rows(turned))) == 2
+    assert paper_gallery.claim_differences(rows(claim), rows(again)) == []
+    assert len(paper_gallery.claim_differences(rows(claim), rows(turned))) == 2
 
 
 @pytest.mark.slow

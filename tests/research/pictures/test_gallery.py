@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil.base import hexagons
-from hexveil.report.palette import colours_of
+from hexveil.report.figure_style import colours_of
 from hexveil.simulation.city import City
-from hexveil_research.pictures import gallery, gallery_settings, labels, maps, privacy, releases
+from hexveil_research.pictures import gallery, gallery_settings, maps, privacy, releases
 from hexveil_research.pictures.__main__ import main
 from pictures import cut_off
 
@@ -90,7 +90,7 @@ def test_labels_say_number_and_interval(column):
             "mean_quality": ["good", "noise"],
         }
     )
-    figure = labels.draw(gallery_settings.LABELS, table)
+    figure = gallery.draw(gallery_settings.LABELS, table)
     assert cut_off(figure) == []
     axes = figure.axes[0]
     assert [text.get_text() for text in axes.texts] == ["400 ± 51", "340 ± 60"]

@@ -11,7 +11,7 @@ from hexveil.accounting.privacy_loss import privacy_loss
 from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil.mechanisms import ArrayAveraging, Baseline
 from hexveil.report import figure_style
-from hexveil_research.pictures import example_fleet, privacy
+from hexveil_research.pictures import privacy
 from hexveil_research.pictures.__main__ import main
 from pictures import cut_off
 
@@ -57,9 +57,9 @@ def test_factors_on_the_page():
 
 def test_losses_on_the_page():
     """What buses lose by record and by bus, and what counting cells would claim, are computed."""
-    occupancy, made = example_fleet.fleet(), example_fleet.planned()
-    scales = example_fleet.SPAN / occupancy.records_per_cell
-    by_record = privacy_loss(occupancy, scales, None, example_fleet.SPAN)
+    occupancy, made = privacy.fleet(), privacy.planned()
+    scales = privacy.SPAN / occupancy.records_per_cell
+    by_record = privacy_loss(occupancy, scales, None, privacy.SPAN)
     assert by_record == pytest.approx(occupancy.records_per_user)
     assert f"{by_record.min():.0f} to {by_record.max():.0f} here" in PAGE
     assert made.losses().max() <= 1
@@ -69,19 +69,19 @@ def test_losses_on_the_page():
 
 def test_a_loss_is_the_sum_over_cells():
     """The pieces of a bar add up to what the plan says its bus loses."""
-    occupancy, made = example_fleet.fleet(), example_fleet.planned()
+    occupancy, made = privacy.fleet(), privacy.planned()
     summed = np.bincount(occupancy.user, weights=made.pair_losses())
     assert summed == pytest.approx(made.losses())
 
 
 def test_clipping_on_the_page():
     """The limit is the best there is, and noise and bias at it are those of the page."""
-    counts = np.array(example_fleet.ONE_CELL)
+    counts = np.array(privacy.ONE_CELL)
     noise, bias = [], []
     for limit in range(1, counts.max() + 1):
         kept = np.minimum(counts, limit)
-        noise.append(user_midpoint_mean_sensitivity(kept, counts, example_fleet.SPAN).max())
-        bias.append(midpoint_mean_bias(kept, counts, example_fleet.SPAN))
+        noise.append(user_midpoint_mean_sensitivity(kept, counts, privacy.SPAN).max())
+        bias.append(midpoint_mean_bias(kept, counts, privacy.SPAN))
     total = np.add(noise, bias)
     assert int(total.argmin()) + 1 == LIMIT
     best = LIMIT - 1
@@ -93,9 +93,9 @@ def test_clipping_on_the_page():
 
 def test_pseudo_users_on_the_page():
     """Their noise, and the bias that is its price."""
-    facts = {"bounds": (0, example_fleet.SPAN), "epsilon": 1}
-    arrays = ArrayAveraging(grouping="best_fit", cap=6).plan(example_fleet.ONE_CELL, **facts)
-    plain = Baseline().plan(example_fleet.ONE_CELL, **facts)
+    facts = {"bounds": (0, privacy.SPAN), "epsilon": 1}
+    arrays = ArrayAveraging(grouping="best_fit", cap=6).plan(privacy.ONE_CELL, **facts)
+    plain = Baseline().plan(privacy.ONE_CELL, **facts)
     assert arrays.allocation.groups.n_arrays == 7
     assert f"from {plain.noise_scale:.0f} to {arrays.noise_scale:.0f} km/h" in PAGE
     assert f"{arrays.worst_case_bias:.1f} km/h at worst" in PAGE

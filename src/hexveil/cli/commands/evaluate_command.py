@@ -29,9 +29,9 @@ from hexveil.mechanisms import REGISTRY
 from hexveil.publishing.columns.column_table import column_prefixes
 from hexveil.records.progress import show_progress
 from hexveil.report import figure_style
-from hexveil.simulation import private_study_output, value_distributions
+from hexveil.simulation import own_cells, value_distributions
 from hexveil.simulation.evaluation import evaluate as compare
-from hexveil.simulation.private_study_output import (
+from hexveil.simulation.own_cells import (
     read_counts,
     select_cell,
     select_cell_by_text,
@@ -60,7 +60,7 @@ def evaluate(run: Run, options: declarations.EvaluateOptions) -> None:
     """Compare mechanisms on one cell by simulation; nothing is released or spent."""
     if options.out is not None:
         # Before the simulation, which may take minutes.
-        private_study_output.check_folder(options.out)
+        own_cells.check_folder(options.out)
         figure_style.check_installed()
     settings: dict[str, Any] = {
         "mechanisms": [
@@ -110,16 +110,14 @@ def write(results: Results, out: Path, simulated: str) -> list[Path]:
         files[f"{stem}.csv"] = _csv(table)
         pictures = evaluation_chart.chart_images(table, title=title, value_unit=study.value_unit)
         files |= {f"{stem}.{kind}": content for kind, content in pictures.items()}
-    private = private_study_output.is_private(results[0][1])
-    return private_study_output.write_files(out, files, private=private)
+    private = own_cells.is_private(results[0][1])
+    return own_cells.write_files(out, files, private=private)
 
 
 def _csv(table: pa.Table) -> bytes:
     """Return a table as CSV; a private one begins with the stamp, so that no copy loses it."""
-    private = private_study_output.is_private(table)
-    stamp = (
-        f"# {private_study_output.STAMP} {private_study_output.NOT_COVERED}\n" if private else ""
-    )
+    private = own_cells.is_private(table)
+    stamp = f"# {own_cells.STAMP} {own_cells.NOT_COVERED}\n" if private else ""
     text = io.BytesIO(stamp.encode())
     # Writing begins at the start otherwise, over the stamp.
     text.seek(0, io.SEEK_END)
@@ -129,11 +127,9 @@ def _csv(table: pa.Table) -> bytes:
 
 def results_json(results: Results, files: list[Path]) -> dict[str, Any]:
     """Return the tables as JSON data; private ones say so in the first entry."""
-    private = private_study_output.is_private(results[0][1])
+    private = own_cells.is_private(results[0][1])
     output: dict[str, Any] = (
-        {"private": f"{private_study_output.STAMP} {private_study_output.NOT_COVERED}"}
-        if private
-        else {}
+        {"private": f"{own_cells.STAMP} {own_cells.NOT_COVERED}"} if private else {}
     )
     if results[0][0].together:
         output["columns"] = {study.column: table.to_pylist() for study, table in results}
@@ -150,7 +146,7 @@ def lines(table: pa.Table, study: CellStudy) -> list[str]:
     losses = list(dict.fromkeys(loss for _, loss in cells))
     width = max(map(len, names)) + 2
     unit = f" in {study.value_unit}" if study.value_unit else ""
-    output = [private_study_output.STAMP, ""] if private_study_output.is_private(table) else []
+    output = [own_cells.STAMP, ""] if own_cells.is_private(table) else []
     if study.together:
         whole = ", ".join(formatting.number_text(epsilon) for epsilon in study.together)
         output += formatting.wrapped(
@@ -174,8 +170,8 @@ def _error(row: dict[str, Any]) -> str:
 def end_lines(table: pa.Table, files: list[Path]) -> list[str]:
     """Return the limits of use of private results, and the written files."""
     output = (
-        ["", *formatting.wrapped("Guarantee", private_study_output.NOT_COVERED)]
-        if private_study_output.is_private(table)
+        ["", *formatting.wrapped("Guarantee", own_cells.NOT_COVERED)]
+        if own_cells.is_private(table)
         else []
     )
     if files:
@@ -198,7 +194,7 @@ class CellStudy:
     Attributes
     ----------
     arguments : dict
-        Counts, or records and cell, as `hexveil.evaluate` takes them. PRIVATE where it has records.
+        Counts, or records and cell, as `evaluate` takes them. PRIVATE where it has records.
     cell : str
         What is compared, in words. Public.
     epsilons : sequence of numbers

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -27,13 +29,14 @@ from hexveil.cli.day_series import requested_days, run_of_day
 from hexveil.cli.output import formatting
 from hexveil.cli.output.ledger_text import budget_words
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, signer_of
-from hexveil.config import Run, arguments
+from hexveil.config import Run, arguments, load
+from hexveil.config.run_file import Key
 from hexveil.ledger import Ledger
 from hexveil.model.statistic_terms import has_distribution
 from hexveil.model.time_zones import zone
 from hexveil.planning.feasibility.advice import USABLE_GRID
 from hexveil.publishing.archive.archive import Archive, open_archive
-from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition
+from hexveil.publishing.archive.archive_listing import CurrentRelease, LedgerPosition
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
@@ -82,6 +85,86 @@ class Outcome:
 def publish(run: Run, options: declarations.PublishOptions) -> int:
     """Publish the maps of local days, each in its own folder below `out`."""
     days = requested_days(options.date, options.first_day, options.last_day)
+
+    def tell(outcome: Outcome) -> None:
+        if not options.as_json:
+            typer.echo("\n".join(formatting.wrapped(outcome.day, outcome_text(outcome))))
+
+    outcomes, listed = publish_days(
+        run, days, revise=options.revise, dry_run=options.dry_run, tell=tell
+    )
+    if options.as_json:
+        typer.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
+    elif listed:
+        days_text = f"{listed:,} {'day' if listed == 1 else 'days'}"
+        listing = f"{run.release.out}: index.html, catalog.json and dcat.jsonld list {days_text}."
+        typer.echo("\n".join(formatting.wrapped("Catalogue", listing)))
+    # The gravest code: a scheduler must notice one failed day among many.
+    return max(outcome.code for outcome in outcomes)
+
+
+def publish_run(
+    run: str | Path,
+    day: str,
+    last_day: str | None = None,
+    *,
+    out: str | Path | None = None,
+    revise: bool = False,
+    dry_run: bool = False,
+) -> tuple[Outcome, ...]:
+    """Publish the maps of local days, each in a folder of its own, as `hexveil publish` does.
+
+    Repeating a day costs nothing, and continues an unfinished one; `latest.json` names the official
+    release.
+
+    Parameters
+    ----------
+    run : str or Path
+        The run file.
+    day : str
+        Like "2026-11-20".
+    last_day : str, optional
+        Of a series that begins with `day`; default that day alone.
+    out : str or Path, optional
+        The archive; default that of the run file.
+    revise : bool
+        Pay for a revision where late records, or another plan, changed a published map.
+    dry_run : bool
+        Publish nothing, and state what each day would cost.
+
+    Returns
+    -------
+    tuple of Outcome
+        A day each: `.day`, `.state` ("published", "published before", "restored", "kept", "not
+        ready", "refused", "failed" or "planned"), `.message`, `.epsilon`. After a refusal by the
+        budget there is no further day.
+
+    Raises
+    ------
+    InputError
+        If the run file cannot be used, or no day is named. What fails of one day is its outcome.
+
+    Notes
+    -----
+    Progress is shown where standard error is a terminal.
+    """
+    fields: dict[Key, object] = {} if out is None else {("release", "out"): str(out)}
+    ends = (day, None, None) if last_day is None else (None, day, last_day)
+    outcomes, _ = publish_days(
+        load(str(run), fields), requested_days(*ends), revise=revise, dry_run=dry_run
+    )
+    return tuple(outcomes)
+
+
+def publish_days(
+    run: Run,
+    days: Sequence[date],
+    *,
+    revise: bool,
+    dry_run: bool,
+    tell: Callable[[Outcome], None] = lambda _: None,
+) -> tuple[list[Outcome], int]:
+    """Return the outcome of each day, told at once, and how many days the catalogue lists then."""
     run = series_run(run)
     if run.release.out is None:
         raise InputError(
@@ -94,31 +177,18 @@ def publish(run: Run, options: declarations.PublishOptions) -> int:
     check_inputs(run)
     place = open_archive(run.release.out, account["dataset"], run.read.scratch)
     ready = ready_after(run, run.publish.wait or WAIT)
-    revise = options.revise or run.publish.late == "revise"
+    revise = revise or run.publish.late == "revise"
     outcomes: list[Outcome] = []
     began = time.monotonic()
     for number, day_date in enumerate(days):
         endings.stop_if_asked()
         with show_progress(work_of_day(day_date, number, len(days), began)):
-            outcomes.append(
-                attempt(run, day_date, place, ready, revise=revise, dry_run=options.dry_run)
-            )
-        if not options.as_json:
-            typer.echo(
-                "\n".join(formatting.wrapped(day_date.isoformat(), outcome_text(outcomes[-1])))
-            )
+            outcomes.append(attempt(run, day_date, place, ready, revise=revise, dry_run=dry_run))
+        tell(outcomes[-1])
         if outcomes[-1].code == BudgetError.exit_code:
             break  # later days cost as much
     with show_progress("Listing the days"):
-        listed = 0 if options.dry_run else place.update_catalogue()
-    if options.as_json:
-        typer.echo(json.dumps([asdict(day_date) for day_date in outcomes], indent=2))
-    elif listed:
-        days_text = f"{listed:,} {'day' if listed == 1 else 'days'}"
-        listing = f"{run.release.out}: index.html, catalog.json and dcat.jsonld list {days_text}."
-        typer.echo("\n".join(formatting.wrapped("Catalogue", listing)))
-    # The gravest code: a scheduler must notice one failed day among many.
-    return max(day_date.code for day_date in outcomes)
+        return outcomes, 0 if dry_run else place.update_catalogue()
 
 
 def work_of_day(day: date, number: int, days: int, began: float) -> ShownWork:

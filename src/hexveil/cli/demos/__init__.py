@@ -36,7 +36,7 @@ import pyarrow.parquet
 
 from hexveil.base import hexagons
 from hexveil.cli.output import formatting
-from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.simulation import flights
 from hexveil.simulation.city import City
 from hexveil.simulation.city.streets import LATITUDE, LONGITUDE, METRES_PER_DEGREE

@@ -17,7 +17,7 @@ from hexveil.report.figure_style import (
     plain_axes,
     style,
 )
-from hexveil.simulation.private_study_output import STAMP, is_private
+from hexveil.simulation.own_cells import STAMP, is_private
 
 if TYPE_CHECKING:
     import pyarrow as pa

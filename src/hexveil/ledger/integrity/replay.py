@@ -152,7 +152,7 @@ class LedgerReplay:
         if field == "unit" and any(old not in ("", new) for old, new in pairs):
             self.report(row.entry, f"changes the unit of {row.account!r}")
         if field == "budget":
-            new, old = (BudgetText.parse(one["budget"]) for one in (body, facts))
+            new, old = (BudgetText.parse(entry["budget"]) for entry in (body, facts))
             if new.delta != old.delta:
                 self.report(row.entry, f"changes the delta of {row.account!r}")
         facts[field] = body[field]

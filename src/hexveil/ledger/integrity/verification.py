@@ -88,9 +88,9 @@ def _walk_events(
     connection: sa.Connection, walk: _ChainWalk, replay: LedgerReplay, stored: _StoredRows
 ) -> None:
     """Replay the events, oldest first."""
-    last = int(connection.execute(sa.select(sa.func.max(tables.events.c.entry))).scalar() or 1)
+    final = int(connection.execute(sa.select(sa.func.max(tables.events.c.entry))).scalar() or 1)
     for row in _rows(connection):
-        tell_share(LEDGER_CHECK, EVENTS_SHARE * min(walk.entry / last, 1.0))
+        tell_share(LEDGER_CHECK, EVENTS_SHARE * min(walk.entry / final, 1.0))
         walk.step(row)
         body = _body(row)
         if body is None:

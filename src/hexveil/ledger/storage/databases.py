@@ -27,8 +27,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.ledger.integrity import soundness
-from hexveil.ledger.storage.tables import metadata
-from hexveil.ledger.storage.timeouts import Timeouts, read_timeouts
+from hexveil.ledger.storage.tables import Timeouts, metadata, read_timeouts
 
 Engine = sa.Engine
 """Connection to a ledger's database."""

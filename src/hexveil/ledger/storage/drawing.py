@@ -20,18 +20,15 @@ import tempfile
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sqlalchemy as sa
 
 from hexveil.base.errors import StorageError
 from hexveil.ledger.journal import ENTRY_BYTES
 from hexveil.ledger.storage.databases import describe_address
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import sqlalchemy as sa
-
 
 if sys.platform != "win32":
     import fcntl

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from typing import Any
 
 import psycopg
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from hexveil.ledger.storage.timeouts import Timeouts
+from hexveil.ledger.storage.tables import Timeouts
 
 
 def connection_parameters(patience: Timeouts) -> dict[str, str | int]:

@@ -233,7 +233,7 @@ class AnyUnitPlan:
         return None if opening is None else opening / PARTS
 
     def statement(self, outputs: Outputs) -> dict[str, Any]:  # noqa: ARG002  of most kinds
-        """Return what the manifest states of this kind of map alone."""
+        """Return the entries of the manifest that this kind of map alone has."""
         return {}
 
     def stages(self, earlier: Outputs) -> Iterator[Stage]:

@@ -56,6 +56,7 @@ import numpy as np
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise
 from hexveil.base.arrays import Floats, Ints
+from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals, Outputs
 from hexveil.mechanisms.pooled_law import PooledLaw
@@ -247,6 +248,32 @@ CAPPED_WEIGHT = Fraction(1, 2)
 """Part of the units' weight that a private cap is expected to leave: 0.4 to 0.65 on tuning sets."""
 NO_CAP = NoCap()
 UserCap: TypeAlias = NoCap | DeclaredCap | PrivateCap
+
+
+def cap_of(user_cap: int | str) -> UserCap:
+    """Return the cap on users: none, a private one, or a declared number of records.
+
+    Examples
+    --------
+    >>> cap_of("200"), cap_of("none")
+    (DeclaredCap(records=200), NoCap())
+    """
+    if user_cap == "none":
+        return NO_CAP
+    if user_cap == "private":
+        return PrivateCap()
+    try:
+        records = int(user_cap)
+    except (TypeError, ValueError):
+        records = 0
+    if isinstance(user_cap, bool) or records < 1:
+        raise InputError(
+            'user_cap must be "none", "private", or the records from which on a unit weighs '
+            f"fully, got {user_cap!r}."
+        )
+    return DeclaredCap(records)
+
+
 USER_CAP = "user cap"
 LEAST_OCTAVE, OCTAVES = -6, 26
 """Caps lie from 2^-6 to 2^20 records of a typical price."""

@@ -229,7 +229,7 @@ class PresenceAllocation(CappedMap):
         return RESIDUALS, *used_bins(within_reach(centres, prices), votes)
 
     def statement(self, outputs: Outputs) -> dict[str, Any]:
-        """Return the released histogram: what the ranges cut off follows from it."""
+        """Return the released histogram behind the ranges of the published map."""
         name, edges, votes = self.histogram(outputs)
         return {"histogram": {"stage": name, "edges": edges.tolist(), "votes": votes.tolist()}}
 

@@ -103,7 +103,7 @@ class ReleasedMap:
         return ReleasedMap(self.is_open, columns, error, between)
 
     def beside(self, other: ReleasedMap) -> ReleasedMap:
-        """Return the map with the columns of another one, whose cells it opens."""
+        """Return the map with the columns of another one beside its own."""
         return replace(self, columns={**self.columns, **other.columns})
 
 

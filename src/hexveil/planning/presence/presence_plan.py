@@ -16,17 +16,16 @@ Public, from declarations alone. A plan never takes a δ by itself: it is anothe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
-from hexveil.base.items import items_of
 from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
-from hexveil.mechanisms.presence.contribution import NO_CAP, DeclaredCap, PrivateCap, UserCap
+from hexveil.mechanisms.presence.contribution import cap_of
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.planning.part import PlainPart
 from hexveil.planning.presence.presence_prediction import (
@@ -42,6 +41,7 @@ from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
     PresenceStages,
+    statistics_of,
 )
 from hexveil.planning.request import WORTHWHILE, usual_delta
 
@@ -306,54 +306,6 @@ def _bins(facts: DeclaredFacts) -> FineBins:
             "statistics where the records are read and declared (statistics=)."
         )
     return facts.bins
-
-
-def statistics_of(statistics: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Return the requested statistics in one order; averages by default.
-
-    Examples
-    --------
-    >>> statistics_of(None), statistics_of("users"), statistics_of(("users", "p85", "mean", "p50"))
-    (('mean',), ('users',), ('mean', 'p50', 'p85', 'users'))
-    """
-    selection = MEAN if statistics is None else statistics
-    names = tuple(items_of(selection))
-    if {"variance", "sd"} & set(names) or names.count(USERS) > 1:
-        raise InputError(
-            'statistics under private presence are averages ("mean"), quantiles ("p85"), shares '
-            '("share<10") and "histogram", each with the weight of the cell, and "users" (numbers '
-            f"of units), each named once; got {', '.join(map(str, names))!r}."
-        )
-    counted = (USERS,) if USERS in names else ()
-    others = [name for name in names if name != USERS]
-    if not others and counted:
-        return counted
-    moments, terms = parse_statistics(others)
-    return (*moments, *(term.text for term in terms), *counted)
-
-
-def cap_of(user_cap: int | str) -> UserCap:
-    """Return the cap on users: none, a private one, or a declared number of records.
-
-    Examples
-    --------
-    >>> cap_of("200"), cap_of("none")
-    (DeclaredCap(records=200), NoCap())
-    """
-    if user_cap == "none":
-        return NO_CAP
-    if user_cap == "private":
-        return PrivateCap()
-    try:
-        records = int(user_cap)
-    except (TypeError, ValueError):
-        records = 0
-    if isinstance(user_cap, bool) or records < 1:
-        raise InputError(
-            'user_cap must be "none", "private", or the records from which on a unit weighs '
-            f"fully, got {user_cap!r}."
-        )
-    return DeclaredCap(records)
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ import json
 import math
 import re
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs
@@ -33,16 +34,16 @@ from hexveil.base import atomic_files, scratch
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.publishing import receipt
 from hexveil.publishing.archive.archive_catalogue import update_catalogue
-from hexveil.publishing.archive.archive_listing import ArchiveFiles
-from hexveil.publishing.archive.current_release import CurrentRelease, LedgerPosition, to_json
-from hexveil.publishing.archive.folder_damage import list_damage
+from hexveil.publishing.archive.archive_listing import (
+    ArchiveFiles,
+    CurrentRelease,
+    LedgerPosition,
+    list_damage,
+    to_json,
+)
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.publishing.folder import check_writable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hexveil.publishing.signing import SigningKey
+from hexveil.publishing.signing import SigningKey
 
 _Parsed = TypeVar("_Parsed")
 LATEST = "latest.json"

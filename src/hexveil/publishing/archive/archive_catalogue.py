@@ -11,7 +11,7 @@ Items are written before what lists them, and removed after it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
@@ -23,12 +23,10 @@ from hexveil.publishing.archive.archive_listing import (
     listed_days,
 )
 from hexveil.publishing.archive.index_pages import render_archive_page, render_calendar_page
-from hexveil.publishing.catalogue.dcat import HERE, context, text
+from hexveil.publishing.catalogue.dcat import HERE, VERSION, context, text
 from hexveil.publishing.catalogue.metadata_files import DCAT, to_bytes
-from hexveil.publishing.catalogue.stac import VERSION
 
-if TYPE_CHECKING:
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 COLLECTION, CATALOG, ITEM, PAGE = "collection.json", "catalog.json", "item.json", "index.html"
 OWN_MARK = b"hexveil"
@@ -143,9 +141,7 @@ def collection(days: list[ListedDay], folder: str) -> Json:
             "spatial": {"bbox": [_union([day.item.get("bbox") for day in days])]},
             "temporal": {"interval": [_interval(days)]},
         },
-        "summaries": {
-            "hexveil:privacy_unit": [properties["hexveil:privacy"]["privacy_unit"]],
-        },
+        "summaries": {"hexveil:privacy_unit": [properties["hexveil:privacy"]["privacy_unit"]]},
         "links": [
             *_self_link(base, f"{folder}/collection.json", _JSON),
             {"rel": "root", "href": "../catalog.json", **_JSON},
@@ -273,7 +269,9 @@ def _sub_catalogue(dataset: DatasetSummary) -> Json:
 def _dataset(day: ListedDay) -> Json:
     """Return a day's dataset, with addresses relative to the folder of the data set."""
     folder = f"{day.release.path}/"
-    node = {name: part for name, part in _moved(day.dataset, folder).items() if name != "@context"}
+    node = {
+        name: piece for name, piece in _moved(day.dataset, folder).items() if name != "@context"
+    }
     return node | {"dcat:inSeries": {"@id": _SERIES}}
 
 
@@ -286,15 +284,15 @@ def _moved(node: Any, folder: str) -> Any:  # noqa: ANN401  JSON
     {'@id': 'day/1/', 'p': [{'@id': 'day/1/cells.csv'}, {'@id': 'https://a.org/x'}]}
     """
     if isinstance(node, list):
-        return [_moved(part, folder) for part in node]
+        return [_moved(piece, folder) for piece in node]
     if not isinstance(node, dict):
         return node
     return {
-        name: f"{folder}{part.removeprefix(HERE)}"
+        name: f"{folder}{piece.removeprefix(HERE)}"
         # A colon: an address with a scheme, or a name with a prefix.
-        if name == "@id" and isinstance(part, str) and ":" not in part
-        else _moved(part, folder)
-        for name, part in node.items()
+        if name == "@id" and isinstance(piece, str) and ":" not in piece
+        else _moved(piece, folder)
+        for name, piece in node.items()
     }
 
 

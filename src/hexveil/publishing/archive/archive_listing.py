@@ -2,6 +2,10 @@
 
 A day is listed if its pointer names a complete folder of that day. The descriptions are those in
 the folder itself (`stac-item.json`, `dcat.jsonld`): a catalogue needs neither tables nor manifests.
+
+Two small files state the current release of a day, and the ledger position of releases.
+
+Files of a published folder that are missing or were changed since its receipt was written.
 """
 
 from __future__ import annotations
@@ -9,23 +13,22 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
 
 from hexveil.base import atomic_files
-from hexveil.publishing import receipt
-from hexveil.publishing.archive.current_release import CurrentRelease
+from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue.metadata_files import DCAT, ITEM
+from hexveil.publishing.signing import SigningKey
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Json = dict[str, Any]
 
-    Json = dict[str, Any]
 
 LATEST = "latest.json"
 DAY_NAME = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -109,8 +112,8 @@ class ArchiveFiles:
     def read(self, *parts: str, limit: float = MAX_CONTENT) -> bytes | None:
         """Return the content of a file; None if it is not there, or larger than a limit."""
         path = self.full(*parts)
-        found = self.files.get_file_info(path)
-        if found.type != pa.fs.FileType.File or found.size > limit:
+        result = self.files.get_file_info(path)
+        if result.type != pa.fs.FileType.File or result.size > limit:
             return None
         with self.files.open_input_stream(path) as stream:
             return bytes(stream.read())
@@ -125,7 +128,7 @@ class ArchiveFiles:
 
     def full(self, *parts: str) -> str:
         """Return a path in the file system; a store's own root has no name."""
-        return "/".join(part for part in (self.root, *parts) if part)
+        return "/".join(piece for piece in (self.root, *parts) if piece)
 
     @property
     def local(self) -> bool:
@@ -219,3 +222,105 @@ def base_url(day: ListedDay, folder: str) -> str | None:
     if not isinstance(address, str) or not address.endswith(f"/{inside}"):
         return None
     return address.removesuffix(inside)
+
+
+SHORT = 16
+"""Letters of a request that name its folder."""
+
+
+@dataclass(frozen=True)
+class CurrentRelease:
+    """The current release of a day.
+
+    Attributes
+    ----------
+    day : str
+        ISO date.
+    request : str
+        Fingerprint of its public request.
+    path : str
+        Its folder, relative to that of the data set.
+    """
+
+    day: str
+    request: str
+    path: str
+
+    @classmethod
+    def of_day(cls, day: str, request: str) -> CurrentRelease:
+        """Return the pointer to a day's release."""
+        return cls(day, request, f"{day}/{request[:SHORT]}")
+
+    @classmethod
+    def parse(cls, content: Any) -> CurrentRelease:  # noqa: ANN401  JSON
+        """Parse the content of a file; raise ValueError, KeyError or TypeError if it is another."""
+        return cls(str(content["day"]), str(content["request"]), str(content["path"]))
+
+
+@dataclass(frozen=True)
+class LedgerPosition:
+    """The ledger event that stored a release's numbers.
+
+    Attributes
+    ----------
+    entry, chain : int and str
+        Number and hash of the event.
+    """
+
+    entry: int
+    chain: str
+
+    @classmethod
+    def parse(cls, content: Any) -> LedgerPosition:  # noqa: ANN401  JSON
+        """Parse the content of a file; raise ValueError, KeyError or TypeError if it is another."""
+        return cls(int(content["entry"]), str(content["chain"]))
+
+
+def to_json(content: CurrentRelease | LedgerPosition) -> str:
+    """Return the text of a file with this content."""
+    return json.dumps(vars(content), indent=2) + "\n"
+
+
+Reader = Callable[[str], bytes | None]
+
+
+def list_damage(read: Reader, signer: SigningKey | None = None, prefix: str = "") -> Iterator[str]:
+    """Yield the faults of the files of a folder, and of the value columns inside it.
+
+    Parameters
+    ----------
+    read : callable
+        Returns the bytes of a file by its path below the folder; None if it is not there.
+    signer : SigningKey, optional
+        The key that must have signed the folder.
+    prefix : str, optional
+        Folder of a value column, with a slash at its end.
+    """
+    own = read(f"{prefix}{receipt.NAME}")
+    checksums = receipt.parse_checksums(own)
+    if own is None or checksums is None:
+        yield f"{prefix}{receipt.NAME} {'is missing' if own is None else 'was changed'}"
+        return
+    pieces = [name for name in checksums if "/" in name]
+    # One level: columns have no folders in them, whatever a receipt says.
+    for name in pieces if not prefix else ():
+        yield from list_damage(read, signer, name.removesuffix(receipt.NAME))
+    issues = [*_compare(read, prefix, checksums)]
+    yield from issues
+    if signer is not None and not issues:
+        signed = signer.signature_text(checksums | {receipt.NAME: _digest(own)})
+        signature = read(f"{prefix}{signing.NAME}")
+        if signature != signed.encode():
+            how = "is missing" if signature is None else "was changed, or is by another key"
+            yield f"{prefix}{signing.NAME} {how}"
+
+
+def _compare(read: Reader, prefix: str, checksums: dict[str, str]) -> Iterator[str]:
+    for name, checksum in sorted(checksums.items()):
+        content = read(f"{prefix}{name}")
+        if content is None or _digest(content) != checksum:
+            yield f"{prefix}{name} {'is missing' if content is None else 'was changed'}"
+
+
+def _digest(content: bytes) -> str:
+    return receipt.stream_digest(io.BytesIO(content))

@@ -8,16 +8,13 @@ from __future__ import annotations
 import calendar
 import json
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hexveil.publishing.catalogue.table_descriptions import SCHEMA_ORG_CONTEXT
-from hexveil.report.manifest_view import format_rounded_up
-from hexveil.report.templates import render_template
+from hexveil.publishing.archive.archive_listing import DatasetSummary, ListedDay
+from hexveil.publishing.catalogue.metadata_files import SCHEMA_ORG_CONTEXT
+from hexveil.report.templates import format_rounded_up, render_template
 
-if TYPE_CHECKING:
-    from hexveil.publishing.archive.archive_listing import DatasetSummary, ListedDay
-
-    Values = dict[str, Any]
+Values = dict[str, Any]
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",

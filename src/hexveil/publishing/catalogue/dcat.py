@@ -3,14 +3,20 @@
 The privacy statement stands in `dct:provenance` in words; its epsilon is a quality measurement of
 the W3C Data Quality Vocabulary, and the measure is that of the Data Privacy Vocabulary (DPV).
 Addresses are relative to the folder, or to `@base` where its holder states the folder's URL.
+
+Description of a release as an Item of the SpatioTemporal Asset Catalog (STAC 1.1).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from hexveil.publishing.catalogue.holder_statements import THEMES
 from hexveil.publishing.catalogue.release_description import (
+    Box,
+    Coverage,
+    DataFile,
     PrivacyStatement,
     ReleaseDescription,
     instant_text,
@@ -18,11 +24,8 @@ from hexveil.publishing.catalogue.release_description import (
 )
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    from hexveil.publishing.catalogue.coverage import Box, Coverage
-    from hexveil.publishing.catalogue.folder_files import DataFile
+Node = dict[str, Any]
 
-    Node = dict[str, Any]
 
 PREFIXES = {
     "dcat": "http://www.w3.org/ns/dcat#",
@@ -56,10 +59,7 @@ def context(base_url: str | None) -> Node:
 
 def dataset_document(description: ReleaseDescription) -> Node:
     """Return the JSON-LD document of a release."""
-    return {
-        "@context": context(description.stated.get("base_url")),
-        **_dataset(description),
-    }
+    return {"@context": context(description.stated.get("base_url")), **_dataset(description)}
 
 
 def _dataset(description: ReleaseDescription) -> Node:
@@ -174,10 +174,10 @@ def box_text(box: Box) -> str:
 def box_rings(box: Box) -> list[list[list[float]]]:
     """Return the closed rings of a box, counter-clockwise; two if it crosses the 180th meridian."""
     west, south, east, north = box
-    parts = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
+    pieces = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
     return [
         [[low, south], [high, south], [high, north], [low, north], [low, south]]
-        for low, high in parts
+        for low, high in pieces
     ]
 
 
@@ -235,3 +235,74 @@ def _typed(kind: str, words: str) -> Node:
 
 def _if(condition: object, properties: Node) -> Node:
     return properties if condition else {}
+
+
+VERSION = "1.1.0"
+TABLE_EXTENSION = "https://stac-extensions.github.io/table/v1.2.0/schema.json"
+
+
+def item(description: ReleaseDescription) -> Node | None:
+    """Return the Item of a release; None where its period, which it must state, is not known."""
+    coverage = description.coverage
+    if coverage.start is None or coverage.end is None:
+        return None
+    box = {} if coverage.box is None else {"bbox": list(coverage.box)}
+    licence = description.license_url
+    return {
+        "type": "Feature",
+        "stac_version": VERSION,
+        "stac_extensions": [TABLE_EXTENSION],
+        "id": description.name,
+        "geometry": None if coverage.box is None else footprint(coverage.box),
+        **box,
+        "properties": _properties(description, coverage.start, coverage.end),
+        "links": [{"rel": "license", "href": licence}] if licence else [],
+        "assets": {file.key: _asset(file, description) for file in description.files},
+    }
+
+
+def footprint(box: Box) -> Node:
+    """Return the outline of a box as GeoJSON; in two parts at the 180th meridian."""
+    rings = box_rings(box)
+    if len(rings) == 1:
+        return {"type": "Polygon", "coordinates": rings}
+    return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
+
+
+def _properties(description: ReleaseDescription, start: datetime, end: datetime) -> Node:
+    stated, name = description.stated, description.stated.get("publisher")
+    licence = str(stated.get("license", ""))
+    provider = stated_facts({"name": name, "url": stated.get("publisher_url")})
+    return {
+        "datetime": None,
+        "start_datetime": instant_text(start),
+        "end_datetime": instant_text(end),
+        "title": description.title,
+        "description": description.text,
+        **stated_facts(
+            {
+                "license": "other" if "://" in licence else licence,
+                "providers": [provider] if name else [],
+                "keywords": stated.get("keywords"),
+            }
+        ),
+        "hexveil:request": description.identifier,
+        "hexveil:privacy": description.privacy.to_json(),
+        "table:row_count": description.rows,
+        "table:columns": [
+            {"name": column.name, "description": column.text, "type": column.kind}
+            for column in description.columns
+        ],
+    }
+
+
+def _asset(file: DataFile, description: ReleaseDescription) -> Node:
+    asset = {
+        "href": f"./{file.name}",
+        "type": file.media_type,
+        "title": file.title,
+        "roles": [file.role],
+    }
+    if file.key == "parquet" and description.coverage.box is not None:
+        asset["table:primary_geometry"] = "geometry"
+    return asset

@@ -131,10 +131,10 @@ def _check(name: str, fact: Any) -> None:  # noqa: ANN401  whatever a caller wro
 
 def _check_days(days: Any) -> None:  # noqa: ANN401  whatever a caller wrote
     try:
-        first, last = (date.fromisoformat(day) for day in days)
+        first, final = (date.fromisoformat(day) for day in days)
     except (TypeError, ValueError):
-        first, last = date.max, date.min
-    if first > last:
+        first, final = date.max, date.min
+    if first > final:
         raise InputError(
             "temporal (in [catalogue]) must be the first and the last day, such as 2024-01-01 and "
             f"2024-01-31, got {days!r}."
@@ -151,10 +151,7 @@ _RULES = {
         re.compile(f"{'|'.join(THEMES)}|{_URL.pattern}"),
         'a code of the EU\'s data themes, such as "TRAN", or a URL',
     ),
-    "contact": (
-        re.compile(f"{_EMAIL.pattern}|{_URL.pattern}"),
-        "an e-mail address or a URL",
-    ),
+    "contact": (re.compile(f"{_EMAIL.pattern}|{_URL.pattern}"), "an e-mail address or a URL"),
     "license": (
         re.compile(f"{_SPDX.pattern}|{_URL.pattern}"),
         'an SPDX identifier, such as "CC-BY-4.0", or a URL',

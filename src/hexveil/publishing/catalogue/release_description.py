@@ -2,25 +2,32 @@
 
 Made from the released table's public columns and the manifest; no released number enters it, so it
 is the same whatever the values were.
+
+Area and period come from the cells and the declared selection. Data files are listed with their
+media types, as portals list them.
 """
 
 from __future__ import annotations
 
+import zoneinfo
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from hexveil.base import hexagons
 from hexveil.model.cells import DAY, slot_seconds
+from hexveil.model.time_zones import zone
 from hexveil.publishing.archive.folder_names import folder_name
-from hexveil.publishing.catalogue.coverage import Coverage, find_coverage
-from hexveil.publishing.catalogue.folder_files import DataFile, listed_files
 from hexveil.records.sources.versions import NOT_DECLARED
 from hexveil.report.manifest_view import common_unit, format_heading, spoken_value
+from hexveil.report.origin import clock_name, days_of, stated_days
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    from datetime import datetime
+Box = tuple[float, float, float, float]
 
-    import pyarrow as pa
 
 _TEMPLATE = "catalogue.txt"
 _SHORT = 16
@@ -264,3 +271,152 @@ def _duration(timeslot: str | None) -> str:
     if seconds == DAY:
         return "P1D"
     return f"PT{seconds // 3600}H" if seconds % 3600 == 0 else f"PT{seconds // 60}M"
+
+
+_DIGITS = 6
+"""Of degrees: about ten centimetres."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Area and period of a release.
+
+    Attributes
+    ----------
+    box : (float, float, float, float) or None
+        West, south, east and north end in degrees; west is larger than east where the area crosses
+        the 180th meridian. None for labels.
+    start, end : datetime or None
+        First instant, and the instant after the last, UTC; None where the local clock is not known.
+    days : (str, str) or None
+        First and last local day.
+    """
+
+    box: Box | None
+    start: datetime | None
+    end: datetime | None
+    days: tuple[str, str] | None
+
+
+def find_coverage(table: pa.Table, manifest: dict[str, Any]) -> Coverage:
+    """Return the coverage of a release: by its cells, its selection, or as the holder states it."""
+    start, end, days = _period(table, manifest)
+    return Coverage(_box(table), start, end, days)
+
+
+def _box(table: pa.Table) -> Box | None:
+    """Return the smallest box around all hexagons, across the 180th meridian if need be."""
+    if "hexagon" not in table.column_names:
+        return None
+    names = sorted(set(table["hexagon"].to_pylist()))
+    corners = np.array([corner for name in names for corner in hexagons.outline(int(name, 16))])
+    around = np.unique(corners[:, 0] % 360.0)
+    # The widest gap between meridians of corners lies outside of the area.
+    gaps = np.diff(np.append(around, around[0] + 360.0))
+    gap = int(np.argmax(gaps))
+    west, east = around[(gap + 1) % around.size], around[gap]
+    low, high = corners[:, 1].min(), corners[:, 1].max()
+    return (_degrees(west), _rounded(low), _degrees(east), _rounded(high))
+
+
+def _degrees(longitude: float) -> float:
+    """Return a longitude from -180 to 180."""
+    return _rounded((longitude + 180.0) % 360.0 - 180.0)
+
+
+def _rounded(degrees: float) -> float:
+    return round(float(degrees), _DIGITS)
+
+
+def _period(
+    table: pa.Table, manifest: dict[str, Any]
+) -> tuple[datetime | None, datetime | None, tuple[str, str] | None]:
+    clock = _clock(manifest)
+    if "starts_at_utc" in table.column_names and clock is not None:
+        starts = table["starts_at_utc"].to_pylist()
+        ends = table["slot_end"].to_pylist()
+        final = datetime.fromisoformat(max(ends)).replace(tzinfo=clock)
+        return min(starts).astimezone(UTC), final.astimezone(UTC), days_of(table, manifest)
+    stated = stated_days(manifest)
+    if stated is None or clock is None:
+        return None, None, stated
+    first, last_day = map(date.fromisoformat, stated)
+    return _midnight(first, clock), _midnight(last_day + timedelta(1), clock), stated
+
+
+def _clock(manifest: dict[str, Any]) -> zoneinfo.ZoneInfo | None:
+    """Return the local clock of slots, else that of selected days; None without any."""
+    name = clock_name(manifest)
+    return zone(name) if name else None
+
+
+def _midnight(day: date, clock: zoneinfo.ZoneInfo) -> datetime:
+    return datetime.combine(day, datetime.min.time(), clock).astimezone(UTC)
+
+
+TILES = "cells.pmtiles"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of a release that portals list.
+
+    Attributes
+    ----------
+    name : str
+        In the folder.
+    key : str
+        Short name inside a description.
+    media_type : str
+        By IANA, or by the format's own specification.
+    title : str
+    role : str
+        "data", "metadata" or "overview", as in STAC.
+    eu_format : str
+        Code of the EU's file types; "" where it has none.
+    """
+
+    name: str
+    key: str
+    media_type: str
+    title: str
+    role: str = "data"
+    eu_format: str = ""
+
+
+FILES = (
+    DataFile(
+        "cells.parquet",
+        "parquet",
+        "application/vnd.apache.parquet",
+        "Table of cells, Parquet",
+        eu_format="PARQUET",
+    ),
+    DataFile("cells.csv", "csv", "text/csv", "Table of cells, CSV", eu_format="CSV"),
+    DataFile(
+        "cells.geojson",
+        "geojson",
+        "application/geo+json",
+        "Map of cells, GeoJSON",
+        eu_format="GEOJSON",
+    ),
+    DataFile(TILES, "pmtiles", "application/vnd.pmtiles", "Map of cells, vector tiles (PMTiles)"),
+    DataFile("report.html", "report", "text/html", "Page with map and table", "overview", "HTML"),
+    DataFile(
+        "manifest.json",
+        "manifest",
+        "application/json",
+        "Guarantee and origin of each number, for programs",
+        "metadata",
+        "JSON",
+    ),
+    DataFile(
+        "README.txt", "readme", "text/plain", "Guarantee and columns, in words", "metadata", "TXT"
+    ),
+)
+"""In the order in which they are listed."""
+
+
+def listed_files(names: frozenset[str]) -> tuple[DataFile, ...]:
+    """Return the files that portals list, of those that a folder has."""
+    return tuple(file for file in FILES if file.name in names)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hexveil.base import hexagons
 from hexveil.base.optional_packages import is_installed, require_package
-from hexveil.publishing import geometry
+from hexveil.publishing import places
 
 LAYER = "cells"
 MIN_CELLS = 50_000
@@ -57,7 +57,7 @@ def write_tiles(table: pa.Table, path: Path) -> None:
     """Write the vector tiles of a map."""
     import pyogrio  # noqa: PLC0415  an extra
 
-    first, last = zooms(int(table["hexagon"][0].as_py(), 16))
+    first, final = zooms(int(table["hexagon"][0].as_py(), 16))
     pyogrio.write_arrow(
         _as_features(table),
         path,
@@ -69,7 +69,7 @@ def write_tiles(table: pa.Table, path: Path) -> None:
         dataset_options={
             "NAME": LAYER,
             "MINZOOM": str(first),
-            "MAXZOOM": str(last),
+            "MAXZOOM": str(final),
             # Otherwise cells that make a tile large would be left out of it.
             "MAX_SIZE": str(_UNLIMITED),
             "MAX_FEATURES": str(_UNLIMITED),
@@ -90,13 +90,13 @@ def zooms(hexagon: int) -> tuple[int, int]:
     # A degree of latitude is as long everywhere: the height does not depend on the place.
     metres = np.ptp(corners[:, 1]) * _WORLD / 360.0
     pixels = metres * _TILE / _WORLD
-    first, last = (int(np.ceil(np.log2(size / pixels))) for size in (_SMALLEST, _LARGEST))
-    return min(max(first, 0), _MAX_ZOOM), min(max(last, 0), _MAX_ZOOM)
+    first, final = (int(np.ceil(np.log2(size / pixels))) for size in (_SMALLEST, _LARGEST))
+    return min(max(first, 0), _MAX_ZOOM), min(max(final, 0), _MAX_ZOOM)
 
 
 def _as_features(table: pa.Table) -> pa.Table:
     """Return the table with outlines, and with instants as text, which tiles have no type for."""
-    features = geometry.with_geometry(table).replace_schema_metadata(None)
+    features = places.with_geometry(table).replace_schema_metadata(None)
     if "starts_at_utc" in features.column_names:
         index = features.column_names.index("starts_at_utc")
         texts = [f"{instant:%Y-%m-%dT%H:%M:%SZ}" for instant in table["starts_at_utc"].to_pylist()]

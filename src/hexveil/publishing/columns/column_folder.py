@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hexveil import report
 from hexveil.base import atomic_files, csv_safety
 from hexveil.publishing import receipt, signing
-from hexveil.publishing.carried_digits import round_to_intervals
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.catalogue.coverage import find_coverage
-from hexveil.publishing.columns.column_table import column_prefixes, join_columns
-from hexveil.publishing.columns.column_texts import (
-    render_columns_readme,
+from hexveil.publishing.catalogue.release_description import find_coverage
+from hexveil.publishing.columns.column_table import (
+    column_prefixes,
+    join_columns,
     render_whole_metadata,
     statements_of_whole,
 )
 from hexveil.publishing.folder import (
     PAGE,
-    PageOptions,
+    DerivedTexts,
+    FolderOptions,
     ReleaseFiles,
     new_folder,
+    page_of,
+    round_to_intervals,
     with_statements,
     write_manifest,
 )
+from hexveil.publishing.readme import render_columns_readme
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -39,50 +40,29 @@ FILES = ("README.txt", "cells.csv", "manifest.json", *metadata_files.ALWAYS, rec
 """Files beside the folders of the value columns; with dates an Item, perhaps a signature."""
 
 
-def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
+def write_columns(
     manifest: dict[str, Any],
     releases: Mapping[str, Release],
     folder: str | Path,
-    *,
-    context: str | Path | None = None,
-    sign: str | Path | None = None,
-    catalogue: Catalogue | None = None,
-    tiles: bool | None = None,
-    title: str | None = None,
-    subtitle: str | None = None,
-    hide_geography: bool = False,
+    options: FolderOptions,
 ) -> Path:
     """Write all files of a release of several value columns and return the folder.
-
-    Parameters
-    ----------
-    manifest : dict
-        Of the whole.
-    releases : mapping of str to Release
-    folder, context, sign, catalogue, tiles, title, subtitle, hide_geography
-        As `Release.write` has them.
 
     Raises
     ------
     InputError, StorageError
         As `Release.write`.
     """
-    signer = None if sign is None else signing.read_signing_key(sign)
-    stated = PageOptions(title or "", subtitle or "", not hide_geography)
-    manifest = with_statements(manifest, catalogue, stated)
-    prefixes = column_prefixes([*releases])
-    contents = {}
-    for column, release in releases.items():
-        # A title names the whole, so that each column's says which one it is.
-        own_title = f"{title}: {column}" if title else ""
-        contents[prefixes[column]] = ReleaseFiles.of(
-            release.table,
-            release.manifest,
-            context=context,
-            catalogue=None if catalogue is None else catalogue.below(prefixes[column]),
-            tiles=tiles,
-            page=PageOptions(own_title, stated.subtitle, stated.geography),
+    signer, prefixes = options.signer, column_prefixes([*releases])
+    manifest = with_statements(manifest, options.catalogue, options.stated())
+    contents = {
+        prefix: ReleaseFiles.of(
+            releases[column].table,
+            releases[column].manifest,
+            options.of_column(column, prefix),
         )
+        for column, prefix in prefixes.items()
+    }
     with new_folder(folder) as temporary:
         for name, files in contents.items():
             column_folder = temporary / name
@@ -90,8 +70,7 @@ def write_columns(  # noqa: PLR0913  keyword-only, as Release.write
             files.write(column_folder, signer)
             for file in column_folder.iterdir():
                 atomic_files.fsync(file)
-        tables = {column: contents[prefixes[column]].table for column in releases}
-        _write_common(temporary, join_columns(tables), manifest, contents)
+        _write_common(temporary, manifest, contents, [*releases])
         if signer is not None:
             signer.write(temporary)
     return Path(folder)
@@ -117,61 +96,51 @@ def planned_parts(
 
 
 def _write_common(
-    folder: Path, table: pa.Table, manifest: dict[str, Any], contents: Mapping[str, ReleaseFiles]
+    folder: Path,
+    manifest: dict[str, Any],
+    contents: Mapping[str, ReleaseFiles],
+    columns: Sequence[str],
 ) -> None:
     """Write the files of the whole; the receipt last, since it has the checksums of all others."""
+    own = {name: (files.table, files.manifest) for name, files in contents.items()}
+    table = join_columns(dict(zip(columns, (of for of, _ in own.values()), strict=True)))
     csv_safety.write(round_to_intervals(table), folder / "cells.csv")
     write_manifest(folder, manifest)
-    manifests = [files.manifest for files in contents.values()]
-    (folder / "README.txt").write_text(render_columns_readme(table, manifest, manifests), "utf-8")
-    statements = statements_of_whole(manifest, manifests)
-    names = {path.name for path in folder.iterdir() if path.is_file()} | {PAGE}
-    descriptions = render_whole_metadata(
-        table, statements, frozenset(names), {name: file_names(folder / name) for name in contents}
-    )
-    for name, content in descriptions.items():
-        (folder / name).write_bytes(content)
+    names = frozenset(path.name for path in folder.iterdir() if path.is_file())
+    texts = derive_whole(folder, table, manifest, own, names | {"README.txt", PAGE})
     leading = next(iter(contents.values()))
-    page = render_columns_page(
-        table,
-        statements,
-        {name: (files.table, files.manifest) for name, files in contents.items()},
-        descriptions,
-        (path.name for path in folder.iterdir() if path.is_file()),
-        context=leading.context,
-        geography=leading.geography,
-    )
-    (folder / PAGE).write_text(page, "utf-8")
+    texts.write(folder, context=leading.context, geography=leading.geography)
     receipt.write(folder, manifest)
 
 
-def render_columns_page(
+def derive_whole(
+    folder: Path,
     table: pa.Table,
-    statements: dict[str, Any],
+    manifest: dict[str, Any],
     columns: Mapping[str, tuple[pa.Table, dict[str, Any]]],
-    descriptions: Mapping[str, bytes],
-    names: Iterable[str],
-    **drawn: Any,  # noqa: ANN401  context and geography, see `report.render`
-) -> str:
-    """Return the page of the whole; see `hexveil.publishing.folder.render_page`.
+    names: frozenset[str],
+) -> DerivedTexts:
+    """Return the texts of the whole; see `hexveil.publishing.folder.derive_texts`.
 
     Parameters
     ----------
+    folder : Path
+        With a folder of each value column.
     table : pyarrow.Table
         Of all columns.
-    statements : dict
+    manifest : dict
+        Of the whole.
     columns : mapping of str to tuple
         Table and manifest of each column, by folder.
-    descriptions, names, **drawn
-        As `render_page` has them.
+    names : frozenset of str
+        Of the files beside their folders.
     """
-    description = json.loads(descriptions[metadata_files.SCHEMA_ORG])
-    files = sorted({*names} - {PAGE, receipt.NAME, signing.NAME})
-    return report.render(
-        table, statements, columns=columns, description=description, files=files, **drawn
+    manifests = [own for _, own in columns.values()]
+    statements = statements_of_whole(manifest, manifests)
+    files = {name: frozenset(path.name for path in (folder / name).iterdir()) for name in columns}
+    descriptions = render_whole_metadata(table, statements, names, files)
+    return DerivedTexts(
+        render_columns_readme(table, manifest, manifests),
+        descriptions,
+        page_of(table, statements, descriptions, names, columns=columns),
     )
-
-
-def file_names(folder: Path) -> frozenset[str]:
-    """Return the names of the files in a folder."""
-    return frozenset(path.name for path in folder.iterdir())

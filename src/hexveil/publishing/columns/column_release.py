@@ -10,6 +10,7 @@ from hexveil.base.errors import BudgetError, InputError
 from hexveil.publishing.columns.column_folder import write_columns
 from hexveil.publishing.columns.column_manifest import as_one_of_columns
 from hexveil.publishing.columns.column_table import join_columns
+from hexveil.publishing.folder import FolderOptions
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.published_numbers import Release
 
@@ -112,25 +113,9 @@ class ColumnReleases(Release):
             )
         return self.releases[name].difference(a, b, statistic=statistic)
 
-    def write(self, folder: str | Path, **options: Any) -> Path:  # noqa: ANN401  see Release.write
-        """Write the folder of all value columns and return it.
-
-        It has the release of each in a folder of its own, and beside them one table of all
-        (cells.csv), the manifest of the whole, README.txt, report.html and the receipt.
-
-        Parameters
-        ----------
-        folder : str or Path
-            New.
-        options : keyword arguments
-            As for `Release.write`.
-
-        Raises
-        ------
-        InputError, StorageError
-            As `Release.write`.
-        """
-        return write_columns(self.manifest, self.releases, folder, **options)
+    def _write(self, folder: str | Path, options: FolderOptions) -> Path:
+        """Write a folder with one for each value column, and the table and manifest of all."""
+        return write_columns(self.manifest, self.releases, folder, options)
 
     def __repr__(self) -> str:
         return (

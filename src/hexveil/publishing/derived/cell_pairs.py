@@ -9,22 +9,18 @@ are named pair with each other in every place.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.model.cells import DAY
 from hexveil.publishing.derived.coarser_cells import slot_starts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Ints
-    from hexveil.publishing.derived.release_source import ReleaseSource
+from hexveil.publishing.derived.release_source import ReleaseSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +163,7 @@ def place_columns(table: pa.Table) -> list[str]:
     # Names of cells come first, then counts: of users in a release, of cells in a roll-up.
     # In a map with private presence, whether a cell is open stands before both.
     names = table.column_names
-    end = names.index(next(one for one in ("is_open", "users", "cells") if one in names))
+    end = names.index(next(entry for entry in ("is_open", "users", "cells") if entry in names))
     labels = [name for name in names[:end] if name not in fixed]
     return labels or ([] if "slot" in table.column_names else ["cell"])
 

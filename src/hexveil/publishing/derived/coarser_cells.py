@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.base import hexagons
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.model.cells import ALL_RECORDS, Cells, CellTable, Labels, OneCell, slot_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Ints
-
 
 EVERYTHING: Literal["all"] = "all"
 

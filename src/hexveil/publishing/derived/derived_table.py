@@ -11,29 +11,25 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
 import pyarrow.parquet
 
 from hexveil.base import atomic_files, csv_safety
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.optional_packages import require_package
 from hexveil.base.work_share import WRITING, tell_share
-from hexveil.publishing import geometry
-from hexveil.publishing.carried_digits import round_to_intervals
+from hexveil.publishing import places
 from hexveil.publishing.columns.column_table import column_prefixes
+from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.markup import document
 from hexveil.publishing.places import with_places
 from hexveil.report import read_context
-from hexveil.report.derived_page import render_derived
-from hexveil.report.derived_text import template_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import pyarrow as pa
+from hexveil.report.derived_page import render_derived, template_values
 
 STATEMENT_VERSION = 1
 
@@ -183,10 +179,10 @@ def _write_files(folder: Path, derived: DerivedTable, context: dict[str, Any] | 
     csv_safety.write(rounded, folder / "cells.csv")
     tell_share(WRITING, 0.2)
     pyarrow.parquet.write_table(
-        geometry.with_geometry(placed), folder / "cells.parquet", compression="zstd"
+        places.with_geometry(placed), folder / "cells.parquet", compression="zstd"
     )
     tell_share(WRITING, 0.4)
-    features = geometry.geojson(rounded)
+    features = places.geojson(rounded)
     if features is not None:
         (folder / "cells.geojson").write_bytes(features)
     versions = {

@@ -35,12 +35,12 @@ Post-processing of released numbers and public facts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -49,13 +49,8 @@ from hexveil.mechanisms.presence.presence_decoding import (
     cut_off_error,
     noise_quantile95,
 )
-from hexveil.publishing.derived.cell_numbers import CellNumbers
-from hexveil.publishing.derived.laplace_sums import sum_bound
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.publishing.derived.open_cells import CellSums, OpenCells
-
+from hexveil.publishing.derived.cell_numbers import CellNumbers, sum_bound
+from hexveil.publishing.derived.open_cells import CellSums, OpenCells
 
 MIDDLE_RATIO = 0.5
 """Ratio z at which the noise of an average is taken: over deviations its bound varies by 3 %."""
@@ -125,7 +120,7 @@ def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     share = np.maximum(cells.weight_noisy, np.finfo(np.float64).tiny)
     share = share / _add(group, share)[group]
     below, above = (
-        Excess(*(_add(group, share * part) for part in (side.mean, side.square, side.error)))
+        Excess(*(_add(group, share * piece) for piece in (side.mean, side.square, side.error)))
         for side in (sums.cut.below, sums.cut.above)
     )
     cut = BeyondRange(below, above, sums.cut.deviation)
@@ -144,9 +139,7 @@ def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
     return CellNumbers(
         number,
         np.where(
-            ratio - down / radius <= -SATURATION,
-            np.maximum(number - lower_limit, 0.0),
-            span * down,
+            ratio - down / radius <= -SATURATION, np.maximum(number - lower_limit, 0.0), span * down
         ),
         np.where(ratio + up / radius >= SATURATION, np.maximum(largest - number, 0.0), span * up),
         _add(group, far_low + span * np.maximum(excess, 0.0)),

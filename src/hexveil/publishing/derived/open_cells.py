@@ -6,7 +6,7 @@ scale, T the noisy weight or number of units from which a cell is open.
 - **Averages, quantiles, shares.** An average is a ratio of noisy sums, and its interval is that of
   a ratio, widened by a model (`presence_decoding`); quantiles and shares have intervals by a model
   of the cell's distribution (`shape_allocation`). A difference takes the interval of each side as
-  its error (square-and-add, `cell_changes`).
+  its error (square-and-add, `find_changes`).
 - **Empty cells.** An open cell may be empty, opened by noise alone, and its average is noise then.
   Such a cell has a noisy weight of W or more with probability P(Z >= W | Z >= T), Z the sum of the
   noise of its numbers. A change is told only if both cells are told to be used too: its p-value is
@@ -21,25 +21,22 @@ scale, T the noisy weight or number of units from which a cell is open.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms.pooled_law import BeyondRange
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers
+from hexveil.publishing.derived.release_source import ReleaseSource
 from hexveil.publishing.presence.presence_manifest import GAUSSIAN, stage_law, stated_ranges
 from hexveil.publishing.presence.presence_table import ENDS, has_shapes
 from hexveil.report.manifest_view import ManifestView
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.pooled_law import BeyondRange
-    from hexveil.publishing.derived.release_source import ReleaseSource
-
 
 USERS = "users"
 WEIGHT_NUMBERS = 2

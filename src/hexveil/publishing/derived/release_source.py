@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.accounting.noise_law import law_at
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.publishing import receipt
 from hexveil.publishing.columns.column_release import ColumnReleases
@@ -20,17 +23,9 @@ from hexveil.publishing.presence.presence_manifest import MODEL
 from hexveil.publishing.presence.presence_table import OPEN
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.loaded_release import load
-from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import ManifestView
 from hexveil.report.origin import describe_origin
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Floats
-
 
 BOUND_PER_MEAN = 1.959964 * math.sqrt(math.pi / 2.0)
 """The 95 percent bound of a centred normal number of mean absolute value 1."""

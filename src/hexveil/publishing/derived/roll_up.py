@@ -13,12 +13,15 @@ the same numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
 from hexveil.model.statistic_terms import column_of
@@ -46,17 +49,11 @@ from hexveil.publishing.derived.release_source import (
 )
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.presence.presence_manifest import MODEL
+from hexveil.publishing.published_numbers import Release
 from hexveil.report.manifest_view import ManifestView, is_share, noun
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.publishing.published_numbers import Release
-
-    Columns = dict[str, Any]
+Columns = dict[str, Any]
 
 MEAN = "mean"
 COUNTS = ("cells", "records")
@@ -144,7 +141,7 @@ def roll_up_release(
 ) -> RolledUpRelease | DerivedColumns[RolledUpRelease]:
     """Return the averages of a release of one or several value columns; see `roll_up`."""
     sources = open_sources(release, key=key)
-    return of_columns({name: _roll_up(one, grid, statistic) for name, one in sources.items()})
+    return of_columns({name: _roll_up(entry, grid, statistic) for name, entry in sources.items()})
 
 
 def _roll_up(source: ReleaseSource, grid: CoarserGrid, statistic: str | None) -> RolledUpRelease:
@@ -164,7 +161,7 @@ def _roll_up(source: ReleaseSource, grid: CoarserGrid, statistic: str | None) ->
     table = pa.table(name_columns(groups.table) | columns)
     section = dict(groups.grid)
     if source.is_map:
-        section = {key: part for key, part in section.items() if key not in GRID_OF_RELEASE}
+        section = {key: piece for key, piece in section.items() if key not in GRID_OF_RELEASE}
     manifest = {**source.manifest, "grid": section}
     coarse = replace(source, manifest=manifest, table=table, rolled_up=(column, numbers))
     return RolledUpRelease(table, _statement(coarse, column, numbers), numbers, coarse)
@@ -191,7 +188,7 @@ def _statistic_to_roll_up(source: ReleaseSource, statistic: str | None) -> str:
                 "coarser grid instead."
             )
         return MEAN
-    possible = [one for one in source.statistics if _adds_up(one)]
+    possible = [entry for entry in source.statistics if _adds_up(entry)]
     if statistic and not _adds_up(column):
         raise InputError(
             f"the {noun(column)} of coarser cells does not follow from those of finer ones; roll "

@@ -20,8 +20,9 @@ from hexveil.publishing.estimates.quality_grades import (
     noise_variance,
 )
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS, describe_column, split_column
-from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.manifest_view import RANGE, squared
+from hexveil.report.accuracy_text import CUT_OFF
+from hexveil.report.manifest_view import RANGE
+from hexveil.report.templates import squared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -137,7 +137,7 @@ def stated_ranges(
     is_open: NDArray[np.bool_],
     bounds: tuple[float, float],
 ) -> tuple[CellWindow, Ints, BeyondRange]:
-    """Return the ranges that a table states, what they were chosen around, and what they cut off.
+    """Return the ranges that a table states, their centres, and the excess beyond them.
 
     Parameters
     ----------

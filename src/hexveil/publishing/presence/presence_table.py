@@ -27,7 +27,7 @@ from hexveil.model.statistic_terms import column_names, parse_statistics
 from hexveil.publishing.distribution.distribution_table import describe_terms, limits_of
 from hexveil.publishing.estimates.quality_grades import beats_constant, grade_intervals
 from hexveil.publishing.estimates.table import described_table, name_columns
-from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:

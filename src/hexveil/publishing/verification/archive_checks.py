@@ -98,12 +98,12 @@ def _check_dataset(
     listed = listed_days(place)
     problems = [
         f"{prefix}{day}: its {LATEST} names no complete release of that day."
-        for day in sorted({*days} - {one.release.day for one in listed})
+        for day in sorted({*days} - {entry.release.day for entry in listed})
     ]
-    for one in parts_of_work(FOLDER_CHECK, listed):
+    for entry in parts_of_work(FOLDER_CHECK, listed):
         problems += [
-            f"{prefix}{one.release.path}: {problem}"
-            for problem in find_release_problems(place.path(one.release.path), key=key)
+            f"{prefix}{entry.release.path}: {problem}"
+            for problem in find_release_problems(place.path(entry.release.path), key=key)
         ]
     try:
         expected = archive_catalogue.dataset_files(listed, name) if listed else {}

@@ -10,21 +10,19 @@ for portals are what the columns give.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from hexveil.accounting.promise import of_amount, summed
-from hexveil.publishing.columns.column_folder import file_names, render_columns_page
+from hexveil.publishing.columns.column_folder import derive_whole
 from hexveil.publishing.columns.column_manifest import together_section
 from hexveil.publishing.columns.column_table import column_prefixes, join_columns
-from hexveil.publishing.columns.column_texts import (
-    render_columns_readme,
-    render_whole_metadata,
-    statements_of_whole,
-)
 from hexveil.publishing.manifest import epsilon_text
-from hexveil.publishing.verification.files import file_comparison, untrusted_files
+from hexveil.publishing.verification.files import file_comparison
 from hexveil.publishing.verification.guarantee_checks import (
     TOLERANCE,
     added_losses,
@@ -35,13 +33,7 @@ from hexveil.publishing.verification.guarantee_checks import (
 )
 from hexveil.publishing.verification.table_checks import is_same_version
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 
 def check_names(manifest: Json) -> Iterator[str]:
@@ -72,19 +64,11 @@ def check_whole(
     yield from file_comparison.compare_csv(folder, joined)
     if not is_same_version(manifest):
         return
-    text = render_columns_readme(joined, manifest, [*columns.values()])
-    if untrusted_files.read_content(folder / "README.txt") != text.encode():
-        yield "README.txt is not what the manifests say."
-    folders = [entry["folder"] for entry in manifest["columns"]]
-    names = frozenset(path.name for path in folder.iterdir()) & untrusted_files.LIMITS.keys()
-    statements = statements_of_whole(manifest, [*columns.values()])
-    files = {name: file_names(folder / name) for name in folders}
-    expected = render_whole_metadata(joined, statements, names, files)
-    yield from file_comparison.compare_descriptions(folder, names, expected, "the columns say")
-    pairs = zip(released.values(), columns.values(), strict=True)
-    described = dict(zip(folders, pairs, strict=True))
-    page = partial(render_columns_page, joined, statements, described, expected, names)
-    yield from file_comparison.compare_page(folder, page)
+    folders = (entry["folder"] for entry in manifest["columns"])
+    own = dict(zip(folders, zip(released.values(), columns.values(), strict=True), strict=True))
+    names = file_comparison.known_names(folder)
+    texts = derive_whole(folder, joined, manifest, own, names)
+    yield from file_comparison.compare_derived(folder, names, texts, "the columns say")
 
 
 def _check_columns(manifest: Json, columns: Mapping[str, Json]) -> Iterator[str]:

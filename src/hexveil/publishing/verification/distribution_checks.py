@@ -46,7 +46,7 @@ from hexveil.publishing.manifest import epsilon_text
 from hexveil.publishing.verification import guarantee_checks, loss_checks, moment_checks
 from hexveil.publishing.verification.guarantee_checks import added_losses, delta_of
 from hexveil.publishing.verification.moment_numbers import is_same
-from hexveil.publishing.verification.release_statements import ReleaseStatements
+from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
     column,

@@ -7,8 +7,9 @@ is e to that power; promise, neighbours, assumptions and limits are those of mod
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.publishing.manifest import epsilon_text
 from hexveil.report.promise_wording import (
@@ -21,10 +22,7 @@ from hexveil.report.promise_wording import (
     promise,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 TOLERANCE = 1e-9
 LEAST_DELTA = Fraction(1, 10**300)

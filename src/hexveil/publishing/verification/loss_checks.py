@@ -8,13 +8,15 @@ less; biases and bounds are those that a release states.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.base.arrays import Floats
 from hexveil.mechanisms.looks.clipped_variance import STEPS
 from hexveil.mechanisms.looks.weighted_variance import SHOWN
 from hexveil.publishing.verification import cell_range_checks as cell_ranges
@@ -22,21 +24,14 @@ from hexveil.publishing.verification.guarantee_checks import check_delta, check_
 from hexveil.publishing.verification.recomputed_losses import (
     CHOICES,
     TOLERANCE,
+    ReleaseStatements,
+    StatedStatistic,
     choices_cost,
     recompute_losses,
     share_of_noise,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hexveil.base.arrays import Floats
-    from hexveil.publishing.verification.release_statements import (
-        ReleaseStatements,
-        StatedStatistic,
-    )
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 
 EPSILON_TOLERANCE = 1e-11
@@ -267,11 +262,11 @@ def _check_cell_stages(manifest: Json, step: Json) -> Iterator[str]:
 def _is_within_scale(cell: Json) -> bool:
     """Return whether the noise fitted to a released range is at most the largest there can be."""
     (statistic,) = cell["noised"]
-    found = statistic.get("released_range")
-    if found is None:
+    result = statistic.get("released_range")
+    if result is None:
         return True
     largest = statistic["scale"] * (1.0 + TOLERANCE)
-    return bool(found["lower"] <= found["upper"] and found["scale"] <= largest)
+    return bool(result["lower"] <= result["upper"] and result["scale"] <= largest)
 
 
 def describe_losses(stated: ReleaseStatements) -> Iterator[str]:

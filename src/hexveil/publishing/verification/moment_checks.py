@@ -21,7 +21,7 @@ from hexveil.publishing.manifest import epsilon_text, occupancy_section
 from hexveil.publishing.verification import loss_checks
 from hexveil.publishing.verification.guarantee_checks import check_guarantee
 from hexveil.publishing.verification.moment_numbers import check_numbers
-from hexveil.publishing.verification.release_statements import ReleaseStatements
+from hexveil.publishing.verification.recomputed_losses import ReleaseStatements
 from hexveil.publishing.verification.table_checks import (
     TOLERANCE,
     check_columns,

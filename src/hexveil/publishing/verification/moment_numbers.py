@@ -7,31 +7,24 @@ grades against the map. A posterior cannot be: users' weights are in no folder.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.accounting.error_model import predicted_bound
+from hexveil.accounting.noise_law import NoiseLaw
+from hexveil.base.arrays import Floats
 from hexveil.publishing.estimates.accuracy import between_cells, count_grades, typical_error
 from hexveil.publishing.estimates.quality_grades import beats_constant, grade, grade_against_map
 from hexveil.publishing.estimates.table import cells_cut_off
+from hexveil.publishing.verification.recomputed_losses import ReleaseStatements, StatedStatistic
 from hexveil.publishing.verification.table_checks import TOLERANCE, column, is_close
-from hexveil.report.clipping_text import CUT_OFF
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats
-    from hexveil.publishing.verification.release_statements import (
-        ReleaseStatements,
-        StatedStatistic,
-    )
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 NOISE = "noise"
 ROUNDING_SHARE = 2.0**-49
@@ -186,7 +179,7 @@ def _interval(table: pa.Table, name: str) -> tuple[Floats, Floats]:
 def check_accuracy(table: pa.Table, manifest: Json, law: NoiseLaw) -> Iterator[str]:
     """Yield differences of the statement on accuracy from the table."""
     statements = manifest["accuracy"]
-    if [one["statistic"] for one in statements] != manifest["plan"]["statistics"]:
+    if [entry["statistic"] for entry in statements] != manifest["plan"]["statistics"]:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
     for statement in statements:

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import importlib.metadata
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.base import hexagons
-from hexveil.publishing import geometry, places
+from hexveil.base.arrays import Floats
+from hexveil.publishing import places
 from hexveil.publishing.places import with_places, without_places
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from hexveil.base.arrays import Floats
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 TOLERANCE = 1e-9
 PLACE_TOLERANCE = 1e-9
@@ -135,7 +132,7 @@ def _check_outlines(table: pa.Table, manifest: Json) -> Iterator[str]:
     if level is None or not all(hexagons.is_name(name, level) for name in hexagons_named):
         yield "cells.parquet has a hexagon that is none of the grid in manifest.json."
         return
-    outlines = geometry.with_geometry(without_geometry(table))["geometry"].to_pylist()
+    outlines = places.with_geometry(without_geometry(table))["geometry"].to_pylist()
     if not all(map(_is_same_outline, table["geometry"].to_pylist(), outlines)):
         yield "the outline of a hexagon is not its own."
     placed = with_places(

@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.catalogue.folder_files import TILES
+from hexveil.publishing.catalogue.release_description import TILES
 from hexveil.publishing.columns import column_folder, column_manifest
 from hexveil.publishing.distribution import distribution_manifest
 from hexveil.publishing.estimates.released_columns import ALL_COLUMNS
@@ -49,11 +50,9 @@ from hexveil.publishing.verification.files.checked_files import (
 )
 from hexveil.publishing.verification.table_checks import is_same_version, without_geometry
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+Json = dict[str, Any]
 
-    Json = dict[str, Any]
-    Described = tuple[tuple[str, ...], tuple[str, ...]]
+Described = tuple[tuple[str, ...], tuple[str, ...]]
 
 # Exceptions of reading files that a stranger wrote.
 _READ_ERRORS = (
@@ -182,20 +181,8 @@ def read_folder(folder: Path, *, key: str | Path | None = None) -> FolderCheck:
     return check
 
 
-def has_columns(folder: Path) -> bool:
-    """Return whether a folder states that it holds several value columns."""
-    content, error = read_json(folder / "manifest.json")
-    return not error and content.get("kind") == column_manifest.KIND
-
-
 def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, ...]:
-    """Return the problems of a release folder, a sentence each; none if all is well.
-
-    Raises
-    ------
-    InputError
-        If there is no such folder, or no release in it, or the key cannot be read.
-    """
+    """Return the problems of a release folder, a sentence each; InputError if there is none."""
     return _examine(folder, key)[1]
 
 
@@ -226,15 +213,8 @@ def _shorten(issues: list[str]) -> Iterator[str]:
 class FolderCheck:
     """One check of a folder: each file is read once, the table only if it is unchanged.
 
-    Attributes
-    ----------
-    manifest : dict
-    table : pyarrow.Table or None
-        As it was checked; None of several value columns.
-    columns : dict of str to FolderCheck
-        The checks of several value columns; empty of one.
-    signature : str
-        Meaning of its signature, or that it has none.
+    It has the manifest, the meaning of the signature, and the table as it was checked, or the
+    checks of several value columns.
     """
 
     def __init__(self, folder: Path, key: signing.VerificationKey | None) -> None:

@@ -397,11 +397,12 @@ def list_files(
     """
     if isinstance(source, Files):
         return {path: stamp_file(path, _declared(versions, path)) for path in source.paths}, []
-    listed = [(unquote(name), name, *one) for name, *one in sorted(_listing(spark, source))]
-    return {
+    listed = [(unquote(name), name, size, at) for name, size, at in sorted(_listing(spark, source))]
+    stamps = {
         path: stamp_address(address, _declared(versions, path), size, changed)
         for path, address, size, changed in listed
-    }, [(path, address) for path, address, *_ in listed]
+    }
+    return stamps, [(path, address) for path, address, *_ in listed]
 
 
 def _declared(versions: Versions, path: str) -> str:

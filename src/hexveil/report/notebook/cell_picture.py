@@ -9,24 +9,19 @@ presence are open was decided by noisy numbers.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.report.clipping_text import CUT_OFF
-from hexveil.report.geography.projection import centred_projection, unwrapped_rings
+from hexveil.report.accuracy_text import CUT_OFF
+from hexveil.report.geography import centred_projection, unwrapped_rings
 from hexveil.report.manifest_view import RANGE, ManifestView, column_prefixes
 from hexveil.report.payload import colour_ends, slot_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Bools, Floats, Ints
-
 
 MAX_BARS = 40
 """Cells of labels that a picture has; with more, those with the most records are shown."""
@@ -150,7 +145,7 @@ def picture_of(
 def _statistic_of(name: str, view: ManifestView) -> str:
     """Return the prefix of the statistic that a column belongs to; "" for counts and weights."""
     known = (*column_prefixes(view.statistics), *RANGE)
-    return next((one for one in known if name == one or name.startswith(f"{one}_")), "")
+    return next((entry for entry in known if name == entry or name.startswith(f"{entry}_")), "")
 
 
 def select_slot(table: pa.Table, slot: str | None, weights: Floats) -> str | None:

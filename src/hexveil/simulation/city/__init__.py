@@ -135,9 +135,7 @@ class City:
         """
         tell = progress or (lambda _: None)
         return writing.write(
-            Path(path),
-            (feed.SCHEMA, self.batches()),
-            lambda done: tell(done / self.n_batches),
+            Path(path), (feed.SCHEMA, self.batches()), lambda done: tell(done / self.n_batches)
         )
 
     def streets_geojson(self) -> dict[str, Any]:

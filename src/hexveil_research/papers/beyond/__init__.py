@@ -5,8 +5,8 @@ optimal clipping and our own mechanism against the papers' on real records. `cap
 and midpoints against dropping, with `reweighting_search` for every data set of tiny cells.
 """
 
-from hexveil_research.papers.beyond import capping, exact_accounting, real_records
+from hexveil_research.papers.beyond import capping, exact_accounting, mechanism_errors
 
-STUDIES = (exact_accounting.STUDY, real_records.STUDY, capping.STUDY)
+STUDIES = (exact_accounting.STUDY, mechanism_errors.STUDY, capping.STUDY)
 
 __all__ = ["STUDIES"]

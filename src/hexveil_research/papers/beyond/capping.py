@@ -11,24 +11,19 @@ Counts only: everything here is public and costs no privacy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
+from hexveil.base.arrays import Floats, Ints
 from hexveil_research.papers.beyond import reweighting_search
 from hexveil_research.papers.itms import SPAN, counts
-from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
+from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, Whose, line
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil_research.papers.study import Setting, Whose
-
-    Formula = Callable[[Ints, Ints, float], float]
+Formula = Callable[[Ints, Ints, float], float]
 
 SAME = 1e-9
 X = np.geomspace(0.02, 1.0, 15)
@@ -72,10 +67,7 @@ DROPPING = CappingMethod(
     "dropping",
     "paper",
     {"mean": theory.truncation_mean_bias, "variance": theory.truncation_variance_bias},
-    {
-        "mean": _of_kept(theory.mean_sensitivity),
-        "variance": _of_kept(theory.variance_sensitivity),
-    },
+    {"mean": _of_kept(theory.mean_sensitivity), "variance": _of_kept(theory.variance_sensitivity)},
 )
 REWEIGHTING = CappingMethod(
     "re-weighting",

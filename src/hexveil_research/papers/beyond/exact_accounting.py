@@ -11,16 +11,11 @@ Counts only: everything here is public and costs no privacy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil_research.papers.comp.axes import (
-    CELL_LOSS,
-    ERROR_UNIT,
-    drawn_line,
-    ends_of,
-)
+from hexveil.base.arrays import Floats
+from hexveil_research.papers.comp.axes import CELL_LOSS, ERROR_UNIT, drawn_line, ends_of
 from hexveil_research.papers.comp.runs import (
     GAMMAS,
     Run,
@@ -33,12 +28,7 @@ from hexveil_research.papers.comp.runs import (
     synthetic_run,
 )
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
-from hexveil_research.papers.study import Claim, Outcome, Panel, Study, line
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil_research.papers.study import Setting
-
+from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study, line
 
 DRAWS = 3
 EPSILONS = tuple(f"{10 ** (-1 + step / 4):.3g}" for step in range(9))

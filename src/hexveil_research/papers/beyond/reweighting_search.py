@@ -6,12 +6,14 @@ the width of the bounds, which is 1 (`comp.tiny_cells`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from hexveil import theory
+from hexveil.base.arrays import Floats
 from hexveil_research.papers.comp.tiny_cells import (
+    Counts,
     cells,
     data_sets,
     keeps,
@@ -22,14 +24,9 @@ from hexveil_research.papers.comp.tiny_cells import (
 )
 from hexveil_research.papers.study import Claim
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+Formula = Callable[[Counts, Counts, float], float]
 
-    from hexveil.base.arrays import Floats
-    from hexveil_research.papers.comp.tiny_cells import Counts
-
-    Formula = Callable[[Counts, Counts, float], float]
-    Search = Callable[[Counts, Counts], float]
+Search = Callable[[Counts, Counts], float]
 
 MAX_SAMPLES = 5
 SAME = 1e-9

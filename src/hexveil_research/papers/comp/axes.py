@@ -6,19 +6,13 @@ What the paper leaves open: the scale of the loss axis (as it is, so that a loss
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil_research.papers.comp.runs import Run, column, constants_error
-from hexveil_research.papers.study import Claim, Line, Panel, band, line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Floats
-    from hexveil_research.papers.study import Whose
-
+from hexveil_research.papers.study import Claim, Line, Panel, Whose, band, line
 
 ERROR_UNIT = "km/h + (km/h)²"
 CELL_LOSS = "privacy loss ε of one cell"

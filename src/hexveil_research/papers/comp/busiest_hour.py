@@ -10,6 +10,7 @@ Read are counts alone, which are public; no value is looked at, and nothing is s
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.model.cells import Cells
-from hexveil.records import Select, read
-from hexveil_research.papers.comp.axes import (
-    error_claims,
-    error_panel,
-    loss_claims,
-    loss_panel,
-)
+from hexveil.records import Dataset, Select, read
+from hexveil_research.papers.comp.axes import error_claims, error_panel, loss_claims, loss_panel
 from hexveil_research.papers.comp.runs import (
     WIDER,
     Run,
@@ -38,14 +34,10 @@ from hexveil_research.papers.comp.runs import (
     shown_gamma,
 )
 from hexveil_research.papers.comp_setting import SPAN
-from hexveil_research.papers.study import Claim, Outcome, Study
+from hexveil_research.papers.study import Claim, Outcome, Setting, Study
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from hexveil import Occupancy
-    from hexveil.records import Dataset
-    from hexveil_research.papers.study import Setting
 
 
 TOP = 50

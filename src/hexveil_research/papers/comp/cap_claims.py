@@ -7,22 +7,16 @@ samples of each; U = 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
-from hexveil_research.papers.comp.tiny_cells import cells
-from hexveil_research.papers.study import Claim
+from hexveil_research.papers.comp.tiny_cells import Counts, cells
+from hexveil_research.papers.study import Claim, Reading
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from hexveil_research.papers.comp.tiny_cells import Counts
-    from hexveil_research.papers.study import Reading
-
-    OfCell = Callable[[Sequence[int], float], float]
+OfCell = Callable[[Sequence[int], float], float]
 
 SAME = 1e-12
 MAX_SAMPLES = 13

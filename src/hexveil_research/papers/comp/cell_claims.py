@@ -8,24 +8,21 @@ Symbols: m samples of a user, m* the largest, N their sum, n kept samples, L use
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from hexveil import theory
+from hexveil.base.arrays import Floats
 from hexveil_research.papers.comp import tiny_cells
-from hexveil_research.papers.study import Claim
+from hexveil_research.papers.comp.tiny_cells import Counts
+from hexveil_research.papers.study import Claim, Reading
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+OfCell = Callable[[Sequence[int], float], float]
 
-    from hexveil.base.arrays import Floats
-    from hexveil_research.papers.comp.tiny_cells import Counts
-    from hexveil_research.papers.study import Reading
+OfKept = Callable[[Sequence[int], Sequence[int], float], float]
 
-    OfCell = Callable[[Sequence[int], float], float]
-    OfKept = Callable[[Sequence[int], Sequence[int], float], float]
-    Comparison = tuple[str, float, float]
+Comparison = tuple[str, float, float]
 
 SAME = 1e-9
 ITEMS = 1000

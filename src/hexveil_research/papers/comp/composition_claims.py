@@ -9,11 +9,12 @@ cells, Ē after the caps, ε the loss of one cell.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from hexveil import Occupancy, theory
+from hexveil.base.arrays import Floats
 from hexveil_research.papers.comp import suppression_claims
 from hexveil_research.papers.comp.runs import (
     GAMMAS,
@@ -34,16 +35,11 @@ from hexveil_research.papers.simultaneous_tests import (
     judge,
     supported_or_refuted,
 )
-from hexveil_research.papers.study import Claim
+from hexveil_research.papers.study import Claim, Setting
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Runs = tuple[tuple[Run, ...], ...]
 
-    from hexveil.base.arrays import Floats
-    from hexveil_research.papers.study import Setting
-
-    Runs = tuple[tuple[Run, ...], ...]
-    ByGamma = dict[int, Runs]
+ByGamma = dict[int, Runs]
 
 CLOSE = 1e-9
 """Room for rounding in comparisons that are exact on paper."""

@@ -11,24 +11,19 @@ three more up to 2.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import Occupancy, theory
 from hexveil.accounting.sensitivity import variance_share
+from hexveil.base.arrays import Floats, Ints
 from hexveil.planning.api import plan
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil_research.papers.study import Setting
-
+from hexveil_research.papers.study import Setting
 
 EPSILONS = tuple(f"{10 ** (-1 + step / 10):.3g}" for step in range(11))
 """0.1 to 1, for figures 3 to 8."""

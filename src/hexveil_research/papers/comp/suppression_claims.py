@@ -8,12 +8,14 @@ Symbols: G_1 the most cells of a user, K the same after CLIP-USER, E the largest
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
 from hexveil import theory
 from hexveil.accounting.clip_user import ErrorKind
+from hexveil.base.arrays import Floats
 from hexveil_research.papers.comp.runs import (
     EPSILONS,
     GAMMAS,
@@ -25,14 +27,10 @@ from hexveil_research.papers.comp.runs import (
     sensitivities,
 )
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
-from hexveil_research.papers.study import Claim
+from hexveil_research.papers.study import Claim, Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hexveil import Occupancy
-    from hexveil.base.arrays import Floats
-    from hexveil_research.papers.study import Setting
 
     Runs = tuple[tuple[Run, ...], ...]
 

@@ -7,17 +7,13 @@ papers' proofs use (all values at a bound) are among them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from hexveil.base.arrays import Floats
-
+from hexveil.base.arrays import Floats
 
 MAX_SAMPLES = 6
 QUARTERS = np.linspace(0.0, 1.0, 5)

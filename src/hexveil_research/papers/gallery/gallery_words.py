@@ -142,12 +142,10 @@ FIGURES = {
         f"if each user's loss is accounted exactly (erratum 3). {_RISK}",
     ),
     "comp:fig4": FigureWords(
-        "The same with heavier users, gamma = 6: more is gained.",
-        f"As in figure 3. {_RISK}",
+        "The same with heavier users, gamma = 6: more is gained.", f"As in figure 3. {_RISK}"
     ),
     "comp:fig5": FigureWords(
-        "The same with the heaviest users, gamma = 9.",
-        f"As in figure 3. {_RISK}",
+        "The same with the heaviest users, gamma = 9.", f"As in figure 3. {_RISK}"
     ),
     "comp:fig6": FigureWords(
         "On the synthetic set, gamma = 3, caps after CLIP-USER lower the worst-case error below "

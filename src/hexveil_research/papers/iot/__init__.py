@@ -7,13 +7,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hexveil_research.papers.iot import iot_figures, staircase
 from hexveil_research.papers.iot.iot_claims import CLAIMS_STUDY
-
-if TYPE_CHECKING:
-    from hexveil_research.papers.study import Study
+from hexveil_research.papers.study import Study
 
 __all__ = ["STUDIES"]
 

@@ -7,28 +7,21 @@ Source: IOT Algorithm 3, section III-E (Algorithm 2 of its [16]) and section IV-
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil import theory
+from hexveil.accounting.pseudo_users import PseudoUsers
+from hexveil.base.arrays import Floats
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.lemmas import CLOSE, few_caps
-from hexveil_research.papers.private_choices import middle_costs, rank_costs
-from hexveil_research.papers.study import Claim
+from hexveil_research.papers.exponential_mechanism import middle_costs, rank_costs
+from hexveil_research.papers.iot.surrogate import CLOSE, Counts, few_caps
+from hexveil_research.papers.study import Claim, Reading
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.pseudo_users import PseudoUsers
-    from hexveil.base.arrays import Floats
-    from hexveil_research.papers.iot.lemmas import Counts
-    from hexveil_research.papers.study import Reading
-
-    Costs = Callable[[Floats], NDArray[np.float64]]
+Costs = Callable[[Floats], NDArray[np.float64]]
 
 EPSILON = math.log(2)
 MIDDLES = np.array([1.0, 3.0, 5.0, 7.0])

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from hexveil.mechanisms import CellMechanism
 from hexveil_research.papers import itms
 from hexveil_research.papers.exponential_mechanism import PRINTED, PrintedChoice
-from hexveil_research.papers.iot.iot_cells import ERROR, ends, simulated
-from hexveil_research.papers.study import CELL_LOSS, Panel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.mechanisms import CellMechanism
-    from hexveil_research.papers.iot.iot_cells import Cell, Curves
-    from hexveil_research.papers.study import Line, Setting
+from hexveil_research.papers.iot.iot_cells import ERROR, Cell, Curves, ends, simulated
+from hexveil_research.papers.study import CELL_LOSS, Line, Panel, Setting
 
 CHOOSING = ("LEVY", "FIXEDQUANTILE", "OPTIMIZEDQUANTILE", "ε-DEPENDENTQUANTILE")
 """Algorithms that make a private choice, by their names in IOT and RW."""

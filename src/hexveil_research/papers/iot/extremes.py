@@ -8,31 +8,24 @@ Symbols: x the array means of K̄ arrays, r a rank; the s-th smallest and r-th l
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil import theory
 from hexveil.accounting.pseudo_users import array_means
+from hexveil.base.arrays import Floats
 from hexveil.mechanisms import FixedQuantile, Levy, OptimizedQuantile
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.iot_cells import Curve, sample_scaled_cell
+from hexveil_research.papers.iot.iot_cells import Cell, Curve, sample_scaled_cell
 from hexveil_research.papers.simultaneous_tests import everywhere, judge
-from hexveil_research.papers.study import Claim
+from hexveil_research.papers.study import Claim, Setting
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-    from hexveil_research.papers.iot.iot_cells import Cell
-    from hexveil_research.papers.study import Setting
-
-    Rank = Callable[[Fraction], int]
+Rank = Callable[[Fraction], int]
 
 LOSSES = tuple(Fraction(text) for text in ("0.5", "0.7", "0.9", "1", "1.3", "1.5", "2", "5"))
 """For some of them 2/ε is whole, for others not; at 5 it is below 1."""

@@ -12,18 +12,20 @@ without the records, and counts as not tried.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
+from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms import ArrayAveraging
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.iot_cells import Curve, X
+from hexveil_research.papers.iot.iot_cells import Curve, Curves, X
 from hexveil_research.papers.simultaneous_tests import (
+    Evidence,
     all_of,
     at_least,
     everywhere,
@@ -31,17 +33,9 @@ from hexveil_research.papers.simultaneous_tests import (
     on_average,
     supported_or_refuted,
 )
-from hexveil_research.papers.study import Claim
+from hexveil_research.papers.study import Claim, Reading
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil_research.papers.iot.iot_cells import Curves
-    from hexveil_research.papers.simultaneous_tests import Evidence
-    from hexveil_research.papers.study import Reading
-
-    Pairs = Mapping[str, tuple[Curve, Curve]]
+Pairs = Mapping[str, tuple[Curve, Curve]]
 
 SIMILAR = 1.25
 SAME = 1e-9

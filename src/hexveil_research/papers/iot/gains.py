@@ -7,18 +7,22 @@ Symbols as in `lemmas`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil import theory
 from hexveil.mechanisms import ArrayAveraging, Baseline, Levy
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
+from hexveil.mechanisms.single_cell.levy import LevyMean
 from hexveil_research.papers import itms
 from hexveil_research.papers.comp import tiny_cells
-from hexveil_research.papers.iot.lemmas import (
+from hexveil_research.papers.iot.surrogate import (
     CLOSE,
+    CapRule,
+    Counts,
     caps_of,
     counts_text,
     few_caps,
@@ -27,14 +31,6 @@ from hexveil_research.papers.iot.lemmas import (
     largest_gain,
 )
 from hexveil_research.papers.study import Claim
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.mechanisms.single_cell.levy import LevyMean
-    from hexveil_research.papers.iot.lemmas import CapRule, Counts
 
 GAMMA = 0.2
 DELTAS = (0.5, 0.1, 0.01)

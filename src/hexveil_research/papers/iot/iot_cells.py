@@ -11,27 +11,21 @@ What the paper leaves open: the values of ε between 0.5 and 2, taken as 0.5, 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-from hexveil.mechanisms.priors import Normal, draw_user_means
+from hexveil.base.arrays import Floats, Ints
+from hexveil.mechanisms import CellMechanism
+from hexveil.mechanisms.priors import Normal, ValueDistribution, draw_user_means
 from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers import itms
 from hexveil_research.papers.simultaneous_tests import Margins
-from hexveil_research.papers.study import Line, line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms import CellMechanism
-    from hexveil.mechanisms.priors import ValueDistribution
-    from hexveil_research.papers.study import Setting, Whose
-    from hexveil_research.papers.study_data import Bounds
-
+from hexveil_research.papers.study import Line, Setting, Whose, line
+from hexveil_research.papers.study_data import Bounds
 
 Scaling = Literal["none", "samples", "users"]
 
@@ -79,11 +73,7 @@ def seeds(setting: Setting) -> range:
 def cells(setting: Setting, scaling: Scaling = "none") -> Callable[[int], Cell]:
     """Return the function that makes the cell of a seed, as it is or scaled by λ."""
     if setting.is_papers:
-        makers = {
-            "none": mixed_cell,
-            "samples": sample_scaled_cell,
-            "users": user_scaled_cell,
-        }
+        makers = {"none": mixed_cell, "samples": sample_scaled_cell, "users": user_scaled_cell}
         return makers[scaling]
     return partial(altered_cell, setting, scaling)
 

@@ -8,17 +8,11 @@ The checks are in `gains` (sections II and III), `choices` (private choices, rec
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hexveil_research.papers.iot import choices, extremes, gains, lengths, scaling, surrogate
-from hexveil_research.papers.iot.lemmas import instances
-from hexveil_research.papers.study import Outcome, Study
+from hexveil_research.papers.iot.surrogate import Counts, instances
+from hexveil_research.papers.study import Claim, Outcome, Setting, Study
 
-if TYPE_CHECKING:
-    from hexveil_research.papers.iot.lemmas import Counts
-    from hexveil_research.papers.study import Claim, Setting
-
-    Cells = tuple[Counts, ...]
+Cells = tuple[Counts, ...]
 
 
 def claims(setting: Setting) -> tuple[Claim, ...]:

@@ -11,16 +11,18 @@ Auto is left out of figure 4, where its planning takes longest.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
+from hexveil.base.arrays import Floats
 from hexveil.mechanisms import (
     ArrayAveraging,
     Auto,
     Baseline,
+    CellMechanism,
     FixedQuantile,
     Levy,
     OptimizedQuantile,
@@ -42,22 +44,14 @@ from hexveil_research.papers.iot.iot_cells import (
     ERROR,
     Cell,
     Curve,
+    Curves,
     cells,
     ends,
     mixed_cell,
     seeds,
     simulated,
 )
-from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Study
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms import CellMechanism
-    from hexveil_research.papers.iot.iot_cells import Curves
-    from hexveil_research.papers.study import Setting
-
+from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Setting, Study
 
 BASELINE, FORESIGHT, AUTO = Baseline(), Foresight(), Auto()
 CLIPPING: dict[str, CellMechanism] = {

@@ -8,18 +8,20 @@ user's mean.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise, product
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from hexveil import theory
-from hexveil.accounting.pseudo_user_caps import NOISE_WEIGHT
+from hexveil.accounting.pseudo_user_caps import NOISE_WEIGHT, Noise
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.lemmas import (
+from hexveil_research.papers.iot.surrogate import (
     CLOSE,
+    Counts,
     caps_of,
     few_caps,
     kept_samples,
@@ -28,16 +30,9 @@ from hexveil_research.papers.iot.lemmas import (
 )
 from hexveil_research.papers.study import Claim
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+Curve = Callable[[Fraction], Fraction]
 
-    from numpy.typing import ArrayLike, NDArray
-
-    from hexveil.accounting.pseudo_user_caps import Noise
-    from hexveil_research.papers.iot.lemmas import Counts
-
-    Curve = Callable[[Fraction], Fraction]
-    Shape = Callable[[Counts, Fraction], Fraction]
+Shape = Callable[[Counts, Fraction], Fraction]
 
 LOSSES = tuple(Fraction(text) for text in ("0.01", "0.1", "0.5", "1", "2", "10"))
 SEARCHED_CELLS = 100
@@ -209,8 +204,7 @@ def _largest_least(counts: Counts, epsilon: Fraction) -> float:
 
 
 def counts_claim(
-    cells: Sequence[Counts],
-    rule: Callable[[Counts, Fraction], int] = theory.minimax_cap,
+    cells: Sequence[Counts], rule: Callable[[Counts, Fraction], int] = theory.minimax_cap
 ) -> Claim:
     """Return Lemma V.2, among real caps."""
     n_wrong = n_cases = 0
@@ -234,8 +228,7 @@ def counts_claim(
 
 
 def growing_claim(
-    cells: Sequence[Counts],
-    rule: Callable[[Counts, Fraction], int] = theory.minimax_cap,
+    cells: Sequence[Counts], rule: Callable[[Counts, Fraction], int] = theory.minimax_cap
 ) -> Claim:
     """Return Lemma V.3."""
     falls = sum(
@@ -251,8 +244,7 @@ def growing_claim(
 
 
 def ends_claim(
-    cells: Sequence[Counts],
-    rule: Callable[[Counts, Fraction], int] = theory.minimax_cap,
+    cells: Sequence[Counts], rule: Callable[[Counts, Fraction], int] = theory.minimax_cap
 ) -> Claim:
     """Return Lemma V.4 and Corollary V.1."""
     n_wrong = 0

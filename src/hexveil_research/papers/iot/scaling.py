@@ -8,28 +8,21 @@ V.1 and V.2, appendix F), with what docs/understand/errata.md says of them. Symb
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
 from hexveil.accounting.pseudo_users import array_means
-from hexveil.mechanisms import ArrayAveraging, Baseline, FixedQuantile, Levy
+from hexveil.base.arrays import Floats, Ints
+from hexveil.mechanisms import ArrayAveraging, Baseline, CellMechanism, FixedQuantile, Levy
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil_research.papers import itms
-from hexveil_research.papers.iot.lemmas import CLOSE, counts_text, kept_samples
+from hexveil_research.papers.iot.surrogate import CLOSE, CapRule, Counts, counts_text, kept_samples
 from hexveil_research.papers.study import Claim
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms import CellMechanism
-    from hexveil_research.papers.iot.lemmas import CapRule, Counts
-
 
 FACTORS = (2, 3, 10)
 GAMMA = 0.2
@@ -40,8 +33,7 @@ GROUPS = (theory.wrap_around, theory.best_fit)
 
 
 def samples_claim(
-    cells: Sequence[Counts],
-    rules: Sequence[CapRule] = (theory.median_cap, theory.sqrt_cap),
+    cells: Sequence[Counts], rules: Sequence[CapRule] = (theory.median_cap, theory.sqrt_cap)
 ) -> Claim:
     """Return Lemma IV.1."""
     n_wrong = n_cases = 0

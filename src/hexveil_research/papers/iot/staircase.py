@@ -7,25 +7,27 @@ What the paper leaves open: the values of ε between 0.001 and 2, taken as 121 o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
-from hexveil.mechanisms import ArrayAveraging, Baseline, OptimalClipping
+from hexveil.base.arrays import Floats, Ints
+from hexveil.mechanisms import ArrayAveraging, Baseline, CellMechanism, OptimalClipping
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot.error_panels import subject
 from hexveil_research.papers.iot.iot_cells import CELLS
-from hexveil_research.papers.study import CELL_LOSS, Claim, Line, Outcome, Panel, Study, line
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms import CellMechanism
-    from hexveil_research.papers.study import Setting
-
+from hexveil_research.papers.study import (
+    CELL_LOSS,
+    Claim,
+    Line,
+    Outcome,
+    Panel,
+    Setting,
+    Study,
+    line,
+)
 
 POINTS = 121
 EPSILONS = tuple(f"{epsilon:.4g}" for epsilon in np.geomspace(0.001, 2, POINTS))

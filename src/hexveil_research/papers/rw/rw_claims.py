@@ -8,30 +8,23 @@ Symbols as in `iot.lemmas`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hexveil import theory
-from hexveil.accounting.pseudo_user_caps import NOISE_WEIGHT
+from hexveil.accounting.pseudo_user_caps import NOISE_WEIGHT, Noise
 from hexveil_research.papers import itms
 from hexveil_research.papers.iot import choices, extremes, gains, lengths, scaling, surrogate
-from hexveil_research.papers.iot.lemmas import CLOSE, instances
-from hexveil_research.papers.study import Claim, Outcome
+from hexveil_research.papers.iot.surrogate import CLOSE, Counts, instances
+from hexveil_research.papers.study import Claim, Outcome, Setting
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+Cells = tuple[Counts, ...]
 
-    from numpy.typing import ArrayLike
-
-    from hexveil.accounting.pseudo_user_caps import Noise
-    from hexveil_research.papers.iot.lemmas import Counts
-    from hexveil_research.papers.study import Setting
-
-    Cells = tuple[Counts, ...]
-    CapRule = Callable[[ArrayLike, str, Noise], int]
+CapRule = Callable[[ArrayLike, str, Noise], int]
 
 EPSILONS = ("0.5", "1", "1.5", "2", "5")
 SPAN = Fraction(65)

@@ -11,14 +11,15 @@ takes longest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hexveil.mechanisms import (
     ArrayAveraging,
     Auto,
     Baseline,
+    CellMechanism,
     FixedQuantile,
     Levy,
     OptArrayAveraging,
@@ -34,23 +35,10 @@ from hexveil_research.papers.iot.error_panels import (
     scaled,
     subject,
 )
-from hexveil_research.papers.iot.iot_cells import (
-    X,
-    cells,
-    mixed_cell,
-    seeds,
-)
+from hexveil_research.papers.iot.iot_cells import Cell, Curve, Curves, X, cells, mixed_cell, seeds
 from hexveil_research.papers.rw.rw_claims import of_rw, stated
 from hexveil_research.papers.simultaneous_tests import everywhere, judge, opposite
-from hexveil_research.papers.study import Claim, Outcome, Panel, Study
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.mechanisms import CellMechanism
-    from hexveil_research.papers.iot.iot_cells import Cell, Curve, Curves
-    from hexveil_research.papers.study import Setting
-
+from hexveil_research.papers.study import Claim, Outcome, Panel, Setting, Study
 
 LIKE = "cell like ITMS"
 CLIPPING: dict[str, CellMechanism] = {
@@ -159,11 +147,7 @@ def scaling(setting: Setting) -> Outcome:
     setting.tell(0.3)
     clipping = {**CLIPPING, "ARRAY-AVERAGING": ArrayAveraging(cap="sqrt")}
     by_users = compared(
-        setting,
-        f"RW figure 2b: {shown[1]}",
-        users,
-        clipping,
-        {"Foresight": OURS["Foresight"]},
+        setting, f"RW figure 2b: {shown[1]}", users, clipping, {"Foresight": OURS["Foresight"]}
     )
     panels = (
         by_samples[0],

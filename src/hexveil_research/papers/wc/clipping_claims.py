@@ -7,25 +7,22 @@ is projected to an interval [a, b] of its own; T is the ⌈2/ε⌉-th largest U 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
+from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms import ArrayAveraging
 from hexveil_research.papers.comp import tiny_cells
 from hexveil_research.papers.study import Claim
 from hexveil_research.papers.wc import linear_program
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Bias = Callable[[Floats, Floats], float]
 
-    from hexveil.base.arrays import Floats, Ints
-
-    Bias = Callable[[Floats, Floats], float]
-    Error = Callable[[Ints, float, Fraction], float]
+Error = Callable[[Ints, float, Fraction], float]
 
 CLOSE = 1e-9
 """Room for rounding in comparisons that are exact on paper."""

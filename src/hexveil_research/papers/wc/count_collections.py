@@ -8,22 +8,17 @@ sample is ever rejected, so that figure 3 has a second panel for the standard de
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from hexveil.base.arrays import Floats, Ints
+from hexveil.mechanisms import CellMechanism
 from hexveil.simulation.evaluation import evaluate
 from hexveil_research.papers.simultaneous_tests import Margins
-from hexveil_research.papers.study import Line, line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms import CellMechanism
-    from hexveil_research.papers.study import Setting, Whose
-
+from hexveil_research.papers.study import Line, Setting, Whose, line
 
 SPAN = 65.0
 """U, in km/h."""

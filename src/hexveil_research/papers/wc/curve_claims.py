@@ -7,13 +7,15 @@ half, "a large range" over half of the values of ε, "quite similar" within a fa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from hexveil.base.arrays import Bools, Floats
 from hexveil.mechanisms import AKMV, Auto, Baseline, OptimalClipping
 from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers.simultaneous_tests import (
+    Evidence,
     at_least,
     everywhere,
     judge,
@@ -22,16 +24,9 @@ from hexveil_research.papers.simultaneous_tests import (
     supported_or_refuted,
 )
 from hexveil_research.papers.study import Claim
-from hexveil_research.papers.wc.count_collections import X, exactly
+from hexveil_research.papers.wc.count_collections import ThresholdCurve, X, exactly
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Bools, Floats
-    from hexveil_research.papers.simultaneous_tests import Evidence
-    from hexveil_research.papers.wc.count_collections import ThresholdCurve
-
-    Curves = dict[str, ThresholdCurve]
+Curves = dict[str, ThresholdCurve]
 
 MUCH = 0.5
 SIMILAR = 1.5

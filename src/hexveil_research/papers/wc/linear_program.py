@@ -13,23 +13,19 @@ where both agree both are optimal: no solver need be trusted.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
+from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms import ArrayAveraging
 from hexveil_research.papers.study import Claim
 from hexveil_research.papers.wc.count_collections import BOUNDS, EPSILONS, SPAN, extreme, geometric
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-
-    Error = Callable[[Ints, float, Fraction], float]
+Error = Callable[[Ints, float, Fraction], float]
 
 CLOSE = 1e-9
 """Room for rounding in comparisons that are exact on paper."""

@@ -8,21 +8,23 @@ the sums, and ε'' on the mean of sums projected to [0, T]; halves of ε.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil import theory
+from hexveil.base.arrays import Floats, Ints
 from hexveil.mechanisms import AKMV, Baseline, OptimalClipping
 from hexveil.mechanisms.priors import Uniform, draw_user_means
 from hexveil.mechanisms.private_quantile import selection_scale
 from hexveil.mechanisms.simulated_noise import law
+from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil_research.papers.comp import tiny_cells
-from hexveil_research.papers.private_choices import rank_costs
-from hexveil_research.papers.simultaneous_tests import everywhere, judge
-from hexveil_research.papers.study import Claim
+from hexveil_research.papers.exponential_mechanism import rank_costs
+from hexveil_research.papers.simultaneous_tests import Evidence, everywhere, judge
+from hexveil_research.papers.study import Claim, Setting
 from hexveil_research.papers.wc.count_collections import (
     BOUNDS,
     SPAN,
@@ -31,15 +33,7 @@ from hexveil_research.papers.wc.count_collections import (
     geometric,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
-    from hexveil_research.papers.simultaneous_tests import Evidence
-    from hexveil_research.papers.study import Setting
-
-    Law = Callable[[Ints], Floats]
+Law = Callable[[Ints], Floats]
 
 CLOSE = 1e-9
 LOSSES = ("0.5", "1", "2")

@@ -12,25 +12,23 @@ at most their worst (`hard_sets`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil import theory
-from hexveil.mechanisms import AKMV, Auto, Baseline, OptimalClipping
-from hexveil.mechanisms.priors import Uniform
+from hexveil.base.arrays import Floats, Ints
+from hexveil.mechanisms import AKMV, Auto, Baseline, CellMechanism, OptimalClipping
+from hexveil.mechanisms.priors import Uniform, ValueDistribution
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.single_cell.cell_allocation import study_cell
 from hexveil.mechanisms.single_cell.cell_mechanism import CellPlan
 from hexveil_research.mechanisms.foresight import Foresight
-from hexveil_research.papers.exponential_mechanism import (
-    PRINTED,
-    ExponentialNoise,
-    PrintedChoice,
-)
-from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Study, line
+from hexveil_research.papers.exponential_mechanism import PRINTED, ExponentialNoise, PrintedChoice
+from hexveil_research.papers.study import CELL_LOSS, Claim, Outcome, Panel, Setting, Study, line
 from hexveil_research.papers.wc import clipping_claims, curve_claims, linear_program, thresholds
 from hexveil_research.papers.wc.count_collections import (
     ENDS,
@@ -43,16 +41,9 @@ from hexveil_research.papers.wc.count_collections import (
     simulated,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Curves = dict[str, ThresholdCurve]
 
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms import CellMechanism
-    from hexveil.mechanisms.priors import ValueDistribution
-    from hexveil_research.papers.study import Setting
-
-    Curves = dict[str, ThresholdCurve]
-    Usual = tuple[tuple[str, Callable[[float, float], ValueDistribution]], ...]
+Usual = tuple[tuple[str, Callable[[float, float], ValueDistribution]], ...]
 
 LAPLACE, OPTIMAL, HALVES = Baseline(), OptimalClipping(), AKMV()
 FORESIGHT, AUTO = Foresight(), Auto()
@@ -176,13 +167,7 @@ def average_panel(title: str, setting: Setting, curves: Curves, optimal: Floats)
     return Panel(title, CELL_LOSS, f"mean |error|, {setting.unit}", lines, log_y=True, ends=ENDS)
 
 
-def average(
-    setting: Setting,
-    *,
-    number: int,
-    collection: str,
-    cells: Usual,
-) -> Outcome:
+def average(setting: Setting, *, number: int, collection: str, cells: Usual) -> Outcome:
     """Return WC figure 2 or 3: errors on simulated samples, a panel for each kind of them."""
     own = setting.data
     counts = own.counts if own is not None else geometric() if number == 2 else extreme()

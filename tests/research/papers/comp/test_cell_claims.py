@@ -3,7 +3,7 @@
 import pytest
 
 from hexveil import theory
-from hexveil_research.papers.comp import cap_claims, cell_claims, noise_claims
+from hexveil_research.papers.comp import cap_claims, cell_claims, composition_figures
 
 
 def less(formula):
@@ -22,7 +22,7 @@ def test_a_wrong_sensitivity_is_found(kind, formula):
     assert not cell_claims.clipped_claim("", kind, less(formula)).holds
     taken = {"mean": theory.mean_sensitivity, "variance": theory.variance_sensitivity}
     taken[kind] = less(formula)
-    assert not noise_claims.baseline_claim(**taken).holds
+    assert not composition_figures.baseline_claim(**taken).holds
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,6 @@ def test_wrong_laws_of_caps_are_found():
 
 def test_the_tail_of_several_noises_is_above_what_is_printed():
     """Two numbers exceed the printed bound four times as often as stated."""
-    printed, corrected = noise_claims.tail_claims(seed=3)
+    printed, corrected = composition_figures.tail_claims(seed=3)
     assert (printed.holds, corrected.holds) == (False, True)
     assert "d = 2: 0.20" in printed.measured

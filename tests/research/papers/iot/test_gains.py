@@ -2,9 +2,9 @@
 
 import pytest
 
-from hexveil_research.papers.iot import gains, lemmas
+from hexveil_research.papers.iot import gains, surrogate
 
-CELLS = lemmas.instances(5, 40)
+CELLS = surrogate.instances(5, 40)
 
 
 def test_the_median_clips_less_than_the_smallest_count():

@@ -13,7 +13,6 @@ from hexveil_research.papers.iot import (
     choices,
     gains,
     iot_claims,
-    lemmas,
     lengths,
     scaling,
     surrogate,
@@ -21,14 +20,14 @@ from hexveil_research.papers.iot import (
 from hexveil_research.papers.study import Setting
 
 FEW = Setting(trials=400)
-CELLS = lemmas.instances(3, 30)
+CELLS = surrogate.instances(3, 30)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def fewer():
     """Forty random cells where the studies take 300."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iot_claims, "instances", lambda seed: lemmas.instances(seed, 40))
+        patch.setattr(iot_claims, "instances", lambda seed: surrogate.instances(seed, 40))
         yield
 
 
@@ -47,7 +46,7 @@ def found(stated):
 @pytest.mark.slow
 def test_the_same_seed_finds_the_same(found):
     """Nothing depends on the moment."""
-    assert set(iot_claims.algorithms(FEW, lemmas.instances(FEW.seed, 40))) <= set(found)
+    assert set(iot_claims.algorithms(FEW, surrogate.instances(FEW.seed, 40))) <= set(found)
 
 
 @pytest.mark.slow
@@ -191,8 +190,8 @@ def test_curves_of_another_shape_are_found():
 
 def test_equation_15_is_right_for_a_cell_of_equal_counts():
     """One cap only, all arrays full: no clipping, and the noise of one user in L."""
-    assert lemmas.worst_error((4, 4), 4, Fraction(1)) == Fraction(1, 2)
-    assert lemmas.worst_error((4, 4), 2, Fraction(1)) == 1
+    assert surrogate.worst_error((4, 4), 4, Fraction(1)) == Fraction(1, 2)
+    assert surrogate.worst_error((4, 4), 2, Fraction(1)) == 1
 
 
 def test_a_rule_for_the_surrogate_is_judged():

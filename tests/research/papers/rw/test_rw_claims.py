@@ -4,19 +4,19 @@ import pytest
 
 from hexveil import theory
 from hexveil_research.papers.iot import iot_claims as iot
-from hexveil_research.papers.iot import lemmas
+from hexveil_research.papers.iot import surrogate
 from hexveil_research.papers.rw import rw_claims
 from hexveil_research.papers.study import Setting
 
 FEW = Setting(trials=200)
-CELLS = lemmas.instances(4, 25)
+CELLS = surrogate.instances(4, 25)
 
 
 @pytest.mark.slow
 def test_shared_claims_have_iots_verdicts(monkeypatch):
     """A check gives one verdict, whichever paper it is for."""
-    cells = lemmas.instances(FEW.seed, 40)
-    monkeypatch.setattr(rw_claims, "instances", lambda seed: lemmas.instances(seed, 40))
+    cells = surrogate.instances(FEW.seed, 40)
+    monkeypatch.setattr(rw_claims, "instances", lambda seed: surrogate.instances(seed, 40))
     there = [rw_claims.of_rw(claim) for claim in iot.scaled(FEW, cells)]
     here = {(one.says, one.measured, one.verdict) for one in rw_claims.stated(FEW).claims}
     assert {(claim.says, claim.measured, claim.verdict) for claim in there} <= here

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from hexveil import AKMV, Baseline, Uniform
+from hexveil.evaluation import Uniform
+from hexveil.mechanisms import AKMV, Baseline
 from hexveil_research.papers.study import Setting
 from hexveil_research.papers.wc import count_collections as wc
 from hexveil_research.papers.wc.count_collections import ProjectedNormal, ThresholdCurve

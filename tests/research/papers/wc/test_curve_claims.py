@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hexveil import AKMV, Auto, Baseline, OptimalClipping
+from hexveil.mechanisms import AKMV, Auto, Baseline, OptimalClipping
 from hexveil_research.mechanisms.foresight import Foresight
 from hexveil_research.papers.wc import curve_claims
 from hexveil_research.papers.wc.count_collections import ThresholdCurve, X

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.verification.files import untrusted_files
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 MAX_PROBLEMS = 30
 MAX_MANIFEST_PARTS = 20_000

@@ -14,8 +14,9 @@ import html
 import io
 import json
 import re
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,27 +24,20 @@ import pyarrow.csv
 
 from hexveil.base import csv_safety
 from hexveil.base.errors import HexveilError
-from hexveil.publishing import geometry
-from hexveil.publishing.carried_digits import round_to_intervals
+from hexveil.publishing import places
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.catalogue.folder_files import TILES
-from hexveil.publishing.folder import PAGE, render_page
-from hexveil.publishing.readme import render_readme
+from hexveil.publishing.folder import PAGE, DerivedTexts, derive_texts, round_to_intervals
 from hexveil.publishing.verification.files import untrusted_files
 from hexveil.publishing.verification.table_checks import (
     PLACE_TOLERANCE,
     is_same_version,
     without_geometry,
 )
+from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.background import MAX_CONTEXT_BYTES
-from hexveil.report.clipping_text import CUT_OFF
 from hexveil.report.payload import QUALITIES, script_json
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 MAX_SPELLING_FACTOR = 4
 """Largest length of the same rows in another spelling, as a multiple of ours."""
@@ -89,7 +83,7 @@ def _has_rows(content: bytes, expected: pa.Table) -> bool:
 def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.geojson does not hold the table's cells, or is there for labels."""
     path = folder / "cells.geojson"
-    expected = geometry.geojson(round_to_intervals(without_geometry(table)))
+    expected = places.geojson(round_to_intervals(without_geometry(table)))
     if not path.exists():
         if expected is not None and len(expected) <= untrusted_files.LIMITS[path.name]:
             yield "cells.geojson is missing."
@@ -134,40 +128,38 @@ def compare_texts(folder: Path, table: pa.Table, manifest: Json) -> Iterator[str
     """Yield if README.txt, page or descriptions for portals do not agree with both."""
     if not is_same_version(manifest):
         return
-    # What was added is no release's, and was named already.
-    names = frozenset(path.name for path in folder.iterdir()) & untrusted_files.LIMITS.keys()
-    table, mapped, tiled = as_released(table), "cells.geojson" in names, TILES in names
-    text = render_readme(table, manifest, mapped=mapped, tiled=tiled)
-    if untrusted_files.read_content(folder / "README.txt") != text.encode():
-        yield "README.txt is not what manifest.json and cells.parquet say."
-    expected = metadata_files.render_metadata(table, manifest, names)
-    yield from compare_descriptions(folder, names, expected, "manifest.json and cells.parquet say")
-    yield from compare_page(folder, partial(render_page, table, manifest, expected, names))
+    names = known_names(folder)
+    texts = derive_texts(as_released(table), manifest, names)
+    yield from compare_derived(folder, names, texts, "manifest.json and cells.parquet say")
 
 
-def compare_descriptions(
-    folder: Path, names: frozenset[str], expected: Mapping[str, bytes], source: str
+def known_names(folder: Path) -> frozenset[str]:
+    """Return the names of the files present that a release can have."""
+    return frozenset(path.name for path in folder.iterdir()) & untrusted_files.LIMITS.keys()
+
+
+def compare_derived(
+    folder: Path, names: frozenset[str], texts: DerivedTexts, source: str
 ) -> Iterator[str]:
-    """Yield descriptions that are not as expected.
+    """Yield the texts of a folder that are not as expected.
 
     Parameters
     ----------
     folder : Path
     names : frozenset of str
         Of the files that are there.
-    expected : mapping of str to bytes
-        By file name.
+    texts : DerivedTexts
     source : str
         What they follow from, for messages.
     """
+    if untrusted_files.read_content(folder / "README.txt") != texts.readme.encode():
+        yield f"README.txt is not what {source}."
     for name in metadata_files.NAMES:
         present = untrusted_files.read_content(folder / name) if name in names else None
-        if present == expected.get(name):
+        if present == texts.descriptions.get(name):
             continue
-        if present is None:
-            yield f"{name} is missing."
-        else:
-            yield f"{name} is not what {source}."
+        yield f"{name} is missing." if present is None else f"{name} is not what {source}."
+    yield from compare_page(folder, texts.page)
 
 
 def as_released(table: pa.Table) -> pa.Table:

@@ -8,13 +8,14 @@ JSON
     more than one for every eight bytes; numbers are finite, keys are not repeated.
 Parquet
     A page of a kilobyte can unpack to gigabytes, and an index into a dictionary can repeat a long
-    text a million times. So columns have the types that releases have; pages declare, in their own
-    headers, no more than their rows and texts take (parquet_pages.py); texts are read as indices,
-    and all of them together are no longer than the CSV that holds them too.
+    text a million times. So DuckDB reads all of it first, in a memory that follows from its rows
+    and texts, and adds up how long texts are: together no longer than in the CSV that holds them
+    too. Columns have the types that releases have.
 """
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
@@ -24,11 +25,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet
 
 from hexveil.publishing.catalogue import metadata_files
-from hexveil.publishing.verification.files.parquet_pages import Chunk, parse_footer, read_pages
 
 MEGABYTE = 10**6
 LIMITS = {
@@ -44,11 +43,12 @@ LIMITS = {
     **dict.fromkeys(metadata_files.NAMES, MEGABYTE),
 }
 """Largest size of each file in bytes; a release of 100,000 cells stays below them."""
-MAX_FOOTER = MEGABYTE
-MAX_OUTLINE = 256
-"""Largest size of a hexagon's outline in bytes, as well-known binary."""
-ENCODINGS = {0, 2, 3, 8}
-"""Plain, by dictionary, and in runs: what pyarrow writes; others can repeat texts endlessly."""
+MAX_OUTLINE, MAX_ROW = 256, 1024
+"""Largest size of a hexagon's outline as well-known binary, and of a row's numbers, in bytes."""
+READER = 64
+"""Megabytes that reading takes at least."""
+NUMBERS = ("BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP")
+_QUOTE = '"'
 _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -163,38 +163,46 @@ def read_table(path: Path, rows: int, texts: int, types: Mapping[str, pa.DataTyp
         release of so many rows has.
     """
     with open_file(path) as file:
-        _check_pages(file, _read_footer(file), rows, texts)
-        file.seek(0)
-        source = pa.PythonFile(file, mode="r")
-        read = pa.parquet.ParquetFile(source, read_dictionary=_text_columns(source))
+        _check_sizes(path, rows, texts)
+        read = pa.parquet.ParquetFile(pa.PythonFile(file, mode="r"))
         _check_columns(read.schema_arrow, {**TYPES, **types})
         table = read.read(use_threads=False)
     table.validate(full=True)
-    # Texts stay indexes until their total length is known.
-    return _decode_texts(table, texts)
+    return table
 
 
-def _read_footer(file: BinaryIO) -> bytes:
-    """Return the bytes of the footer."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(size - 8, 0))
-    length, mark = (end := file.read(8))[:4], end[4:]
-    footer_length = int.from_bytes(length, "little")
-    if mark != b"PAR1" or footer_length > min(size - 8, MAX_FOOTER):
-        raise ImplausibleError("has no footer of a release's table")
-    file.seek(size - 8 - footer_length)
-    return file.read(footer_length)
+def _check_sizes(path: Path, rows: int, texts: int) -> None:
+    """Refuse a file that has other rows, or would unpack to more than so many rows and texts."""
+    import duckdb  # noqa: PLC0415  only checking needs it
 
-
-def _text_columns(source: pa.NativeFile) -> list[str]:
-    """Return the columns of texts, which are read as indices into their dictionaries."""
-    schema = pa.parquet.read_schema(source)
-    source.seek(0)
-    return [field.name for field in schema if _is_text(field.type)]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+    longest = texts + MAX_OUTLINE * rows
+    memory = f"{READER + 2 * (longest + MAX_ROW * rows) // MEGABYTE}MB"
+    source = glob.escape(str(path))
+    with duckdb.connect(config={"memory_limit": memory, "threads": 1, "temp_directory": ""}) as own:
+        try:
+            own.execute("LOAD parquet; SET enable_geoparquet_conversion = false")
+            counted = own.execute("SELECT num_rows FROM parquet_file_metadata(?)", [source])
+            if counted.fetchall() != [(rows,)]:
+                raise ImplausibleError(f"has not as many rows as manifest.json has cells, {rows:,}")
+            described = own.execute("DESCRIBE SELECT * FROM read_parquet(?)", [source]).fetchall()
+            names = [f'"{name.replace(_QUOTE, 2 * _QUOTE)}"' for name, *_ in described]
+            lengths = [
+                f"octet_length({name})" if kind == "BLOB" else f"strlen({name}::VARCHAR)"
+                for name, (_, kind, *_) in zip(names, described, strict=True)
+                if not kind.startswith(NUMBERS)
+            ]
+            sums = "".join(f" + coalesce(sum({length}), 0)" for length in lengths)
+            # The hash is of every value, so that all of the file is read.
+            n_rows, length, _ = own.execute(
+                f"SELECT count(*), 0{sums}, bit_xor(hash({', '.join(names)})) FROM read_parquet(?)",
+                [source],
+            ).fetchall()[0]
+        except duckdb.OutOfMemoryException:
+            raise ImplausibleError("unpacks to more than its rows take, and is not read") from None
+        except (duckdb.Error, RuntimeError) as error:
+            raise ValueError(type(error).__name__) from None
+    if n_rows != rows or length > longest:
+        raise ImplausibleError("has longer texts than cells.csv, and is not read")
 
 
 def _check_columns(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> None:
@@ -207,41 +215,3 @@ def _check_columns(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> None:
         # Parquet has no seconds.
         if kind.id != expected.id if expected == TIME else kind != expected:
             raise ImplausibleError(f"has a column {field.name!r} of type {kind}, not {expected}")
-
-
-def _check_pages(file: BinaryIO, data: bytes, rows: int, texts: int) -> None:
-    """Refuse pages that would unpack to more than so many rows and texts take."""
-    n_rows, counts, chunks = parse_footer(data)
-    if n_rows != rows or sum(counts) != rows or min(counts, default=0) < 0:
-        raise ImplausibleError(f"has {n_rows:,} rows, and manifest.json has {rows:,} cells")
-    for chunk in chunks:
-        _check_chunk(file, chunk, texts)
-
-
-def _check_chunk(file: BinaryIO, chunk: Chunk, texts: int) -> None:
-    rows = chunk.rows
-    remaining = MAX_OUTLINE * rows + 2 * texts + MEGABYTE
-    if chunk.start < 0 or chunk.values != rows:
-        raise ImplausibleError("has a column of another length than its table")
-    for page in read_pages(file, chunk.start, chunk.size, 16 + rows // 64):
-        remaining -= page.unpacked
-        if remaining < 0 or page.values > rows or page.encoding not in ENCODINGS:
-            raise ImplausibleError("unpacks to more than its rows take, and is not read")
-
-
-def _decode_texts(table: pa.Table, texts: int) -> pa.Table:
-    """Return the table with texts in place of indices, if they are not too long together."""
-    remaining = texts + MAX_OUTLINE * table.num_rows
-    for index, field in enumerate(table.schema):
-        if not pa.types.is_dictionary(field.type):
-            continue
-        column = table.column(index)
-        for chunk in column.chunks:
-            lengths = pc.binary_length(chunk.dictionary)
-            # A release has no missing texts; a missing one has no length here.
-            remaining -= pc.sum(pc.take(lengths, chunk.indices)).as_py() or 0
-        if remaining < 0:
-            raise ImplausibleError("has longer texts than cells.csv, and is not read")
-        text_field = field.with_type(field.type.value_type)
-        table = table.set_column(index, text_field, column.cast(text_field.type))
-    return table

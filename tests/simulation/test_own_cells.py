@@ -1,4 +1,4 @@
-"""Tests of `hexveil.simulation.private_study_output`: a cell of own records."""
+"""Tests of `hexveil.simulation.own_cells`: a cell of own records."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.simulation.private_study_output import (
+from hexveil.simulation.own_cells import (
     check_folder,
     is_private,
     own_cell,

@@ -71,8 +71,8 @@ def select_cell(cells: CellTable, cell: CellSelector) -> int:
     if isinstance(cell, tuple) and cells.labels:
         return _with_labels(cells, cell)
     if isinstance(cell, (str, tuple)) and cells.hexagon is not None:
-        parts = cell if isinstance(cell, tuple) else _split(cell)
-        return _in_hexagon(cells, *parts) if len(parts) in (1, 2) else _refuse(names, cell)
+        pieces = cell if isinstance(cell, tuple) else _split(cell)
+        return _in_hexagon(cells, *pieces) if len(pieces) in (1, 2) else _refuse(names, cell)
     return _refuse(names, cell)
 
 

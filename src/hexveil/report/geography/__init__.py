@@ -1,1 +1,0 @@
-"""Public geography that the package carries: lines around a map, and words for its hexagons."""
